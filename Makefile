@@ -1,0 +1,43 @@
+# Two commands do everything on a machine that has Python 3.11 or newer:
+#   make demo   install and run the main job
+#   make test   install, lint, check types, run every test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types pytest bench clean help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or newer, this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/regard experiment all --out demo
+
+test: lint types pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+# shapes in signatures are checked at run time, except under torch.compile, which cannot see through the checks
+pytest: $(STAMP)
+	$(BIN)/python -m pytest -m "not compile" -n auto --jaxtyping-packages=regard,beartype.beartype
+	$(BIN)/python -m pytest -m compile -n auto
+
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

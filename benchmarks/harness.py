@@ -1,0 +1,154 @@
+"""One way to measure: interleaved runs, medians with spread, ratios to a baseline, the machine beside the figures.
+
+Machines are noisy and drift, so candidates take turns within one run, and only ratios from one run are compared.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one candidate: the median of its turns, and the middle half of them."""
+
+    median: float
+    low: float
+    high: float
+    turns: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one benchmark found, as it is written to results/."""
+
+    question: str
+    machine: dict[str, Any]
+    command: str
+    timings: dict[str, Timing]
+    baseline: str
+    ratios: dict[str, float]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        cpu = names[0] if names else cpu
+    found = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    if torch.cuda.is_available():
+        found |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    return found
+
+
+def clock(run: Callable[[], Any]) -> float:
+    """Seconds of one run, the device's work included."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def interleave(candidates: dict[str, Callable[[], Any]], *, turns: int = 15, warmup: int = 2) -> dict[str, Timing]:
+    """Each candidate in turn, many times over."""
+    for run in candidates.values():
+        for _ in range(warmup):
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    names = list(candidates)
+    for turn in range(turns):
+        # start each round elsewhere, so that nobody always follows the same neighbour
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            seconds[name].append(clock(candidates[name]))
+    return {name: timing(measured) for name, measured in seconds.items()}
+
+
+def timing(seconds: list[float]) -> Timing:
+    """The median and the middle half."""
+    if len(seconds) < 2:
+        return Timing(seconds[0], seconds[0], seconds[0], len(seconds))
+    low, median, high = statistics.quantiles(seconds, n=4)
+    return Timing(median, low, high, len(seconds))
+
+
+def compare(
+    question: str,
+    candidates: dict[str, Callable[[], Any]],
+    *,
+    baseline: str,
+    turns: int = 15,
+    warmup: int = 2,
+    notes: dict[str, Any] | None = None,
+) -> Report:
+    """Measure, print a table, and give the figures as data."""
+    timings = interleave(candidates, turns=turns, warmup=warmup)
+    ratios = {name: found.median / timings[baseline].median for name, found in timings.items()}
+    report = Report(question, machine(), command(), timings, baseline, ratios, notes or {})
+    show(report)
+    return report
+
+
+def command() -> str:
+    """How this was started."""
+    return "python -m " + " ".join(
+        [(sys.modules["__main__"].__spec__ or sys).name.removesuffix(".__main__"), *sys.argv[1:]]
+    )
+
+
+def show(report: Report) -> None:
+    """The table a person reads."""
+    table = Table(title=report.question, title_justify="left")
+    for column in ("", "median", "middle half", f"of {report.baseline}"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, found in report.timings.items():
+        spread = f"{1e3 * found.low:.1f}-{1e3 * found.high:.1f} ms"
+        table.add_row(name, f"{1e3 * found.median:.1f} ms", spread, f"{report.ratios[name]:.3f}")
+    console = Console(width=120)
+    console.print(table)
+    for name, note in report.notes.items():
+        console.print(f"  {name}: {note}")
+
+
+def save(name: str, *reports: Report) -> Path:
+    """Write results/<name>.json."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps([asdict(report) for report in reports], indent=2) + "\n")
+    return path
+
+
+def peak_memory_mib(program: str) -> float:
+    """Peak resident memory, in MiB, of a fresh Python process that runs `program`."""
+    measured = program + "\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    done = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])

@@ -1,0 +1,100 @@
+"""Scores to weights over the keys one may look at, in history order."""
+
+from regard.attention.alignments.diagonal import Diagonal
+from regard.attention.alignments.entmax import Entmax
+from regard.attention.alignments.hard import Argmax, Gumbel, Hard, Sampled
+from regard.attention.alignments.local_monotonic import LocalMonotonic
+from regard.attention.alignments.local_predictive import LocalPredictive
+from regard.attention.alignments.ratio import Ratio
+from regard.attention.alignments.sigmoid import Sigmoid
+from regard.attention.alignments.softmax import Softmax
+from regard.attention.alignments.sparsemax import Sparsemax
+from regard.contracts import Entry
+
+LUONG = "https://arxiv.org/abs/1508.04025"
+XU = "https://arxiv.org/abs/1502.03044"
+
+
+def hard_gumbel() -> Hard:
+    """Hard attention by a straight-through Gumbel sample."""
+    return Hard(Gumbel())
+
+
+def hard_sampled() -> Hard:
+    """Hard attention by a sample, with its log-probability for REINFORCE."""
+    return Hard(Sampled())
+
+
+ALIGNMENTS = {
+    "ratio": Entry(build=Ratio, year=1964, formula="f_j / sum f", cost="O(K)", paper="https://doi.org/10.1137/1109020"),
+    "softmax": Entry(
+        build=Softmax,
+        year=1990,
+        formula="exp(s_j) / sum exp(s)",
+        cost="O(K), fused",
+        paper="https://doi.org/10.1007/978-3-642-76153-9_28",
+    ),
+    "diagonal": Entry(
+        build=Diagonal,
+        year=2014,
+        formula="exp(-(j - t S/T)^2 / 2 spread^2), normalised",
+        cost="O(K)",
+        paper="https://arxiv.org/abs/1409.0473",
+    ),
+    "hard": Entry(build=Hard, year=2015, formula="one_hot(argmax s)", cost="O(K)", paper=XU),
+    "hard_sampled": Entry(build=hard_sampled, year=2015, formula="one_hot(j ~ softmax s)", cost="O(K)", paper=XU),
+    "local_monotonic": Entry(
+        build=LocalMonotonic, year=2015, formula="softmax over |j - t| <= D", cost="O(K)", paper=LUONG
+    ),
+    "local_predictive": Entry(
+        build=LocalPredictive,
+        year=2015,
+        formula="softmax over |j - p| <= D, times exp(-(j - p)^2 / 2 (D/2)^2)",
+        cost="O(K)",
+        paper=LUONG,
+    ),
+    "sparsemax": Entry(
+        build=Sparsemax,
+        year=2016,
+        formula="argmin_p |p - s|^2",
+        cost="O(K log K)",
+        paper="https://arxiv.org/abs/1602.02068",
+    ),
+    "hard_gumbel": Entry(
+        build=hard_gumbel,
+        year=2017,
+        formula="one_hot(argmax(s + gumbel)), soft gradient",
+        cost="O(K)",
+        paper="https://arxiv.org/abs/1611.01144",
+    ),
+    "entmax": Entry(
+        build=Entmax,
+        year=2019,
+        formula="argmax_p p . s + H_alpha(p)",
+        cost="O(K log K)",
+        paper="https://arxiv.org/abs/1905.05702",
+    ),
+    "sigmoid": Entry(
+        build=Sigmoid,
+        year=2024,
+        formula="1 / (1 + exp(-s_j - b))",
+        cost="O(K)",
+        paper="https://arxiv.org/abs/2409.04431",
+    ),
+}
+
+__all__ = [
+    "ALIGNMENTS",
+    "Argmax",
+    "Diagonal",
+    "Entmax",
+    "Gumbel",
+    "Hard",
+    "LocalMonotonic",
+    "LocalPredictive",
+    "Ratio",
+    "Sampled",
+    "Sigmoid",
+    "Softmax",
+    "Sparsemax",
+]

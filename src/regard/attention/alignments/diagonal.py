@@ -1,0 +1,48 @@
+"""Fixed diagonal: look where a steady reader would be by now, whatever the words.
+
+    p_t = t S / T,   weights_j proportional to exp(-(j - p_t)^2 / (2 spread^2))
+
+Bahdanau's own first try before he let the model learn where to look, and the natural baseline for every aligner.
+Bahdanau, Cho and Bengio 2015 is what it led to. https://arxiv.org/abs/1409.0473
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.alignments.place import key_steps, per_row, source_lengths, steps
+from regard.contracts import Aligned, Look
+from regard.kernels import masked_softmax
+
+
+class Diagonal(nn.Module):
+    """Ignores the scores; needs look.positions.
+
+    Where the target's length T is known (look.target_lengths) the diagonal meets both ends; while decoding it is not, and
+    `ratio` stands for S / T.
+    """
+
+    ignores_row_constant = True
+    sums_to_one = True
+
+    def __init__(self, *, ratio: float = 1.0, spread: float = 1.0) -> None:
+        super().__init__()
+        if ratio <= 0 or spread <= 0:
+            raise ValueError(f"Diagonal(ratio={ratio}, spread={spread}): both must be more than 0.")
+        self.ratio, self.spread = ratio, spread
+
+    def forward(
+        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+    ) -> Aligned:
+        """A bump around the diagonal, over the allowed keys."""
+        step = steps(look, scores, "Diagonal")
+        if look is not None and look.target_lengths is not None:
+            slope = source_lengths(look, scores, mask) / per_row(look.target_lengths, scores).clamp_min(1)
+        else:
+            slope = torch.full_like(step, self.ratio)
+        distance = key_steps(look, scores) - (step * slope).unsqueeze(-1)
+        # a key that scores -inf may not be read, here as everywhere; all else about the scores is ignored
+        forbidden = scores.detach() == float("-inf")
+        readable = ~forbidden if mask is None else mask & ~forbidden
+        bump = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
+        return Aligned(weights=masked_softmax(bump, readable).to(scores.dtype))

@@ -1,0 +1,51 @@
+"""Where queries and keys stand, for alignments that go by position."""
+
+import torch
+from jaxtyping import Bool, Float, Num
+from torch import Tensor
+
+from regard.contracts import Look
+
+
+def steps(look: Look | None, scores: Float[Tensor, "*B Q K"], owner: str) -> Float[Tensor, "... Q"]:
+    """The step t of each query."""
+    if look is None or look.positions is None:
+        raise ValueError(
+            f"{owner} goes by the step of each query, which scores of shape {tuple(scores.shape)} do not tell. "
+            f"Pass look=Look(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
+        )
+    given = look.positions.shape[-1]
+    if given != scores.shape[-2]:
+        raise ValueError(f"look.positions has {given} steps, but there are {scores.shape[-2]} queries.")
+    return look.positions.to(scores.device, wide(scores))
+
+
+def wide(scores: Tensor) -> torch.dtype:
+    """Positions do not fit bfloat16's 8 bits: 257 would be 256."""
+    return torch.promote_types(scores.dtype, torch.float32)
+
+
+def key_steps(look: Look | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, " K"]:
+    """The position j of each key."""
+    if look is not None and look.key_positions is not None:
+        return look.key_positions.to(scores.device, wide(scores))
+    return torch.arange(scores.shape[-1], device=scores.device, dtype=wide(scores))
+
+
+def source_lengths(
+    look: Look | None, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None
+) -> Float[Tensor, "..."]:
+    """The length S of each row, to broadcast against (.., Q): given, or up to the last key that any query may read."""
+    if look is not None and look.lengths is not None:
+        return per_row(look.lengths, scores)
+    last = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=wide(scores))
+    if mask is None or scores.shape[-1] == 0:
+        return last.new_tensor(float(scores.shape[-1]))
+    readable = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1]))).any(dim=-2)
+    return (readable * last).amax(dim=-1, keepdim=True)
+
+
+def per_row(lengths: Num[Tensor, "..."], scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "..."]:
+    """Lengths of the first leading dimensions, shaped to broadcast against (.., Q)."""
+    missing = scores.ndim - 1 - lengths.ndim
+    return lengths.to(scores.device, wide(scores)).reshape(*lengths.shape, *(1,) * missing)

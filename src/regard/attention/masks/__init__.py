@@ -1,0 +1,50 @@
+"""Who may look at whom, in history order. True = may attend; masks compose with &, | and ~."""
+
+from regard.attention.masks.causal import causal
+from regard.attention.masks.dilated import dilated
+from regard.attention.masks.grouped import Grouped
+from regard.attention.masks.mask import Explicit, Rule, as_mask
+from regard.attention.masks.padding import padding
+from regard.attention.masks.predicate import predicate
+from regard.attention.masks.prefix import prefix
+from regard.attention.masks.window import window
+from regard.contracts import Entry
+
+MASKS = {
+    "padding": Entry(
+        build=padding, year=2014, formula="j < lengths[b]", cost="O(K)", paper="https://arxiv.org/abs/1409.0473"
+    ),
+    "window": Entry(
+        build=window, year=2015, formula="|i - j| <= size", cost="O(Q size)", paper="https://arxiv.org/abs/1508.04025"
+    ),
+    "causal": Entry(
+        build=causal, year=2017, formula="j <= i", cost="O(Q K / 2)", paper="https://arxiv.org/abs/1706.03762"
+    ),
+    "prefix": Entry(
+        build=prefix, year=2019, formula="j < length", cost="O(Q length)", paper="https://arxiv.org/abs/1910.10683"
+    ),
+    "dilated": Entry(
+        build=dilated,
+        year=2020,
+        formula="|i - j| <= size step, step divides i - j",
+        cost="O(Q size step)",
+        paper="https://arxiv.org/abs/2004.05150",
+    ),
+    "predicate": Entry(
+        build=predicate, year=2024, formula="f(i, j)", cost="O(Q K)", paper="https://arxiv.org/abs/2412.05496"
+    ),
+}
+
+__all__ = [
+    "MASKS",
+    "Explicit",
+    "Grouped",
+    "Rule",
+    "as_mask",
+    "causal",
+    "dilated",
+    "padding",
+    "predicate",
+    "prefix",
+    "window",
+]

@@ -1,0 +1,39 @@
+"""Dilated window: every `step`-th neighbour, `size` of them on either side.
+
+    allowed(i, j) = |i - j| <= size * step  and  (i - j) mod step = 0
+
+Beltagy, Peters and Cohan 2020, section 3.1. https://arxiv.org/abs/2004.05150
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.attention.masks.mask import Rule, Span
+from regard.contracts import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Dilated(Rule):
+    """A wide view at the price of a narrow one."""
+
+    size: int
+    step: int
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """Keys a whole number of steps away, at most `size` of them."""
+        distance = (grid.queries - grid.keys).abs()
+        return (distance <= self.size * self.step) & (distance % self.step == 0)
+
+    def span(self, first: int, last: int) -> Span:
+        """As far as the outermost steps."""
+        reach = self.size * self.step
+        return first - reach, last + reach + 1
+
+
+def dilated(size: int, step: int) -> Dilated:
+    """A query sees itself and `size` keys on either side, `step` positions apart."""
+    if size < 0 or step < 1:
+        raise ValueError(f"dilated(size={size}, step={step}): expected size 0 or more and step 1 or more.")
+    return Dilated(size, step)

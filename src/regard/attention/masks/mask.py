@@ -1,0 +1,175 @@
+"""The algebra of masks: and, or, not, and a boolean tensor as a mask."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.contracts import Grid
+
+Span: TypeAlias = tuple[int | None, int | None]
+
+
+class Rule:
+    """A mask that asks for positions only; a subclass says what is allowed, and if it can, how far one may look."""
+
+    @property
+    def structured(self) -> bool:
+        """Whether positions are all the rule asks for."""
+        return True
+
+    @property
+    def is_triangle(self) -> bool:
+        """Whether this is the causal triangle."""
+        return False
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """True where the query may attend to the key."""
+        raise TypeError(f"{type(self).__name__} must say what is allowed")
+
+    def span(self, first: int, last: int) -> Span:
+        """Key positions [low, high) outside which queries first..last see nothing."""
+        return None, None
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Boolean tensors the mask holds, which must be where the queries are."""
+        return ()
+
+    def __and__(self, other: "Rule | Tensor") -> "Rule":
+        return Both(self, as_mask(other))
+
+    def __rand__(self, other: Tensor) -> "Rule":
+        return Both(as_mask(other), self)
+
+    def __or__(self, other: "Rule | Tensor") -> "Rule":
+        return Either(self, as_mask(other))
+
+    def __ror__(self, other: Tensor) -> "Rule":
+        return Either(as_mask(other), self)
+
+    def __invert__(self) -> "Rule":
+        return Not(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Both(Rule):
+    """Allowed by both."""
+
+    left: Rule
+    right: Rule
+
+    @property
+    def structured(self) -> bool:
+        """Whether both parts are rules over positions."""
+        return self.left.structured and self.right.structured
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """What both allow."""
+        return self.left.allowed(grid) & self.right.allowed(grid)
+
+    def span(self, first: int, last: int) -> Span:
+        """Where the two spans overlap."""
+        low, high = zip(self.left.span(first, last), self.right.span(first, last), strict=True)
+        return (
+            max((bound for bound in low if bound is not None), default=None),
+            min((bound for bound in high if bound is not None), default=None),
+        )
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The boolean tensors inside."""
+        return (*self.left.tensors(), *self.right.tensors())
+
+
+@dataclass(frozen=True, eq=False)
+class Either(Rule):
+    """Allowed by one or the other."""
+
+    left: Rule
+    right: Rule
+
+    @property
+    def structured(self) -> bool:
+        """Whether both parts are rules over positions."""
+        return self.left.structured and self.right.structured
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """What either allows."""
+        return self.left.allowed(grid) | self.right.allowed(grid)
+
+    def span(self, first: int, last: int) -> Span:
+        """From where the first begins to where the last ends."""
+        (low, high), (other_low, other_high) = self.left.span(first, last), self.right.span(first, last)
+        return (
+            None if low is None or other_low is None else min(low, other_low),
+            None if high is None or other_high is None else max(high, other_high),
+        )
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The boolean tensors inside."""
+        return (*self.left.tensors(), *self.right.tensors())
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Rule):
+    """Allowed where the other forbids."""
+
+    inner: Rule
+
+    @property
+    def structured(self) -> bool:
+        """Whether the inner mask is a rule over positions."""
+        return self.inner.structured
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """What the inner mask forbids."""
+        return ~self.inner.allowed(grid)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The boolean tensors inside."""
+        return self.inner.tensors()
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit(Rule):
+    """A boolean tensor that broadcasts to (.., queries, keys)."""
+
+    tensor: Bool[Tensor, "..."]
+
+    @property
+    def structured(self) -> bool:
+        """A tensor must be read, not asked."""
+        return False
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """The tensor itself; it stands for these queries and keys, wherever they are."""
+        shape = (*(row.numel() for row in grid.rows), grid.queries.numel(), grid.keys.numel())
+        mine = tuple(self.tensor.shape)
+        if len(mine) > len(shape) or any(m not in (1, s) for m, s in zip(mine[::-1], shape[::-1], strict=False)):
+            raise ValueError(
+                f"mask has shape {mine}, which does not broadcast to the scores' shape {shape} "
+                f"(leading dimensions, queries, keys). Insert dimensions of size 1, or use padding(lengths) for keys."
+            )
+        return self.tensor
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The boolean tensors inside."""
+        return (self.tensor,)
+
+
+def as_mask(mask: Rule | Tensor) -> Rule:
+    """A mask as it is, a boolean tensor as an explicit mask."""
+    if isinstance(mask, Rule):
+        return mask
+    if not isinstance(mask, Tensor):
+        raise ValueError(
+            f"mask must be a boolean tensor or a mask such as causal(), not {type(mask).__name__}. "
+            f"True means may attend."
+        )
+    if mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask has dtype {mask.dtype}, expected torch.bool (True = may attend). "
+            f"For an additive mask pass mask > -1; for a 0/1 mask pass mask.bool()."
+        )
+    return Explicit(mask)

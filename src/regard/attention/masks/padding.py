@@ -1,0 +1,49 @@
+"""Padding: keys past a row's length are not there.
+
+allowed(b, i, j) = j < lengths[b]
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.attention.masks.mask import Rule
+from regard.contracts import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Padding(Rule):
+    """Only real keys."""
+
+    lengths: Int[Tensor, "..."]
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """Keys before the row's length; the lengths stand for the first leading dimensions."""
+        given = self.lengths.ndim
+        if given > len(grid.rows):
+            raise ValueError(
+                f"padding lengths have shape {tuple(self.lengths.shape)}, but the queries have only {len(grid.rows)} "
+                f"leading dimensions. Give one length per row of the batch."
+            )
+        for axis, size in enumerate(self.lengths.shape):
+            # a kernel that asks index by index passes scalars, whose range it has checked itself
+            if grid.rows[axis].ndim and grid.rows[axis].numel() != size:
+                raise ValueError(
+                    f"padding lengths have shape {tuple(self.lengths.shape)}, but leading dimension {axis} of the "
+                    f"attention has size {grid.rows[axis].numel()}. Give one length per row of the batch."
+                )
+        lengths = self.lengths.to(grid.keys.device)
+        return grid.keys < (lengths[grid.rows[:given]] if given else lengths)
+
+
+def padding(lengths: Int[Tensor, "..."]) -> Padding:
+    """Keys at positions below `lengths` may be read; lengths (batch,) serve any heads and queries behind it."""
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        kind = f"dtype {lengths.dtype}" if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise ValueError(
+            f"padding takes an integer tensor of lengths, one per row of the batch, not {kind}. "
+            f"For a boolean tensor of real positions, pass mask=real[:, None, :]."
+        )
+    return Padding(lengths)

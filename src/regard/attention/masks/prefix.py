@@ -1,0 +1,40 @@
+"""Prefix: everybody sees the first keys.
+
+    allowed(i, j) = j < length
+
+`causal() | prefix(n)` is a prefix language model: the prompt is read both ways, the rest is written left to right.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.attention.masks.mask import Rule, Span
+from regard.attention.masks.padding import Padding
+from regard.contracts import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix(Rule):
+    """The same first keys for every query."""
+
+    length: int
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """Keys before `length`."""
+        return grid.keys < self.length
+
+    def span(self, first: int, last: int) -> Span:
+        """Nothing at or after `length`."""
+        return None, self.length
+
+
+def prefix(length: int | Int[Tensor, "..."]) -> Rule:
+    """Every query sees the first `length` keys; a tensor gives each row of the batch its own length."""
+    if isinstance(length, Tensor):
+        # "j < lengths[b]" is what padding says too
+        return Padding(length)
+    if length < 0:
+        raise ValueError(f"prefix length is {length}, expected 0 or more.")
+    return Prefix(length)

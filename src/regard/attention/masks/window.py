@@ -1,0 +1,34 @@
+"""Window: a query sees its neighbours, at most `size` steps away on either side.
+
+allowed(i, j) = |i - j| <= size
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool
+from torch import Tensor
+
+from regard.attention.masks.mask import Rule, Span
+from regard.contracts import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Rule):
+    """Local attention; `causal() & window(size)` keeps the past half."""
+
+    size: int
+
+    def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
+        """Keys at most `size` away."""
+        return (grid.queries - grid.keys).abs() <= self.size
+
+    def span(self, first: int, last: int) -> Span:
+        """From `size` before the first query to `size` after the last."""
+        return first - self.size, last + self.size + 1
+
+
+def window(size: int) -> Window:
+    """A query sees keys at most `size` positions away, on either side."""
+    if size < 0:
+        raise ValueError(f"window size is {size}, expected 0 (only oneself) or more.")
+    return Window(size)

@@ -1,0 +1,78 @@
+"""How well does each key answer each query? In history order."""
+
+from regard.attention.scores.activated_general import ActivatedGeneral
+from regard.attention.scores.additive import Additive
+from regard.attention.scores.biased_general import BiasedGeneral
+from regard.attention.scores.concat import Concat
+from regard.attention.scores.cosine import Cosine
+from regard.attention.scores.dot import Dot
+from regard.attention.scores.gaussian import Gaussian
+from regard.attention.scores.general import General
+from regard.attention.scores.location import Location
+from regard.attention.scores.scaled_dot import ScaledDot
+from regard.contracts import Entry
+
+LUONG = "https://arxiv.org/abs/1508.04025"
+
+SCORES = {
+    "gaussian": Entry(
+        build=Gaussian,
+        year=1964,
+        formula="-1/2 |w (q - k)|^2",
+        cost="O(QKd), fused",
+        paper="https://doi.org/10.1137/1109020",
+    ),
+    "additive": Entry(
+        build=Additive,
+        year=2014,
+        formula="v . tanh(W q + U k)",
+        cost="O(QKh), forms QKh",
+        paper="https://arxiv.org/abs/1409.0473",
+    ),
+    "cosine": Entry(
+        build=Cosine,
+        year=2014,
+        formula="scale q . k / (|q| |k|)",
+        cost="O(QKd), fused",
+        paper="https://arxiv.org/abs/1410.5401",
+    ),
+    "dot": Entry(build=Dot, year=2015, formula="q . k", cost="O(QKd), fused", paper=LUONG),
+    "general": Entry(build=General, year=2015, formula="q W k", cost="O(QKd), fused", paper=LUONG),
+    "concat": Entry(build=Concat, year=2015, formula="v . tanh(W [q; k])", cost="O(QKh), forms QKh", paper=LUONG),
+    "location": Entry(build=Location, year=2015, formula="(W q)_j", cost="O(QKd), fused", paper=LUONG),
+    "biased_general": Entry(
+        build=BiasedGeneral,
+        year=2016,
+        formula="k . (W q + b)",
+        cost="O(QKd), fused",
+        paper="https://arxiv.org/abs/1606.02245",
+    ),
+    "activated_general": Entry(
+        build=ActivatedGeneral,
+        year=2017,
+        formula="act(q W k + b)",
+        cost="O(QKd), forms QK",
+        paper="https://arxiv.org/abs/1709.00893",
+    ),
+    "scaled_dot": Entry(
+        build=ScaledDot,
+        year=2017,
+        formula="q . k / sqrt(d)",
+        cost="O(QKd), fused",
+        paper="https://arxiv.org/abs/1706.03762",
+    ),
+}
+
+__all__ = [
+    "SCORES",
+    "ActivatedGeneral",
+    "Additive",
+    "BiasedGeneral",
+    "Concat",
+    "Cosine",
+    "Dot",
+    "Gaussian",
+    "General",
+    "Location",
+    "ScaledDot",
+]

@@ -1,0 +1,41 @@
+"""Biased general score: a bilinear form, and a part of the key that counts whatever the query.
+
+    score(q, k) = k . (W q + b)
+
+Sordoni, Bachman and Bengio 2016, section 3.2. https://arxiv.org/abs/1606.02245
+"""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.check import check_size
+from regard.contracts import Lowered
+from regard.kernels import dot_scores
+
+
+class BiasedGeneral(nn.Module):
+    """Queries and keys may differ in size."""
+
+    forms_scores: str | None = None
+
+    def __init__(self, *, query_size: int, key_size: int) -> None:
+        super().__init__()
+        self.query_size, self.key_size = query_size, key_size
+        self.query_proj = nn.Linear(query_size, key_size)
+
+    def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
+        """Keys are compared as they are."""
+        check_size("keys", keys, self.key_size, f"BiasedGeneral(key_size={self.key_size})")
+        return keys
+
+    def forward(
+        self, queries: Float[Tensor, "*#B Q query"], keys: Float[Tensor, "*#B K key"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """Score every query against every key."""
+        check_size("queries", queries, self.query_size, f"BiasedGeneral(query_size={self.query_size})")
+        return dot_scores(self.query_proj(queries), keys)
+
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered:
+        """Project the query, bias and all, then dot."""
+        check_size("queries", queries, self.query_size, f"BiasedGeneral(query_size={self.query_size})")
+        return Lowered(queries=self.query_proj(queries), keys=keys)

@@ -1,0 +1,47 @@
+"""Concat score: query and key side by side through one hidden layer.
+
+    score(q, k) = v . tanh(W [q; k])
+
+Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+W [q; k] = W_q q + W_k k, so it is the additive score with its two matrices kept as one.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.check import check_size
+from regard.kernels import additive_scores
+
+
+class Concat(nn.Module):
+    """Learned comparison; queries and keys may differ in size."""
+
+    forms_scores: str | None = "Concat has a tanh between the sum and the product, so every pair is formed"
+
+    def __init__(self, *, query_size: int, key_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.query_size, self.key_size = query_size, key_size
+        self.proj = nn.Linear(query_size + key_size, hidden_size, bias=False)
+        self.energy = nn.Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The energy starts as a row of a linear layer does."""
+        bound = self.energy.numel() ** -0.5
+        nn.init.uniform_(self.energy, -bound, bound)
+
+    def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K H"]:
+        """The keys' half of the layer, once."""
+        check_size("keys", keys, self.key_size, f"Concat(key_size={self.key_size})")
+        return F.linear(keys, self.proj.weight[:, self.query_size :])
+
+    def forward(self, queries: Float[Tensor, "*#B Q query"], keys: Float[Tensor, "*#B K H"]) -> Float[Tensor, "*B Q K"]:
+        """Score every query against every prepared key."""
+        check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
+        return additive_scores(F.linear(queries, self.proj.weight[:, : self.query_size]), keys, self.energy)
+
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> None:
+        """Not to a plain dot product."""
+        return None

@@ -1,0 +1,71 @@
+"""Gaussian score: near is like.
+
+    score(q, k) = -1/2 |w (q - k)|^2
+
+With softmax this is Nadaraya-Watson kernel regression: the oldest attention of all.
+Nadaraya 1964, https://doi.org/10.1137/1109020; Watson 1964, https://www.jstor.org/stable/25049340
+
+Multiplied out, score = (w q) . (w k) - 1/2 |w k|^2 - 1/2 |w q|^2: a dot product, a bias per key, and a term that is
+constant in a row. The squares cancel badly far from 0, so everything is taken relative to the first key.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.check import check_equal_sizes
+from regard.contracts import Lowered
+from regard.kernels import dot_scores
+
+
+def half_square(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "..."]:
+    """1/2 |x|^2, summed in at least float32."""
+    return vectors.to(torch.promote_types(vectors.dtype, torch.float32)).square().sum(dim=-1) / 2
+
+
+class Gaussian(nn.Module):
+    """One width, or one per dimension; `Gaussian(width=2.0).requires_grad_(False)` is the fixed kernel."""
+
+    forms_scores: str | None = None
+
+    def __init__(self, *, width: float | Sequence[float] = 1.0) -> None:
+        super().__init__()
+        self.width = nn.Parameter(torch.as_tensor(width, dtype=torch.get_default_dtype()))
+        if self.width.ndim > 1:
+            raise ValueError(f"width has shape {tuple(self.width.shape)}, expected one number or one per dimension.")
+
+    def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
+        """Keys are compared as they are."""
+        return keys
+
+    def forward(
+        self, queries: Float[Tensor, "*#B Q size"], keys: Float[Tensor, "*#B K key"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """Score every query against every key."""
+        queries, keys = self.scaled(queries, keys)
+        wide = torch.promote_types(queries.dtype, torch.float32)
+        squares = half_square(queries).unsqueeze(-1) + half_square(keys).unsqueeze(-2)
+        return (dot_scores(queries.to(wide), keys.to(wide)) - squares).to(queries.dtype)
+
+    def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
+        """w^2 q . k - 1/2 w^2 |k|^2; the query's own square is constant in its row."""
+        queries, keys = self.scaled(queries, keys)
+        return Lowered(queries=queries, keys=keys, bias=-half_square(keys).unsqueeze(-2), drops_row_constant=True)
+
+    def scaled(
+        self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]
+    ) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
+        """Both times the width, counted from the first key; the score does not depend on where one counts from."""
+        check_equal_sizes(queries, keys, "Gaussian")
+        if self.width.ndim and self.width.numel() != queries.shape[-1]:
+            raise ValueError(
+                f"queries have size {queries.shape[-1]}, but this Gaussian has {self.width.numel()} widths. "
+                f"Give one width, or one per dimension."
+            )
+        width = self.width.to(queries.dtype)
+        if keys.shape[-2] == 0:
+            return queries * width, keys * width
+        origin = keys[..., :1, :].detach()
+        return (queries - origin) * width, (keys - origin) * width

@@ -1,0 +1,60 @@
+"""Location score: where to look from the query alone, without a glance at the keys.
+
+    score(q, j) = (W q)_j
+
+Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+W has one row per source position, so there is a longest source: words past it are never looked at, as in the paper.
+"""
+
+import warnings
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.check import check_size
+from regard.contracts import Lowered
+from regard.kernels import dot_scores
+
+
+class Location(nn.Module):
+    """Scores the first `max_length` positions."""
+
+    forms_scores: str | None = "there are more keys than Location has positions; those past its end score -inf"
+
+    def __init__(self, *, query_size: int, max_length: int) -> None:
+        super().__init__()
+        self.query_size, self.max_length = query_size, max_length
+        self.position_proj = nn.Linear(query_size, max_length, bias=False)
+
+    def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
+        """Keys only say how many there are."""
+        if keys.shape[-2] > self.max_length:
+            # Python shows a warning once per place by default
+            warnings.warn(
+                f"Location has {self.max_length} positions but there are {keys.shape[-2]} keys: those past "
+                f"{self.max_length} are never looked at. Build it with max_length={keys.shape[-2]} or more.",
+                stacklevel=2,
+            )
+        return keys
+
+    def forward(
+        self, queries: Float[Tensor, "*#B Q query"], keys: Float[Tensor, "*#B K key"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """Score every position for every query."""
+        positions = self.positions(queries, keys.shape[-2])
+        scores = dot_scores(queries, positions)
+        scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2]), *scores.shape[-2:])
+        beyond = keys.shape[-2] - positions.shape[-2]
+        return torch.nn.functional.pad(scores, (0, beyond), value=float("-inf")) if beyond else scores
+
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered | None:
+        """A dot product with one learned vector per position."""
+        if keys.shape[-2] > self.max_length:
+            return None
+        return Lowered(queries=queries, keys=self.positions(queries, keys.shape[-2]))
+
+    def positions(self, queries: Float[Tensor, "... Q query"], num_keys: int) -> Float[Tensor, "K query"]:
+        """The learned vectors of the positions that exist."""
+        check_size("queries", queries, self.query_size, f"Location(query_size={self.query_size})")
+        return self.position_proj.weight[:num_keys].to(queries.dtype)

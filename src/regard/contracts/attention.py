@@ -1,0 +1,130 @@
+"""What the parts of attention hand each other: score -> align -> aggregate.
+
+Shapes: *B any leading dimensions (batch; batch and heads), Q queries, K keys.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What one attention reads: keys already prepared by its score, the values, and which keys may be read."""
+
+    keys: Float[Tensor, "... K key"]
+    values: Float[Tensor, "... K value"]
+    mask: Bool[Tensor, "... K"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Where a query stands, for alignments that must know it (Luong's local forms, the fixed diagonal).
+
+    `attend` fills in the queries. Left out, lengths are read off the mask and keys are counted from 0; positions must be
+    given where they are needed, for a decoder that asks one step at a time has no others.
+    """
+
+    queries: Float[Tensor, "... Q query"] | None = None
+    positions: Int[Tensor, "... Q"] | None = None
+    lengths: Int[Tensor, "..."] | None = None
+    target_lengths: Int[Tensor, "..."] | None = None
+    key_positions: Int[Tensor, " K"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aligned:
+    """The distribution an alignment gives; sampled forms add the log-probability of their choice."""
+
+    weights: Float[Tensor, "... Q K"]
+    log_prob: Float[Tensor, "... Q"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowered:
+    """The same scores as one dot product: scale * queries . keys + bias.
+
+    `bias` broadcasts to [.., Q, K]; `drops_row_constant` says that a term equal for all keys of a query was left out,
+    which an alignment must ignore for the lowering to be used.
+    """
+
+    queries: Float[Tensor, "... Q size"]
+    keys: Float[Tensor, "... K size"]
+    scale: float = 1.0
+    bias: Float[Tensor, "..."] | None = None
+    drops_row_constant: bool = False
+
+
+@runtime_checkable
+class Score(Protocol):
+    """How well does each key answer each query?
+
+    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says None and the class
+    attribute `forms_scores` says why.
+    """
+
+    forms_scores: str | None
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What can be computed from the keys alone, once."""
+        ...
+
+    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | None:
+        """The same scores as a dot product, or None."""
+        ...
+
+    def __call__(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Scores of every query against every prepared key, [.., Q, K]."""
+        ...
+
+
+@runtime_checkable
+class Align(Protocol):
+    """Scores to weights over the keys one may look at; a score of -inf is a key one may not."""
+
+    ignores_row_constant: bool
+
+    def __call__(self, scores: Tensor, mask: Tensor | None = None, look: Look | None = None) -> Aligned:
+        """Weights of every key for every query; a query with nothing to look at gets zeros."""
+        ...
+
+
+@runtime_checkable
+class Cache(Protocol):
+    """Keys and values of the positions read so far; `append` gives the next cache, this one stays as it is."""
+
+    @property
+    def keys(self) -> Tensor:
+        """Prepared keys still held, oldest first."""
+        ...
+
+    @property
+    def values(self) -> Tensor:
+        """Their values."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest key still held."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """How many positions were ever read."""
+        ...
+
+    def append(self, keys: Tensor, values: Tensor) -> Self:
+        """The cache after reading more positions."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attended:
+    """What came back: the context, and the weights, log-probability and cache where they were asked for."""
+
+    context: Float[Tensor, "... Q value"]
+    weights: Float[Tensor, "... Q K"] | None = None
+    log_prob: Float[Tensor, "... Q"] | None = None
+    cache: Any = None

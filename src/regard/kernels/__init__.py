@@ -1,0 +1,18 @@
+"""Fused maths; nothing here knows a model."""
+
+from regard.kernels.additive import additive_scores
+from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
+from regard.kernels.dot import DotRead, dot_scores, read_plain
+from regard.kernels.softmax import masked_softmax
+
+__all__ = [
+    "DOT_PATHS",
+    "Choice",
+    "DotRead",
+    "additive_scores",
+    "choose",
+    "dot_scores",
+    "masked_softmax",
+    "read_dot",
+    "read_plain",
+]

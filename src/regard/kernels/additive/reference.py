@@ -1,0 +1,17 @@
+"""Additive scores as the formula has them.
+
+    score(q, k) = energy . tanh(q + k)
+
+Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def additive_scores(
+    queries: Float[Tensor, "*#B Q H"], keys: Float[Tensor, "*#B K H"], energy: Float[Tensor, " H"]
+) -> Float[Tensor, "*B Q K"]:
+    """Scores of every projected query against every projected key."""
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ energy.to(queries.dtype)

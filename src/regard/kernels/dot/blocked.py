@@ -1,0 +1,77 @@
+"""The dot kernel in blocks of queries: a structured mask over a long text without ever writing the mask out.
+
+Each block asks the mask how far its queries see and reads only those keys, so a window costs linear time, and memory is
+that of one block, backward too (a block is computed again there).
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from regard.kernels.dot.read import DotRead
+from regard.kernels.dot.sdpa import read_sdpa
+from regard.kernels.dot.sdpa import refusals as sdpa_refusals
+
+BLOCK = 512
+WORTH_IT = 2**24
+"""Booleans in the mask from which blocks pay: below, one call with the mask written out is as fast."""
+
+
+def refusals(read: DotRead) -> list[str]:
+    """Every reason why this kernel cannot serve the read."""
+    reasons = sdpa_refusals(read)
+    if read.queries.device.type != "cpu":
+        reasons.append(f"blocks of queries are for the CPU; the queries are on {read.queries.device}")
+    if read.mask is None or read.is_plain_causal:
+        reasons.append("no mask has to be written out")
+    elif not read.mask.structured:
+        reasons.append("the mask holds a boolean tensor, which is written out already")
+    elif read.materialised_size < WORTH_IT:
+        reasons.append(f"the mask is small: {read.materialised_size:,} of {WORTH_IT:,} entries from which blocks pay")
+    if torch.compiler.is_compiling():
+        reasons.append("torch.compile sees one graph, not a loop over blocks")
+    return reasons
+
+
+def read_blocked(read: DotRead) -> Float[Tensor, "... Q value"]:
+    """Block after block of queries, each with the keys it can see."""
+    blocks = [
+        block_of(read, slice(start, min(start + BLOCK, read.queries.shape[-2])))
+        for start in range(0, read.queries.shape[-2], BLOCK)
+    ]
+    again = torch.is_grad_enabled() and any(t.requires_grad for t in (read.queries, read.keys, read.values))
+    parts = [checkpoint(read_block, block, use_reentrant=False) if again else read_block(block) for block in blocks]
+    return torch.cat(parts, dim=-2)
+
+
+def block_of(read: DotRead, part: slice) -> DotRead:
+    """The read of some queries, narrowed to the keys in their mask's span."""
+    assert read.mask is not None
+    first = read.first_query + part.start
+    low, high = read.mask.span(first, first + part.stop - part.start - 1)
+    num_keys = read.keys.shape[-2]
+    start = 0 if low is None else min(max(low - read.first_key, 0), num_keys)
+    stop = num_keys if high is None else max(min(high - read.first_key, num_keys), start)
+    bias = read.bias
+    if bias is not None:
+        bias = bias[..., part if bias.shape[-2] > 1 else slice(None), start:stop]
+    return replace(
+        read,
+        queries=read.queries[..., part, :],
+        keys=read.keys[..., start:stop, :],
+        values=read.values[..., start:stop, :],
+        bias=bias,
+        first_query=first,
+        first_key=read.first_key + start,
+    )
+
+
+def read_block(block: DotRead) -> Float[Tensor, "... Q value"]:
+    """One block; where its span is empty there is nothing to read."""
+    if block.keys.shape[-2] == 0:
+        leading = block.shape[:-2]
+        return block.queries.new_zeros(*leading, block.queries.shape[-2], block.values.shape[-1])
+    return read_sdpa(block)

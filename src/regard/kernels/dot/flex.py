@@ -1,0 +1,98 @@
+"""The dot kernel on FlexAttention: CUDA, long texts, a mask that is a rule over positions.
+
+Blocks of the score matrix in which nothing is allowed are never computed. FlexAttention has no backward on the CPU.
+"""
+
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from regard.contracts import Grid, Mask
+from regard.kernels.dot.read import DotRead
+from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional
+
+WORTH_IT = 2**21
+"""Query-key pairs per head from which skipping blocks beats a mask written out."""
+
+_block_masks: "WeakKeyDictionary[Mask, dict[tuple[Any, ...], BlockMask]]" = WeakKeyDictionary()
+
+
+def refusals(read: DotRead) -> list[str]:
+    """Every reason why this kernel cannot serve the read."""
+    reasons = []
+    *leading, num_queries, num_keys = read.shape
+    if read.queries.device.type != "cuda":
+        reasons.append(f"FlexAttention has no backward on {read.queries.device.type}")
+    if read.queries.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        reasons.append(f"FlexAttention has no kernel for {read.queries.dtype}")
+    if read.mask is None or read.is_plain_causal:
+        reasons.append("no mask, or the plain triangle: flash is faster")
+    elif not read.mask.structured:
+        reasons.append("the mask holds a boolean tensor; FlexAttention wants a rule over positions")
+    if num_queries * num_keys < WORTH_IT:
+        reasons.append(f"{num_queries} x {num_keys} is short: below {WORTH_IT:,} pairs a written mask is as fast")
+    if len(leading) > 2:
+        reasons.append(f"there are {len(leading)} leading dimensions, FlexAttention has batch and heads")
+    if read.dropout:
+        reasons.append(f"FlexAttention has no dropout, asked was {read.dropout}")
+    if read.bias is not None and read.bias.shape[-2] != 1:
+        reasons.append("the bias differs from query to query")
+    if max(read.queries.shape[-1], read.values.shape[-1]) > 256:
+        reasons.append("sizes over 256 do not fit its tiles")
+    return reasons
+
+
+def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
+    """Fused attention that skips what the mask forbids."""
+    leading = read.shape[:-2]
+    queries, keys, _ = fold_key_bias(read)
+    size = -(-queries.shape[-1] // 16) * 16
+    padded = [F.pad(tensor, (0, size - tensor.shape[-1])) for tensor in (queries, keys)]
+    run = flex_attention if torch.compiler.is_compiling() else compiled_flex()
+    context = run(
+        *(four_dimensional(tensor, leading) for tensor in padded),
+        four_dimensional(read.values, leading),
+        block_mask=block_mask(read),
+        scale=read.scale,
+    )
+    return context.reshape(*leading, *context.shape[-2:])
+
+
+@cache
+def compiled_flex() -> Any:
+    """FlexAttention as one kernel; uncompiled it would form the scores."""
+    return torch.compile(flex_attention, dynamic=False)
+
+
+def block_mask(read: DotRead) -> BlockMask:
+    """Which blocks hold anything; kept as long as the mask object lives, since making it costs more than one read."""
+    assert read.mask is not None
+    if torch.compiler.is_compiling():
+        return make_block_mask(read)
+    known = _block_masks.setdefault(read.mask, {})
+    key = (read.shape, read.first_query, read.first_key, read.queries.device)
+    if key not in known:
+        known[key] = make_block_mask(read)
+    return known[key]
+
+
+def make_block_mask(read: DotRead) -> BlockMask:
+    """The mask's rule, asked index by index."""
+    mask = read.mask
+    assert mask is not None
+    *leading, num_queries, num_keys = read.shape
+    first_query, first_key, rank = read.first_query, read.first_key, len(leading)
+
+    def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        rows = {0: (), 1: (batch,), 2: (batch, head)}[rank]
+        return mask.allowed(Grid(rows=rows, queries=query + first_query, keys=key + first_key))
+
+    batch = leading[0] if leading else 1
+    heads = leading[1] if rank == 2 else 1
+    return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=str(read.queries.device))

@@ -1,0 +1,52 @@
+"""What a dot kernel is asked to do: softmax(scale * queries . keys + bias, where the mask allows) @ values."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.contracts import Grid, Mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotRead:
+    """One fused read; leading dimensions broadcast, `bias` broadcasts to the scores."""
+
+    queries: Float[Tensor, "... Q size"]
+    keys: Float[Tensor, "... K size"]
+    values: Float[Tensor, "... K value"]
+    scale: float
+    bias: Float[Tensor, "..."] | None
+    mask: Mask | None
+    first_query: int
+    first_key: int
+    dropout: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The scores' shape: leading dimensions, queries, keys."""
+        leading = torch.broadcast_shapes(self.queries.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2])
+        return (*leading, self.queries.shape[-2], self.keys.shape[-2])
+
+    @property
+    def is_plain_causal(self) -> bool:
+        """Whether the mask is the square triangle, which kernels know by heart."""
+        square = self.queries.shape[-2] == self.keys.shape[-2] and self.first_query == self.first_key
+        return square and self.mask is not None and self.mask.is_triangle
+
+    @property
+    def materialised_size(self) -> int:
+        """How many booleans the mask would take if it were written out."""
+        *leading, num_queries, num_keys = self.shape
+        return num_queries * num_keys * (leading[0] if leading else 1)
+
+    def allowed(self) -> Bool[Tensor, "..."] | None:
+        """The mask as a boolean tensor that broadcasts to the scores."""
+        if self.mask is None:
+            return None
+        if self.mask.is_triangle and self.first_query >= self.first_key + self.keys.shape[-2] - 1:
+            # every query comes after every key: a decoder's step
+            return None
+        grid = Grid.of(self.shape, device=self.queries.device, first_query=self.first_query, first_key=self.first_key)
+        return self.mask.allowed(grid)

@@ -1,0 +1,94 @@
+"""The dot kernel on torch's scaled_dot_product_attention: flash on CPU and CUDA, linear memory.
+
+Three differences between what we promise and what SDPA does are settled here: a bias per key travels as extra features
+(a float mask that needs a gradient would form the scores), keys and values of different size are padded to one size (on
+the CPU SDPA is three times slower, and quadratic in memory, when they differ), and a row with nothing to read is zeros.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.kernels.dot.read import DotRead
+
+
+def refusals(read: DotRead) -> list[str]:
+    """Every reason why this kernel cannot serve the read."""
+    if read.values.numel() == 0 or read.queries.numel() == 0 or read.keys.numel() == 0:
+        return ["there is nothing to read (an empty batch, no queries or no keys)"]
+    return []
+
+
+def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
+    """Fused softmax attention."""
+    leading = read.shape[:-2]
+    queries, keys, bias = fold_key_bias(read)
+    size, value_size = queries.shape[-1], read.values.shape[-1]
+    common = max(size, value_size)
+    if queries.device.type == "cuda":
+        common = -(-common // 8) * 8
+    allowed, empty = readable_rows(None if read.is_plain_causal else read.allowed())
+    mask = allowed
+    if bias is not None:
+        mask = bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
+    context = F.scaled_dot_product_attention(
+        four_dimensional(F.pad(queries, (0, common - size)), leading),
+        four_dimensional(F.pad(keys, (0, common - size)), leading),
+        four_dimensional(F.pad(read.values, (0, common - value_size)), leading),
+        attn_mask=None if mask is None else four_dimensional(mask, leading, expand_last=False),
+        dropout_p=read.dropout,
+        is_causal=read.is_plain_causal,
+        scale=read.scale,
+    )
+    context = context[..., :value_size].reshape(*leading, *context.shape[-2:-1], value_size)
+    return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def fold_key_bias(
+    read: DotRead,
+) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"], Float[Tensor, "..."] | None]:
+    """A bias that is the same for every query becomes features of the keys: [q, 1] . [k, bias] = q . k + bias.
+
+    In half precision one feature would round the bias, so a second one holds what the first lost.
+    """
+    bias = read.bias
+    if bias is None or bias.shape[-2] != 1:
+        return read.queries, read.keys, bias
+    # the kernel multiplies features by the scale as well
+    column = (bias / read.scale).transpose(-2, -1)
+    parts = [column.to(read.keys.dtype)]
+    if read.keys.dtype in (torch.bfloat16, torch.float16):
+        parts.append((column.float() - parts[0].float()).to(read.keys.dtype))
+    batch = torch.broadcast_shapes(read.keys.shape[:-2], column.shape[:-2])
+    columns = [part.expand(*batch, *part.shape[-2:]) for part in parts]
+    keys = torch.cat([read.keys.expand(*batch, *read.keys.shape[-2:]), *columns], dim=-1)
+    ones = read.queries.new_ones(*read.queries.shape[:-1], len(parts))
+    return torch.cat([read.queries, ones], dim=-1), keys, None
+
+
+def readable_rows(
+    allowed: Bool[Tensor, "..."] | None,
+) -> tuple[Bool[Tensor, "..."] | None, Bool[Tensor, "..."] | None]:
+    """The mask with empty rows opened, and which rows those are: kernels disagree about them, we write zeros there."""
+    if allowed is None:
+        return None, None
+    if allowed.ndim < 2:
+        allowed = allowed.expand(1, *allowed.shape)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    return allowed | empty, empty
+
+
+def four_dimensional(tensor: Tensor, leading: tuple[int, ...], *, expand_last: bool = True) -> Tensor:
+    """(.., L, size) as (rows, heads, L, size): the last leading dimension is the heads, those before it one batch.
+
+    A mask keeps its heads unexpanded (`expand_last=False`): one for all of them is enough.
+    """
+    missing = len(leading) + 2 - tensor.ndim
+    tensor = tensor[(None,) * missing] if missing else tensor
+    if len(leading) < 2:
+        return tensor[(None,) * (2 - len(leading))].transpose(0, 1) if len(leading) == 1 else tensor[None, None]
+    heads = leading[-1] if expand_last else tensor.shape[-3]
+    if not expand_last and all(size == 1 for size in tensor.shape[:-3]):
+        return tensor.reshape(1, *tensor.shape[-3:])
+    return tensor.expand(*leading[:-1], heads, *tensor.shape[-2:]).flatten(0, len(leading) - 2)
