@@ -1,7 +1,7 @@
 """All of attention in one PyTorch package: score, align, aggregate."""
 
-from regard.attention import Attention, attend, trace
+from regard.attention import Attention, MultiHeadAttention, attend, trace
 
 __version__ = "0.1.0"
 
-__all__ = ["Attention", "attend", "trace"]
+__all__ = ["Attention", "MultiHeadAttention", "attend", "trace"]

@@ -21,7 +21,7 @@ from regard.attention.masks import Rule, as_mask
 from regard.attention.scores import ScaledDot
 from regard.attention.trace import AttentionMap, listeners
 from regard.contracts import Align, Attended, Grid, Look, Lowered, Memory, Score
-from regard.kernels import Choice, DotRead, choose, read_dot
+from regard.kernels import Choice, DotRead, choose, read_dot, spread_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
 """Without parameters or state, so that one of each serves every call."""
@@ -42,8 +42,8 @@ def attend(
     """Read the values whose keys answer the queries; any leading dimensions, broadcasting.
 
     `mask` is True where a query may attend: a mask such as
-    `causal() & padding(lengths)` or a boolean tensor that broadcasts to (.., Q, K). `dropout` acts on the weights at any
-    time, as in torch's own function; the weights returned are those that were used.
+    `causal() & padding(lengths)` or a boolean tensor that broadcasts to (.., Q, K). `dropout` acts on the weights
+    whenever it is not 0, as in torch's own function; the weights returned are those that were used.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values)
@@ -96,18 +96,24 @@ def read(
     dropout: float = 0.0,
     return_weights: bool = False,
     first_key: int = 0,
+    group_size: int = 1,
 ) -> Attended:
-    """`attend` on prepared keys, the first of which stands at position `first_key` of its sequence."""
+    """`attend` on prepared keys, the first of which stands at position `first_key` of its sequence.
+
+    With a `group_size` each key head serves that many query heads.
+    """
     if mask is not None:
         check_mask(mask, queries, keys, values)
     lowered = None if return_weights or listeners() else score.lower(queries, keys)
     if lowered is not None and not reasons_to_form(score, align, lowered, return_weights):
-        context = read_dot(dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key))
+        asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key)
+        context = read_dot(replace(asked, group_size=group_size))
         if not is_spoilt(context, queries, keys, values):
             return Attended(context=context)
     look = look or Look()
     if look.queries is None:
         look = replace(look, queries=queries)
+    keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
     scores = score(queries, keys)
     aligned = align(scores, allowed(mask, scores, first_key), look)
     # what is returned is what was used: dropout before, not after
@@ -128,6 +134,7 @@ def dot_read(
         keys=lowered.keys,
         values=values,
         scale=lowered.scale,
+        key_bias=lowered.key_bias,
         bias=lowered.bias,
         mask=mask,
         first_query=first_key + values.shape[-2] - lowered.queries.shape[-2],

@@ -4,8 +4,8 @@
         model(inputs)
     maps["encoder.layers.0.attention"][0].weights
 
-Inside the block attention forms its weights, so fused kernels wait outside; results agree to rounding. Nothing is kept on
-the modules: hooks tell where the model is, and `attend` hands what it computed to the trace that is listening.
+Inside the block attention forms its weights, so fused kernels wait outside; results agree to rounding. Nothing is kept
+on the modules: hooks tell where the model is, and `attend` hands what it computed to the trace that is listening.
 """
 
 from collections.abc import Iterator, Mapping

@@ -23,8 +23,8 @@ class Memory:
 class Look:
     """Where a query stands, for alignments that must know it (Luong's local forms, the fixed diagonal).
 
-    `attend` fills in the queries. Left out, lengths are read off the mask and keys are counted from 0; positions must be
-    given where they are needed, for a decoder that asks one step at a time has no others.
+    `attend` fills in the queries. Left out, lengths are read off the mask and keys are counted from 0; positions must
+    be given where they are needed, for a decoder that asks one step at a time has no others.
     """
 
     queries: Float[Tensor, "... Q query"] | None = None
@@ -44,15 +44,16 @@ class Aligned:
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """The same scores as one dot product: scale * queries . keys + bias.
+    """The same scores as one dot product: scale * queries . keys + key_bias + bias.
 
-    `bias` broadcasts to [.., Q, K]; `drops_row_constant` says that a term equal for all keys of a query was left out,
-    which an alignment must ignore for the lowering to be used.
+    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. `drops_row_constant` says that a
+    term equal for all keys of a query was left out, which an alignment must ignore for the lowering to be used.
     """
 
     queries: Float[Tensor, "... Q size"]
     keys: Float[Tensor, "... K size"]
     scale: float = 1.0
+    key_bias: Float[Tensor, "... K"] | None = None
     bias: Float[Tensor, "..."] | None = None
     drops_row_constant: bool = False
 
@@ -61,11 +62,14 @@ class Lowered:
 class Score(Protocol):
     """How well does each key answer each query?
 
-    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says None and the class
-    attribute `forms_scores` says why.
+    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says None and
+    `forms_scores` says why.
     """
 
-    forms_scores: str | None
+    @property
+    def forms_scores(self) -> str | None:
+        """Why the scores must be formed, where `lower` says None."""
+        ...
 
     def prepare(self, keys: Tensor) -> Tensor:
         """What can be computed from the keys alone, once."""
@@ -84,7 +88,10 @@ class Score(Protocol):
 class Align(Protocol):
     """Scores to weights over the keys one may look at; a score of -inf is a key one may not."""
 
-    ignores_row_constant: bool
+    @property
+    def ignores_row_constant(self) -> bool:
+        """Whether a constant added to all scores of a query changes nothing."""
+        ...
 
     def __call__(self, scores: Tensor, mask: Tensor | None = None, look: Look | None = None) -> Aligned:
         """Weights of every key for every query; a query with nothing to look at gets zeros."""

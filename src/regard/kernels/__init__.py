@@ -2,7 +2,7 @@
 
 from regard.kernels.additive import additive_scores
 from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
-from regard.kernels.dot import DotRead, dot_scores, read_plain
+from regard.kernels.dot import DotRead, dot_scores, read_plain, spread_groups
 from regard.kernels.softmax import masked_softmax
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "masked_softmax",
     "read_dot",
     "read_plain",
+    "spread_groups",
 ]

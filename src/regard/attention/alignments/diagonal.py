@@ -18,8 +18,8 @@ from regard.kernels import masked_softmax
 class Diagonal(nn.Module):
     """Ignores the scores; needs look.positions.
 
-    Where the target's length T is known (look.target_lengths) the diagonal meets both ends; while decoding it is not, and
-    `ratio` stands for S / T.
+    Where the target's length T is known (look.target_lengths) the diagonal meets both ends; while decoding it is not,
+    and `ratio` stands for S / T.
     """
 
     ignores_row_constant = True

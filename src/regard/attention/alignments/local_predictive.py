@@ -4,7 +4,8 @@
     weights_j = softmax over |j - p_t| <= D  *  exp(-(j - p_t)^2 / (2 sigma^2)),  sigma = D / 2
 
 Luong, Pham and Manning 2015, section 3.2. https://arxiv.org/abs/1508.04025
-Not renormalised after the Gaussian, as in the paper: rows sum to less than 1. Positions count from 0, the paper's from 1.
+Not renormalised after the Gaussian, as in the paper: rows sum to less than 1. Positions count from 0, the paper's
+from 1.
 """
 
 import torch

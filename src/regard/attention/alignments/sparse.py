@@ -1,8 +1,8 @@
 """What sparsemax and entmax share: the entmax package's functions, guarded.
 
-Those functions raise on a row with nothing allowed and lose digits far from 0. Both maps ignore a constant added to a row
-and give exactly 0 to a score more than `reach` below the best, so each row is shifted to have its best at 0 and what is
-forbidden or out of reach is put just past that distance.
+Those functions raise on a row with nothing allowed and lose digits far from 0. Both maps ignore a constant added to a
+row and give exactly 0 to a score more than `reach` below the best, so each row is shifted to have its best at 0 and
+what is forbidden or out of reach is put past that distance.
 """
 
 from collections.abc import Callable

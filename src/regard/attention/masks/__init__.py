@@ -2,7 +2,6 @@
 
 from regard.attention.masks.causal import causal
 from regard.attention.masks.dilated import dilated
-from regard.attention.masks.grouped import Grouped
 from regard.attention.masks.mask import Explicit, Rule, as_mask
 from regard.attention.masks.padding import padding
 from regard.attention.masks.predicate import predicate
@@ -38,7 +37,6 @@ MASKS = {
 __all__ = [
     "MASKS",
     "Explicit",
-    "Grouped",
     "Rule",
     "as_mask",
     "causal",

@@ -52,7 +52,7 @@ class Gaussian(nn.Module):
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
         """w^2 q . k - 1/2 w^2 |k|^2; the query's own square is constant in its row."""
         queries, keys = self.scaled(queries, keys)
-        return Lowered(queries=queries, keys=keys, bias=-half_square(keys).unsqueeze(-2), drops_row_constant=True)
+        return Lowered(queries=queries, keys=keys, key_bias=-half_square(keys), drops_row_constant=True)
 
     def scaled(
         self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]

@@ -58,11 +58,13 @@ def block_of(read: DotRead, part: slice) -> DotRead:
     bias = read.bias
     if bias is not None:
         bias = bias[..., part if bias.shape[-2] > 1 else slice(None), start:stop]
+    key_bias = None if read.key_bias is None else read.key_bias[..., start:stop]
     return replace(
         read,
         queries=read.queries[..., part, :],
         keys=read.keys[..., start:stop, :],
         values=read.values[..., start:stop, :],
+        key_bias=key_bias,
         bias=bias,
         first_query=first,
         first_key=read.first_key + start,

@@ -41,7 +41,7 @@ def refusals(read: DotRead) -> list[str]:
         reasons.append(f"there are {len(leading)} leading dimensions, FlexAttention has batch and heads")
     if read.dropout:
         reasons.append(f"FlexAttention has no dropout, asked was {read.dropout}")
-    if read.bias is not None and read.bias.shape[-2] != 1:
+    if read.bias is not None:
         reasons.append("the bias differs from query to query")
     if max(read.queries.shape[-1], read.values.shape[-1]) > 256:
         reasons.append("sizes over 256 do not fit its tiles")
@@ -51,15 +51,18 @@ def refusals(read: DotRead) -> list[str]:
 def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
     """Fused attention that skips what the mask forbids."""
     leading = read.shape[:-2]
-    queries, keys, _ = fold_key_bias(read)
+    queries, keys = fold_key_bias(read)
     size = -(-queries.shape[-1] // 16) * 16
     padded = [F.pad(tensor, (0, size - tensor.shape[-1])) for tensor in (queries, keys)]
+    key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     run = flex_attention if torch.compiler.is_compiling() else compiled_flex()
     context = run(
-        *(four_dimensional(tensor, leading) for tensor in padded),
-        four_dimensional(read.values, leading),
+        four_dimensional(padded[0], leading),
+        four_dimensional(padded[1], key_leading),
+        four_dimensional(read.values, key_leading),
         block_mask=block_mask(read),
         scale=read.scale,
+        enable_gqa=read.group_size > 1,
     )
     return context.reshape(*leading, *context.shape[-2:])
 

@@ -1,4 +1,4 @@
-"""What a dot kernel is asked to do: softmax(scale * queries . keys + bias, where the mask allows) @ values."""
+"""What a dot kernel is asked to do: softmax(scale * queries . keys + biases) over what the mask allows, @ values."""
 
 from dataclasses import dataclass
 
@@ -17,16 +17,21 @@ class DotRead:
     keys: Float[Tensor, "... K size"]
     values: Float[Tensor, "... K value"]
     scale: float
+    key_bias: Float[Tensor, "... K"] | None
     bias: Float[Tensor, "..."] | None
     mask: Mask | None
     first_query: int
     first_key: int
     dropout: float
+    group_size: int = 1
+    """How many query heads share one key head: queries have H heads, keys and values H / group_size."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The scores' shape: leading dimensions, queries, keys."""
-        leading = torch.broadcast_shapes(self.queries.shape[:-2], self.keys.shape[:-2], self.values.shape[:-2])
+        leading = self.queries.shape[:-2]
+        if self.group_size == 1:
+            leading = torch.broadcast_shapes(leading, self.keys.shape[:-2], self.values.shape[:-2])
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
     @property

@@ -1,6 +1,6 @@
 """Dot-product scores and attention as the formula has them.
 
-    context = softmax(scale * queries keys^T + bias) values
+    context = softmax(scale * queries keys^T + key_bias + bias) values
 
 Kernels are held to this: outputs and gradients err at most twice as much against float64.
 """
@@ -19,9 +19,17 @@ def dot_scores(
     return (queries * scale if scale != 1.0 else queries) @ keys.transpose(-2, -1)
 
 
+def spread_groups(tensor: Float[Tensor, "... K size"], group_size: int) -> Float[Tensor, "... K size"]:
+    """Each key head repeated for the query heads it serves."""
+    return tensor if group_size == 1 else tensor.repeat_interleave(group_size, dim=-3)
+
+
 def read_plain(read: DotRead) -> Float[Tensor, "... Q value"]:
     """Forms every weight."""
-    scores = dot_scores(read.queries, read.keys, read.scale)
+    keys, values = (spread_groups(tensor, read.group_size) for tensor in (read.keys, read.values))
+    scores = dot_scores(read.queries, keys, read.scale)
+    if read.key_bias is not None:
+        scores = scores + spread_groups(read.key_bias.unsqueeze(-2), read.group_size)
     if read.bias is not None:
         scores = scores + read.bias
-    return masked_softmax(scores, read.allowed()) @ read.values
+    return masked_softmax(scores, read.allowed()) @ values

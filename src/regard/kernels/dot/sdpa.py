@@ -23,40 +23,40 @@ def refusals(read: DotRead) -> list[str]:
 def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     """Fused softmax attention."""
     leading = read.shape[:-2]
-    queries, keys, bias = fold_key_bias(read)
+    key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
+    queries, keys = fold_key_bias(read)
     size, value_size = queries.shape[-1], read.values.shape[-1]
     common = max(size, value_size)
     if queries.device.type == "cuda":
         common = -(-common // 8) * 8
     allowed, empty = readable_rows(None if read.is_plain_causal else read.allowed())
     mask = allowed
-    if bias is not None:
-        mask = bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
+    if read.bias is not None:
+        bias = read.bias if allowed is None else read.bias.masked_fill(~allowed, float("-inf"))
+        mask = bias.to(queries.dtype)
     context = F.scaled_dot_product_attention(
         four_dimensional(F.pad(queries, (0, common - size)), leading),
-        four_dimensional(F.pad(keys, (0, common - size)), leading),
-        four_dimensional(F.pad(read.values, (0, common - value_size)), leading),
+        four_dimensional(F.pad(keys, (0, common - size)), key_leading),
+        four_dimensional(F.pad(read.values, (0, common - value_size)), key_leading),
         attn_mask=None if mask is None else four_dimensional(mask, leading, expand_last=False),
         dropout_p=read.dropout,
         is_causal=read.is_plain_causal,
         scale=read.scale,
+        enable_gqa=read.group_size > 1,
     )
     context = context[..., :value_size].reshape(*leading, *context.shape[-2:-1], value_size)
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
-def fold_key_bias(
-    read: DotRead,
-) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"], Float[Tensor, "..."] | None]:
+def fold_key_bias(read: DotRead) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
     """A bias that is the same for every query becomes features of the keys: [q, 1] . [k, bias] = q . k + bias.
 
     In half precision one feature would round the bias, so a second one holds what the first lost.
     """
-    bias = read.bias
-    if bias is None or bias.shape[-2] != 1:
-        return read.queries, read.keys, bias
+    if read.key_bias is None:
+        return read.queries, read.keys
     # the kernel multiplies features by the scale as well
-    column = (bias / read.scale).transpose(-2, -1)
+    column = (read.key_bias / read.scale).unsqueeze(-1)
     parts = [column.to(read.keys.dtype)]
     if read.keys.dtype in (torch.bfloat16, torch.float16):
         parts.append((column.float() - parts[0].float()).to(read.keys.dtype))
@@ -64,7 +64,7 @@ def fold_key_bias(
     columns = [part.expand(*batch, *part.shape[-2:]) for part in parts]
     keys = torch.cat([read.keys.expand(*batch, *read.keys.shape[-2:]), *columns], dim=-1)
     ones = read.queries.new_ones(*read.queries.shape[:-1], len(parts))
-    return torch.cat([read.queries, ones], dim=-1), keys, None
+    return torch.cat([read.queries, ones], dim=-1), keys
 
 
 def readable_rows(

@@ -1,0 +1,48 @@
+"""ALiBi: far keys score less, each head with its own slope.
+
+    score(i, j) += -m_h |i - j|,   m_h = 2^(-8 h / H)
+
+Press, Smith and Lewis 2022, section 3. https://arxiv.org/abs/2108.12409
+Where the number of heads is not a power of two, the slopes between are those of twice the power below, every other one,
+as in the authors' code.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.positions.inside import InsideHeads
+
+
+def slopes(num_heads: int) -> list[float]:
+    """One slope per head, a geometric sequence."""
+    power = 2 ** math.floor(math.log2(num_heads))
+    exact = [2 ** (-8 * head / power) for head in range(1, power + 1)]
+    between = [2 ** (-4 * head / power) for head in range(1, 2 * power + 1, 2)]
+    return exact + between[: num_heads - power]
+
+
+class Alibi(InsideHeads):
+    """No parameters; reads texts longer than any it was trained on."""
+
+    slopes: Tensor
+
+    def __init__(self, *, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1:
+            raise ValueError(f"num_heads is {num_heads}, expected 1 or more.")
+        self.register_buffer("slopes", torch.tensor(slopes(num_heads)), persistent=False)
+
+    def bias(
+        self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+    ) -> Float[Tensor, "H Q K"]:
+        """A penalty that grows with distance."""
+        if queries.shape[-3:-2] != self.slopes.shape:
+            raise ValueError(
+                f"queries have shape {tuple(queries.shape)}, expected (.., {self.slopes.numel()} heads, Q, size): "
+                f"Alibi(num_heads={self.slopes.numel()}) has one slope per head."
+            )
+        distance = (key_positions[None, :] - query_positions[:, None]).abs()
+        return (-self.slopes[:, None, None].float() * distance).to(queries.dtype)

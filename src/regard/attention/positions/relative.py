@@ -1,0 +1,51 @@
+"""Relative positions: how far apart, not where. A learned vector per distance joins the key and the value.
+
+    score(i, j) += q_i . a_{j-i} / sqrt(d),   context_i += sum_j weights_ij b_{j-i},   distances clipped to max_distance
+
+Shaw, Uszkoreit and Vaswani 2018, section 3. https://arxiv.org/abs/1803.02155
+There are few distances, so scores and sums are taken per distance and then spread over the keys: nothing of size Q K d.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.positions.inside import InsideHeads
+from regard.attention.scores.scaled_dot import unit_variance_scale
+
+
+class Relative(InsideHeads):
+    """Vectors of the size of one head, shared by all heads."""
+
+    reads_weights = True
+
+    def __init__(self, *, size: int, max_distance: int = 16) -> None:
+        super().__init__()
+        if max_distance < 0:
+            raise ValueError(f"max_distance is {max_distance}, expected 0 or more.")
+        self.max_distance = max_distance
+        self.key_table = nn.Parameter(torch.empty(2 * max_distance + 1, size))
+        self.value_table = nn.Parameter(torch.empty(2 * max_distance + 1, size))
+        nn.init.xavier_uniform_(self.key_table)
+        nn.init.xavier_uniform_(self.value_table)
+
+    def distances(self, query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]) -> Int[Tensor, "Q K"]:
+        """Row of the tables for every pair."""
+        distance = key_positions[None, :] - query_positions[:, None]
+        return distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+
+    def bias(
+        self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+    ) -> Float[Tensor, "*B Q K"]:
+        """How well each distance answers each query."""
+        per_distance = queries @ self.key_table.to(queries.dtype).T * unit_variance_scale(queries.shape[-1])
+        index = self.distances(query_positions, key_positions)
+        return per_distance.gather(-1, index.expand(*queries.shape[:-2], *index.shape))
+
+    def extra(
+        self, weights: Float[Tensor, "*B Q K"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+    ) -> Float[Tensor, "*B Q size"]:
+        """The weight that fell on each distance, times the distance's vector."""
+        index = self.distances(query_positions, key_positions).expand(weights.shape)
+        per_distance = weights.new_zeros(*weights.shape[:-1], self.value_table.shape[0])
+        return per_distance.scatter_add(-1, index, weights) @ self.value_table.to(weights.dtype)

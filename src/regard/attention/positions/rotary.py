@@ -1,0 +1,35 @@
+"""Rotary positions: queries and keys are turned by their place; their product knows only how far apart they are.
+
+    (x_{2i}, x_{2i+1}) turned by the angle t / 10000^(2i/d)
+
+Su et al. 2021, section 3.4. https://arxiv.org/abs/2104.09864
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.positions.inside import InsideHeads
+
+
+class Rotary(InsideHeads):
+    """No parameters; `size` is that of one head, and even."""
+
+    def __init__(self, *, size: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        if size % 2:
+            raise ValueError(f"size is {size}, but Rotary turns pairs of features: it must be even.")
+        self.size, self.base = size, base
+
+    def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:
+        """Each pair of features turned by its position's angle."""
+        if vectors.shape[-1] != self.size:
+            raise ValueError(f"vectors have size {vectors.shape[-1]}, but Rotary was built for size {self.size}.")
+        steps = torch.arange(0, self.size, 2, device=vectors.device, dtype=torch.float32)
+        # angles of far positions need more digits than half precision has
+        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
+        cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+        even, odd = vectors[..., 0::2], vectors[..., 1::2]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

@@ -1,0 +1,37 @@
+"""Sinusoidal positions: each pair of features is the hand of a clock, from fast to slow.
+
+    p(t, 2i) = sin(t / 10000^(2i/d)),   p(t, 2i+1) = cos(t / 10000^(2i/d))
+
+Vaswani et al. 2017, section 3.5. https://arxiv.org/abs/1706.03762
+Every p(t) has norm sqrt(d/2) exactly (for even d), since sin^2 + cos^2 = 1.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class Sinusoidal(nn.Module):
+    """Added to the states; no parameters, no longest text."""
+
+    def __init__(self, *, size: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.size, self.base = size, base
+
+    def encode(self, positions: Int[Tensor, "*L"]) -> Float[Tensor, "*L size"]:
+        """The vectors of these positions."""
+        steps = torch.arange(0, self.size, 2, device=positions.device, dtype=torch.float32)
+        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.size]
+
+    def forward(
+        self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "*B L size"]:
+        """States with their place added; positions count from 0 unless given."""
+        if states.shape[-1] != self.size:
+            raise ValueError(f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.size}.")
+        if positions is None:
+            positions = torch.arange(states.shape[-2], device=states.device)
+        return states + self.encode(positions).to(states.dtype)

@@ -1,0 +1,25 @@
+"""The parts that models share and no paper invents twice."""
+
+from regard.layers.cache import FixedCache, GrowingCache, WindowCache
+from regard.layers.embedding import Embedding
+from regard.layers.feed_forward import FeedForward, GatedFeedForward
+from regard.layers.image import ImageSelfAttention
+from regard.layers.maxout import Maxout
+from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.task_model import TaskModel
+from regard.layers.unroll import unroll
+
+__all__ = [
+    "Embedding",
+    "FeedForward",
+    "FixedCache",
+    "GatedFeedForward",
+    "GrowingCache",
+    "ImageSelfAttention",
+    "Maxout",
+    "PostNorm",
+    "PreNorm",
+    "TaskModel",
+    "WindowCache",
+    "unroll",
+]

@@ -1,0 +1,125 @@
+"""Key-value caches: what self-attention has read, so that the next token need not read it again.
+
+Each `append` gives the next cache and leaves this one as it was, so that hypotheses may branch. Cached equals uncached
+to rounding for every score that has keys.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def joined(old: Tensor | None, new: Tensor) -> Tensor:
+    """Old keys, then new."""
+    return new if old is None else torch.cat([old, new], dim=-2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowingCache:
+    """Keeps everything; `GrowingCache()` is empty."""
+
+    keys: Float[Tensor, "... K key"] | None = None
+    values: Float[Tensor, "... K value"] | None = None
+
+    @property
+    def first(self) -> int:
+        """Nothing is ever dropped."""
+        return 0
+
+    @property
+    def length(self) -> int:
+        """How many positions are held."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+        """The cache after reading more positions."""
+        return replace(self, keys=joined(self.keys, keys), values=joined(self.values, values))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowCache:
+    """Keeps the last `size` positions; exact where the mask looks no further back, as causal() & window(size - 1) does.
+
+    While several positions are read at once, the first of them still sees its whole window.
+    """
+
+    size: int
+    keys: Float[Tensor, "... K key"] | None = None
+    values: Float[Tensor, "... K value"] | None = None
+    length: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size is {self.size}, expected 1 position or more.")
+
+    @property
+    def first(self) -> int:
+        """The oldest position held."""
+        return self.length - (0 if self.keys is None else self.keys.shape[-2])
+
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+        """The cache after reading more positions; those no window reaches any more are gone."""
+        reach = self.size - 1 + keys.shape[-2]
+        return replace(
+            self,
+            keys=joined(self.keys, keys)[..., -reach:, :],
+            values=joined(self.values, values)[..., -reach:, :],
+            length=self.length + keys.shape[-2],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedCache:
+    """Room for `capacity` positions, taken once: appending copies only what is new.
+
+    Successive caches share the room. `written` says how far the newest of them filled it, so that a second continuation
+    of an older cache is given room of its own and neither overwrites the other.
+    """
+
+    capacity: int
+    length: int = 0
+    key_room: Float[Tensor, "... capacity key"] | None = None
+    value_room: Float[Tensor, "... capacity value"] | None = None
+    written: list[int] = field(default_factory=lambda: [0])
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ValueError(f"capacity is {self.capacity}, expected 1 position or more.")
+
+    @property
+    def keys(self) -> Float[Tensor, "... K key"] | None:
+        """The part that is filled."""
+        return None if self.key_room is None else self.key_room[..., : self.length, :]
+
+    @property
+    def values(self) -> Float[Tensor, "... K value"] | None:
+        """The part that is filled."""
+        return None if self.value_room is None else self.value_room[..., : self.length, :]
+
+    @property
+    def first(self) -> int:
+        """Nothing is ever dropped."""
+        return 0
+
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+        """The cache after reading more positions."""
+        stop = self.length + keys.shape[-2]
+        if stop > self.capacity:
+            raise ValueError(
+                f"the cache has room for {self.capacity} positions, but {stop} would be read. "
+                f"Use FixedCache(capacity={stop}) or more, GrowingCache(), or WindowCache(size=..)."
+            )
+        # what a gradient may still need, or another continuation wrote, must not be written over
+        shared = self.written[0] != self.length or keys.requires_grad or values.requires_grad
+        rooms = []
+        for old, new in ((self.key_room, keys), (self.value_room, values)):
+            room = new.new_zeros(*new.shape[:-2], self.capacity, new.shape[-1]) if old is None else old
+            room = room.clone() if shared and old is not None else room
+            room[..., self.length : stop, :] = new
+            rooms.append(room)
+        written = [0] if shared else self.written
+        written[0] = stop
+        return replace(self, length=stop, key_room=rooms[0], value_room=rooms[1], written=written)

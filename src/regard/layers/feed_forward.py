@@ -1,0 +1,43 @@
+"""Feed-forward: what each position thinks by itself; attention is what they tell each other.
+
+FFN(x) = max(0, x W1 + b1) W2 + b2              Vaswani et al. 2017, section 3.3. https://arxiv.org/abs/1706.03762
+GLU(x) = (act(x W) * (x V)) W2                  Shazeer 2020. https://arxiv.org/abs/2002.05202
+"""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class FeedForward(nn.Module):
+    """Position-wise: the same two layers at every position, none sees another."""
+
+    def __init__(self, *, size: int, hidden_size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(size, hidden_size)
+        self.output = nn.Linear(hidden_size, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
+        """Widen, bend, narrow."""
+        return self.output(self.dropout(F.relu(self.hidden(states))))
+
+
+class GatedFeedForward(nn.Module):
+    """Position-wise, one half deciding how much of the other passes."""
+
+    def __init__(
+        self, *, size: int, hidden_size: int, activation: Callable[[Tensor], Tensor] = F.silu, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.gate = nn.Linear(size, hidden_size, bias=False)
+        self.hidden = nn.Linear(size, hidden_size, bias=False)
+        self.output = nn.Linear(hidden_size, size, bias=False)
+        self.activation = activation
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
+        """Widen twice, multiply, narrow."""
+        return self.output(self.dropout(self.activation(self.gate(states)) * self.hidden(states)))

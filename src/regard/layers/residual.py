@@ -1,0 +1,40 @@
+"""Residual connection and layer norm around a sub-layer, in the two orders the field knows.
+
+post: norm(x + f(x))        Vaswani et al. 2017, section 3.1. https://arxiv.org/abs/1706.03762
+pre:  x + f(norm(x))        Xiong et al. 2020. https://arxiv.org/abs/2002.04745
+"""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class PostNorm(nn.Module):
+    """The paper's order: gradients pass through every norm, so training wants a warm-up."""
+
+    def __init__(self, *, size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, states: Float[Tensor, "*B size"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*B size"]:
+        """Add what the sub-layer says, then normalise."""
+        return self.norm(states + self.dropout(sublayer(states)))
+
+
+class PreNorm(nn.Module):
+    """A clear path from end to end; the stack needs one more norm at its top."""
+
+    def __init__(self, *, size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, states: Float[Tensor, "*B size"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*B size"]:
+        """Normalise what the sub-layer reads, add what it says."""
+        return states + self.dropout(sublayer(self.norm(states)))
