@@ -104,7 +104,7 @@ def read(
     """
     if mask is not None:
         check_mask(mask, queries, keys, values)
-    lowered = None if return_weights or listeners() else score.lower(queries, keys)
+    lowered = None if return_weights or listeners() else lower(score, queries, keys, group_size)
     if lowered is not None and not reasons_to_form(score, align, lowered, return_weights):
         asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key)
         context = read_dot(replace(asked, group_size=group_size))
@@ -123,6 +123,18 @@ def read(
         seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
         listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
+
+
+def lower(
+    score: Score, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"], group_size: int
+) -> Lowered | None:
+    """The score's lowering; query heads that share a key head are lowered as more queries of that head."""
+    if group_size == 1:
+        return score.lower(queries, keys)
+    lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
+    if lowered is None:
+        return None
+    return replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
 
 
 def dot_read(

@@ -4,7 +4,7 @@ Shapes: *B any leading dimensions (batch; batch and heads), Q queries, K keys.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -122,7 +122,7 @@ class Cache(Protocol):
         """How many positions were ever read."""
         ...
 
-    def append(self, keys: Tensor, values: Tensor) -> Self:
+    def append(self, keys: Tensor, values: Tensor) -> "Cache":
         """The cache after reading more positions."""
         ...
 

@@ -5,7 +5,7 @@ mask function of a fused kernel, and its span tells a blocked kernel which keys 
 """
 
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
@@ -24,7 +24,7 @@ class Grid:
     keys: Int[Tensor, "..."]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], *, device: torch.device, first_query: int, first_key: int = 0) -> Self:
+    def of(cls, shape: tuple[int, ...], *, device: torch.device, first_query: int, first_key: int = 0) -> "Grid":
         """The grid of scores of this shape (.., Q, K), counted from these positions."""
         *leading, num_queries, num_keys = shape
         rank = len(shape)

@@ -5,7 +5,6 @@ to rounding for every score that has keys.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -34,7 +33,7 @@ class GrowingCache:
         """How many positions are held."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
-    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "GrowingCache":
         """The cache after reading more positions."""
         return replace(self, keys=joined(self.keys, keys), values=joined(self.values, values))
 
@@ -60,7 +59,7 @@ class WindowCache:
         """The oldest position held."""
         return self.length - (0 if self.keys is None else self.keys.shape[-2])
 
-    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "WindowCache":
         """The cache after reading more positions; those no window reaches any more are gone."""
         reach = self.size - 1 + keys.shape[-2]
         return replace(
@@ -104,7 +103,7 @@ class FixedCache:
         """Nothing is ever dropped."""
         return 0
 
-    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> Self:
+    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "FixedCache":
         """The cache after reading more positions."""
         stop = self.length + keys.shape[-2]
         if stop > self.capacity:

@@ -6,7 +6,7 @@ Xu et al. 2015, section 4.1 (sampled, trained by REINFORCE). https://arxiv.org/a
 Jang, Gu and Poole 2017 (straight-through Gumbel-softmax). https://arxiv.org/abs/1611.01144
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,6 +21,7 @@ def one_hot(choice: Int[Tensor, "*B Q"], like: Float[Tensor, "*B Q K"]) -> Float
     return torch.zeros_like(like).scatter(-1, choice.unsqueeze(-1), 1.0)
 
 
+@runtime_checkable
 class Pick(Protocol):
     """One key per query from its distribution over keys (rows of zeros never get here)."""
 

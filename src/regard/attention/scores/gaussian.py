@@ -6,7 +6,7 @@ With softmax this is Nadaraya-Watson kernel regression: the oldest attention of 
 Nadaraya 1964, https://doi.org/10.1137/1109020; Watson 1964, https://www.jstor.org/stable/25049340
 
 Multiplied out, score = (w q) . (w k) - 1/2 |w k|^2 - 1/2 |w q|^2: a dot product, a bias per key, and a term that is
-constant in a row. The squares cancel badly far from 0, so everything is taken relative to the first key.
+constant in a row. The squares cancel badly far from 0, so the lowering counts from the middle of the keys.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,11 @@ from torch import Tensor, nn
 from regard.attention.check import check_equal_sizes
 from regard.contracts import Lowered
 from regard.kernels import dot_scores
+
+
+def middle(keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... 1 size"]:
+    """Where the keys lie: the median of a few dozen, which padding cannot drag away. Only rounding depends on it."""
+    return keys.detach()[..., :: max(1, keys.shape[-2] // 32), :].median(dim=-2, keepdim=True).values
 
 
 def half_square(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "..."]:
@@ -44,28 +49,29 @@ class Gaussian(nn.Module):
         self, queries: Float[Tensor, "*#B Q size"], keys: Float[Tensor, "*#B K key"]
     ) -> Float[Tensor, "*B Q K"]:
         """Score every query against every key."""
-        queries, keys = self.scaled(queries, keys)
+        lowered = self.lower(queries, keys)
         wide = torch.promote_types(queries.dtype, torch.float32)
-        squares = half_square(queries).unsqueeze(-1) + half_square(keys).unsqueeze(-2)
-        return (dot_scores(queries.to(wide), keys.to(wide)) - squares).to(queries.dtype)
+        products = dot_scores(lowered.queries.to(wide), lowered.keys.to(wide))
+        squares = half_square(lowered.queries).unsqueeze(-1) + half_square(lowered.keys).unsqueeze(-2)
+        return (products - squares).to(queries.dtype)
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
         """w^2 q . k - 1/2 w^2 |k|^2; the query's own square is constant in its row."""
-        queries, keys = self.scaled(queries, keys)
+        check_equal_sizes(queries, keys, "Gaussian")
+        origin = middle(keys) if keys.shape[-2] else keys.new_zeros(keys.shape[-1])
+        queries, keys = self.scaled(queries - origin, keys - origin)
         return Lowered(queries=queries, keys=keys, key_bias=-half_square(keys), drops_row_constant=True)
 
     def scaled(
         self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]
     ) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
-        """Both times the width, counted from the first key; the score does not depend on where one counts from."""
-        check_equal_sizes(queries, keys, "Gaussian")
+        """Both times the width; what lies further off than can be squared is put as far off as can be."""
         if self.width.ndim and self.width.numel() != queries.shape[-1]:
             raise ValueError(
                 f"queries have size {queries.shape[-1]}, but this Gaussian has {self.width.numel()} widths. "
                 f"Give one width, or one per dimension."
             )
         width = self.width.to(queries.dtype)
-        if keys.shape[-2] == 0:
-            return queries * width, keys * width
-        origin = keys[..., :1, :].detach()
-        return (queries - origin) * width, (keys - origin) * width
+        wide = torch.finfo(torch.promote_types(queries.dtype, torch.float32))
+        limit = min((wide.max / (4 * max(queries.shape[-1], 1))) ** 0.5, torch.finfo(queries.dtype).max)
+        return (queries * width).clamp(-limit, limit), (keys * width).clamp(-limit, limit)

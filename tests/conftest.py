@@ -1,0 +1,29 @@
+"""What every test shares: a fixed seed, and at the end the number of combinations that passed the contract."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("regard", deadline=None, max_examples=40, derandomize=True)
+settings.load_profile("regard")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if "cuda" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and there is none"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    passed = terminalreporter.stats.get("passed", [])
+    combinations = sum("test_combinations.py::test_keeps_the_contract" in report.nodeid for report in passed)
+    if combinations:
+        terminalreporter.write_line(
+            f"{combinations} combinations of score x alignment x mask x dtype passed the contract"
+        )
