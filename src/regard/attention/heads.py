@@ -167,10 +167,11 @@ class MultiHeadAttention(nn.Module):
 
     def _check_memory(self, queries: Float[Tensor, "... H Q head"], memory: Memory) -> None:
         """A memory that this attention made, for these queries."""
-        if memory.keys.ndim < 3 or memory.keys.shape[-3] != self.num_key_heads:
+        if memory.keys.ndim != queries.ndim or memory.keys.shape[-3] != self.num_key_heads:
+            expected = (*queries.shape[:-3], self.num_key_heads, "K", "size")
             raise ValueError(
-                f"memory.keys have shape {tuple(memory.keys.shape)}, expected (.., {self.num_key_heads} key heads, K, "
-                f"size). Make the memory with this attention's own remember(states)."
+                f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
+                f"Make the memory with this attention's own remember(states)."
             )
         one = slice(0, 1)
         check_inputs(queries[..., one, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from regard.kernels.dot.read import DotRead
+from regard.kernels.dot.reference import read_plain
 from regard.kernels.dot.sdpa import read_sdpa
 from regard.kernels.dot.sdpa import refusals as sdpa_refusals
 
@@ -72,8 +73,5 @@ def block_of(read: DotRead, part: slice) -> DotRead:
 
 
 def read_block(block: DotRead) -> Float[Tensor, "... Q value"]:
-    """One block; where its span is empty there is nothing to read."""
-    if block.keys.shape[-2] == 0:
-        leading = block.shape[:-2]
-        return block.queries.new_zeros(*leading, block.queries.shape[-2], block.values.shape[-1])
-    return read_sdpa(block)
+    """One block; where its span is empty the formula says what reading nothing gives."""
+    return read_sdpa(block) if block.keys.shape[-2] else read_plain(block)

@@ -93,9 +93,8 @@ def make_block_mask(read: DotRead) -> BlockMask:
     first_query, first_key, rank = read.first_query, read.first_key, len(leading)
 
     def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        rows = {0: (), 1: (batch,), 2: (batch, head)}[rank]
+        rows = (batch, head)[2 - rank :]
         return mask.allowed(Grid(rows=rows, queries=query + first_query, keys=key + first_key))
 
-    batch = leading[0] if leading else 1
-    heads = leading[1] if rank == 2 else 1
+    batch, heads = (*(1,) * (2 - rank), *leading)
     return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=str(read.queries.device))

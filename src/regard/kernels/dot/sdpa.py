@@ -87,7 +87,7 @@ def four_dimensional(tensor: Tensor, leading: tuple[int, ...], *, expand_last: b
     missing = len(leading) + 2 - tensor.ndim
     tensor = tensor[(None,) * missing] if missing else tensor
     if len(leading) < 2:
-        return tensor[(None,) * (2 - len(leading))].transpose(0, 1) if len(leading) == 1 else tensor[None, None]
+        return tensor[(None,) * (2 - len(leading))]
     heads = leading[-1] if expand_last else tensor.shape[-3]
     if not expand_last and all(size == 1 for size in tensor.shape[:-3]):
         return tensor.reshape(1, *tensor.shape[-3:])

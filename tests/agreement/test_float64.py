@@ -1,0 +1,69 @@
+"""Each path errs at most twice as much as plain torch in the same precision, against float64: outputs and gradients."""
+
+import pytest
+import torch
+
+from regard import attend
+from regard.attention import SCORES
+from regard.attention.masks import causal, padding
+from tests.agreement.plain import plain_scores, plain_softmax, relative_error
+from tests.contracts.cases import allowed, build
+
+SHAPES = [(2, 33, 47, 16, 16), (1, 64, 64, 64, 24)]
+MASKS = {
+    "none": lambda batch: None,
+    "causal": lambda batch: causal(),
+    "padding": lambda batch: causal() & padding(torch.tensor([0, 11][-batch:])),
+}
+
+
+def gradients(context, tensors, wanted):
+    return torch.autograd.grad((context * wanted.to(context.dtype)).sum(), tensors, allow_unused=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
+@pytest.mark.parametrize("score_name", SCORES)
+def test_errs_at_most_twice_as_much_as_plain_torch(score_name, return_weights, dtype):
+    for batch, num_queries, num_keys, size, value_size in SHAPES:
+        for mask_name, make_mask in MASKS.items():
+            torch.manual_seed(5)
+            score = build(SCORES[score_name], query_size=size, key_size=size, hidden_size=24, max_length=num_keys)
+            score = score.to(dtype)
+            shapes = ((num_queries, size), (num_keys, size), (num_keys, value_size))
+            given = [torch.randn(batch, *shape).to(dtype).requires_grad_() for shape in shapes]
+            exact_given = [tensor.detach().double().requires_grad_() for tensor in given]
+            wanted = torch.randn(batch, num_queries, value_size, dtype=torch.float64)
+            mask = make_mask(batch)
+            may = allowed(mask, batch, num_queries, num_keys)
+
+            def plain(queries, keys, values, score=score, may=may):
+                return plain_softmax(plain_scores(score_name, score, queries, keys), may) @ values
+
+            exact, formula = plain(*exact_given), plain(*given)
+            ours = attend(*given, score=score, mask=mask, return_weights=return_weights).context
+            compared = zip(
+                (ours, *gradients(ours, given, wanted)),
+                (formula, *gradients(formula, given, wanted)),
+                (exact, *gradients(exact, exact_given, wanted)),
+                strict=True,
+            )
+            floor = torch.finfo(dtype).eps / 4
+            for part, (found, theirs, truth) in enumerate(compared):
+                if truth is None:
+                    continue
+                allowance = 2 * relative_error(theirs, truth) + floor
+                assert relative_error(found, truth) <= allowance, (mask_name, size, part)
+
+
+def test_weights_equal_a_loop_written_from_the_formula():
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (torch.randn(5, 3, generator=generator, dtype=torch.float64) for _ in range(3))
+    read = attend(queries, keys, values, mask=causal(), return_weights=True)
+    for i in range(5):
+        exponentials = [torch.exp(sum(queries[i, d] * keys[j, d] for d in range(3)) / 3**0.5) for j in range(i + 1)]
+        for j in range(5):
+            expected = exponentials[j] / sum(exponentials) if j <= i else torch.zeros(())
+            assert read.weights[i, j].allclose(expected.double(), atol=1e-14)
+        mixed = sum(read.weights[i, j] * values[j] for j in range(5))
+        assert read.context[i].allclose(mixed, atol=1e-14)

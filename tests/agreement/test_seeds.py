@@ -1,0 +1,84 @@
+"""Worked examples with numbers that can be checked by hand."""
+
+import torch
+
+from regard import Attention, attend
+from regard.attention.alignments import Diagonal, LocalMonotonic, LocalPredictive, Ratio
+from regard.attention.masks import causal
+from regard.attention.scores import Gaussian, Location
+from regard.contracts import Look
+
+
+def test_your_journey_starts_under_the_causal_mask():
+    words = torch.randn(3, 4)
+    weights = attend(words, words, words, mask=causal(), return_weights=True).weights
+    assert weights[0].tolist() == [1.0, 0.0, 0.0], "Your sees itself alone"
+    assert weights[1, 2] == 0 and (weights[1, :2] > 0).all(), "journey does not see starts"
+    assert (weights[2] > 0).all(), "starts sees all three"
+
+
+def test_projection_of_strength_agility_and_intelligence():
+    character = torch.tensor([100.0, 50.0, 10.0])
+    battle = torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]])
+    assert (battle @ character).tolist() == [90.0, 46.0]
+
+
+def test_gaussian_kernel_regression_of_three_points():
+    x, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0], [3.0], [2.0]])
+    asked = torch.tensor([[0.5]])
+    kernel = torch.exp(-((0.5 - x) ** 2) / 2)
+    expected = (kernel * y).sum() / kernel.sum()
+    assert attend(asked, x, y, score=Gaussian()).context.allclose(expected)
+    assert attend(asked, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
+
+
+def test_apple_read_with_the_weights_of_the_seed():
+    """我 吃了 一个 苹果: the last word reads (0.3, 0.3, 0.1, 0.3); shares are what Ratio makes of them."""
+    seed = torch.tensor([[3.0, 3.0, 1.0, 3.0]])
+    assert Ratio()(seed).weights.allclose(torch.tensor([[0.3, 0.3, 0.1, 0.3]]))
+
+
+def test_local_monotonic_window_by_hand():
+    scores = torch.zeros(1, 3, 6)
+    weights = LocalMonotonic(window=1)(scores, look=Look(positions=torch.tensor([0, 2, 9]))).weights[0]
+    third = 1 / 3
+    assert weights.allclose(
+        torch.tensor([[0.5, 0.5, 0, 0, 0, 0], [0, third, third, third, 0, 0], [0.0, 0, 0, 0, 0, 0]])
+    )
+
+
+def test_local_predictive_by_hand():
+    align = LocalPredictive(query_size=2, hidden_size=3, window=2)
+    queries = torch.randn(1, 1, 2)
+    centre = 5 * torch.sigmoid(torch.tanh(queries[0, 0] @ align.query_proj.weight.T) @ align.place)
+    scores = torch.randn(1, 1, 7)
+    look = Look(queries=queries, lengths=torch.tensor([5]))
+    mask = torch.arange(7) < 5
+    weights = align(scores, mask, look).weights[0, 0]
+    near = [j for j in range(5) if abs(j - centre) <= 2]
+    inside = torch.softmax(scores[0, 0, near], -1)
+    expected = inside * torch.exp(-((torch.tensor(near) - centre) ** 2) / (2 * 1.0**2))
+    assert weights[near].allclose(expected, atol=1e-6)
+    assert weights.sum() < 1
+    assert align(scores, mask, Look(queries=queries)).weights.allclose(align(scores, mask, look).weights)
+
+
+def test_diagonal_meets_both_ends():
+    look = Look(positions=torch.arange(4), lengths=torch.tensor([8]), target_lengths=torch.tensor([4]))
+    weights = Diagonal(spread=0.5)(torch.randn(1, 4, 8), look=look).weights
+    assert weights.argmax(-1).tolist() == [[0, 2, 4, 6]]
+    assert Diagonal(ratio=2.0, spread=0.5)(torch.randn(1, 4, 8), look=look).weights.allclose(weights)
+
+
+def test_location_never_looks_past_its_end_and_says_so():
+    attention = Attention(Location(query_size=4, max_length=3))
+    states = torch.randn(2, 5, 4)
+    import pytest
+
+    with pytest.warns(UserWarning, match="those past 3 are never looked at"):
+        memory = attention.remember(states)
+    for return_weights in (True, False):
+        read = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
+        if return_weights:
+            assert (read.weights[..., 3:] == 0).all()
+            assert read.weights.sum(-1).allclose(torch.ones(2, 1))

@@ -1,0 +1,146 @@
+"""Bad input: a sentence that names the argument, its value and the way out."""
+
+import pytest
+import torch
+
+from regard import Attention, MultiHeadAttention, attend, trace
+from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.masks import as_mask, dilated, padding, predicate, prefix, window
+from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
+from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
+from regard.contracts import Look, select_rows
+from regard.layers import FixedCache, GrowingCache, Maxout, WindowCache, unroll
+
+HEADS = MultiHeadAttention(8, 2)
+Q, K, V = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.randn(2, 4, 5)
+
+CASES = {
+    "sizes differ": (
+        lambda: attend(Q, K[..., :6], V, score=Dot()),
+        r"keys have size 6 but Dot compares equal sizes: queries have 8\. Use General\(query_size=8, key_size=6\)",
+    ),
+    "score built for other queries": (
+        lambda: attend(Q, K, V, score=General(query_size=7, key_size=8)),
+        r"queries have size 8 .* but General\(query_size=7\) was built for size 7",
+    ),
+    "score built for other keys": (
+        lambda: attend(Q, K, V, score=Additive(query_size=8, key_size=5, hidden_size=2)),
+        r"keys have size 8 .*Additive\(key_size=5\)",
+    ),
+    "one value per key": (lambda: attend(Q, K, V[:, :3]), r"4 keys but 3 values"),
+    "batch differs": (lambda: attend(Q, K[:1].expand(5, 4, 8), V), r"leading dimensions do not broadcast: queries"),
+    "not a tensor": (lambda: attend(Q.tolist(), K, V), r"queries must be a tensor .* not list"),
+    "a vector": (lambda: attend(Q[0, 0], K, V), r"queries have shape \(8,\), expected"),
+    "integers": (lambda: attend(Q.long(), K, V), r"queries have dtype torch.int64, expected a floating-point"),
+    "dtypes differ": (
+        lambda: attend(Q, K.double(), V),
+        r"keys have dtype torch.float64 but queries have torch.float32",
+    ),
+    "devices differ": (lambda: attend(Q, K.to("meta"), V), r"keys are on meta but queries are on cpu"),
+    "mask device": (
+        lambda: attend(Q, K, V, mask=torch.ones(3, 4, dtype=torch.bool, device="meta")),
+        r"mask is on meta but queries are on cpu",
+    ),
+    "float mask": (
+        lambda: attend(Q, K, V, mask=torch.zeros(3, 4)),
+        r"mask has dtype torch.float32, expected torch.bool",
+    ),
+    "mask is a list": (lambda: attend(Q, K, V, mask=[True]), r"mask must be a boolean tensor or a mask such as causal"),
+    "mask shape": (
+        lambda: attend(Q, K, V, mask=torch.ones(4, 3, dtype=torch.bool)),
+        r"mask has shape \(4, 3\), which does not broadcast to the scores' shape \(2, 3, 4\)",
+    ),
+    "mask rank": (lambda: as_mask("causal"), r"not str"),
+    "padding batch": (
+        lambda: attend(Q, K, V, mask=padding(torch.tensor([1, 2, 3]))),
+        r"padding lengths have shape \(3,\), but leading dimension 0 of the attention has size 2",
+    ),
+    "padding rank": (
+        lambda: attend(Q[0], K[0], V[0], mask=padding(torch.tensor([1]))),
+        r"only 0 leading dimensions",
+    ),
+    "padding of booleans": (lambda: padding(torch.tensor([True])), r"padding takes an integer tensor of lengths"),
+    "predicate": (
+        lambda: attend(Q, K, V, mask=predicate(lambda i, j: i - j)),
+        r"the predicate gave torch.int64, expected a boolean tensor",
+    ),
+    "window": (lambda: window(-1), r"window size is -1"),
+    "prefix": (lambda: prefix(-2), r"prefix length is -2"),
+    "dilated": (lambda: dilated(2, 0), r"dilated\(size=2, step=0\)"),
+    "dropout": (lambda: attend(Q, K, V, dropout=1.5), r"dropout is 1.5, expected a probability"),
+    "score is a class": (lambda: attend(Q, K, V, score=ScaledDot), r"score is the class ScaledDot, expected an object"),
+    "score is a name": (lambda: Attention("dot"), r"score is 'dot', expected an object such as ScaledDot\(\)"),
+    "align is a class": (lambda: Attention(Dot(), Softmax), r"align is the class Softmax"),
+    "heads do not divide": (lambda: MultiHeadAttention(10, 4), r"hidden_size 10 is not divisible by num_heads 4"),
+    "groups do not divide": (
+        lambda: MultiHeadAttention(12, 6, num_key_heads=4),
+        r"num_heads 6 is not divisible by num_key_heads 4",
+    ),
+    "no heads": (lambda: MultiHeadAttention(12, 0), r"num_heads=0"),
+    "heads of another size": (lambda: MultiHeadAttention(12, 3)(Q), r"queries have size 8 .*hidden_size=12"),
+    "ambiguous mask": (
+        lambda: MultiHeadAttention(8, 2)(Q, mask=torch.ones(2, 3, 3, dtype=torch.bool)),
+        r"which could be per row or per head",
+    ),
+    "cache with memory": (
+        lambda: HEADS(Q, HEADS.remember(K), cache=GrowingCache()),
+        r"a cache and positions inside the heads belong to self-attention",
+    ),
+    "foreign memory": (
+        lambda: MultiHeadAttention(8, 2)(Q, Attention().remember(K)),
+        r"Make the memory with this attention's own remember",
+    ),
+    "memory mask": (
+        lambda: Attention().remember(K, mask=torch.ones(2, 3, dtype=torch.bool)),
+        r"mask has shape \(2, 3\), expected one boolean per key: \(2, 4\)",
+    ),
+    "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic goes by the step of each query"),
+    "wrong steps": (
+        lambda: attend(Q, K, V, align=Diagonal(), look=Look(positions=torch.arange(2))),
+        r"look.positions has 2 steps, but there are 3 queries",
+    ),
+    "no queries": (
+        lambda: LocalPredictive(query_size=8, hidden_size=2)(torch.randn(2, 3, 4)),
+        r"LocalPredictive predicts a place from the queries",
+    ),
+    "alpha": (lambda: Entmax(alpha=1.0), r"alpha is 1.0, expected more than 1"),
+    "temperature": (lambda: Gumbel(temperature=0), r"temperature is 0"),
+    "local window": (lambda: LocalMonotonic(window=-1), r"window is -1"),
+    "predictive window": (lambda: LocalPredictive(query_size=2, hidden_size=2, window=0), r"window is 0"),
+    "diagonal": (lambda: Diagonal(spread=0), r"Diagonal\(ratio=1.0, spread=0\)"),
+    "widths": (lambda: attend(Q, K, V, score=Gaussian(width=[1.0, 2.0])), r"size 8, but this Gaussian has 2 widths"),
+    "width matrix": (lambda: Gaussian(width=[[1.0]]), r"width has shape \(1, 1\)"),
+    "too long": (lambda: Learned(size=8, max_length=2)(Q), r"length 3, but Learned has 2 positions"),
+    "learned size": (lambda: Learned(size=4, max_length=9)(Q), r"states have size 8, but Learned was built for size 4"),
+    "sinusoidal size": (lambda: Sinusoidal(size=4)(Q), r"states have size 8, but Sinusoidal was built for size 4"),
+    "odd rotary": (lambda: Rotary(size=3), r"size is 3, but Rotary turns pairs"),
+    "rotary size": (lambda: MultiHeadAttention(8, 2, positions=Rotary(size=8))(Q), r"vectors have size 4, but Rotary"),
+    "alibi heads": (lambda: MultiHeadAttention(8, 2, positions=Alibi(num_heads=4))(Q), r"one slope per head"),
+    "no alibi": (lambda: Alibi(num_heads=0), r"num_heads is 0"),
+    "relative": (lambda: Relative(size=4, max_distance=-1), r"max_distance is -1"),
+    "full cache": (
+        lambda: FixedCache(capacity=3).append(torch.randn(1, 4, 2), torch.randn(1, 4, 2)),
+        r"room for 3 positions, but 4 would be read",
+    ),
+    "no room": (lambda: FixedCache(capacity=0), r"capacity is 0"),
+    "no window": (lambda: WindowCache(size=0), r"size is 0"),
+    "maxout": (lambda: Maxout(input_size=2, output_size=2, pieces=0), r"pieces is 0"),
+    "ratio of own outputs": (
+        lambda: unroll(lambda *a: None, torch.zeros(1, 1, dtype=torch.long), state=None, own_output_ratio=2),
+        r"own_output_ratio is 2",
+    ),
+    "no target": (
+        lambda: unroll(lambda *a: None, torch.zeros(1, 0, dtype=torch.long), state=None),
+        r"a target begins with at least one token",
+    ),
+    "not a module": (lambda: trace(attend).__enter__(), r"trace takes a torch.nn.Module, not function"),
+    "not a nest": (lambda: select_rows(object(), torch.zeros(1, dtype=torch.long)), r"here is a object"),
+}
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize("case", CASES)
+def test_error_is_a_sentence_with_the_value_and_the_way_out(case):
+    wrong, sentence = CASES[case]
+    with pytest.raises(ValueError, match=sentence):
+        wrong()

@@ -1,0 +1,112 @@
+"""Masks: each rule by hand, their algebra, and the three faces of one rule held equal."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard import attend
+from regard.attention.masks import causal, dilated, padding, predicate, prefix, window
+from regard.contracts import Grid
+from tests.contracts.cases import MASK_CASES, allowed, make_mask
+
+
+def grid_of(queries, keys, first_key=0, leading=()):
+    return Grid.of(
+        (*leading, queries, keys),
+        device=torch.device("cpu"),
+        first_query=first_key + keys - queries,
+        first_key=first_key,
+    )
+
+
+def written(mask, queries=4, keys=6):
+    return mask.allowed(grid_of(queries, keys)).expand(queries, keys).int().tolist()
+
+
+def test_rules_by_hand():
+    assert written(causal(), 3, 3) == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert written(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query meets the last key"
+    assert written(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key see nothing"
+    assert written(window(1), 3, 3) == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+    assert written(prefix(2), 2, 4) == [[1, 1, 0, 0]] * 2
+    assert written(dilated(1, 2), 1, 5) == [[0, 0, 1, 0, 1]]
+    assert written(predicate(lambda i, j: i != j), 2, 2) == [[0, 1], [1, 0]]
+    assert written(~causal(), 2, 2) == [[0, 1], [0, 0]]
+    assert written(causal() | prefix(2), 3, 3) == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_padding_serves_any_heads_and_rows_of_their_own():
+    mask = padding(torch.tensor([1, 3]))
+    assert mask.allowed(grid_of(2, 3, leading=(2,))).tolist() == [[[True, False, False]], [[True, True, True]]]
+    per_head = mask.allowed(grid_of(2, 3, leading=(2, 5)))
+    assert per_head.shape == (2, 1, 1, 3)
+    both = padding(torch.tensor([[1, 2], [3, 0]])).allowed(grid_of(2, 3, leading=(2, 2)))
+    assert both.sum(-1).flatten().tolist() == [1, 2, 3, 0]
+    assert prefix(torch.tensor([1, 3])).allowed(grid_of(2, 3, leading=(2,))).sum() == 4
+
+
+def test_a_tensor_composes_from_either_side():
+    table = torch.tensor([[True, False], [True, True]])
+    x = torch.randn(2, 3)
+    for mask in (causal() & ~table, ~table & causal()):
+        assert attend(x, x, x, mask=mask, return_weights=True).weights.tolist() == [[0, 0], [0, 0]]
+    for mask in (table | prefix(2), prefix(2) | table):
+        assert (attend(x, x, x, mask=mask, return_weights=True).weights > 0).all()
+
+
+@pytest.mark.parametrize("mask_name", MASK_CASES)
+@pytest.mark.parametrize("first_key", [0, 5])
+def test_asked_index_by_index_a_rule_says_the_same(mask_name, first_key):
+    mask = make_mask(mask_name)
+    if mask is None or isinstance(mask, torch.Tensor):
+        pytest.skip("not a rule")
+    whole = mask.allowed(grid_of(5, 7, first_key, leading=(3,))).expand(3, 5, 7)
+    for row in range(3):
+        for query in range(5):
+            for key in range(7):
+                at = Grid(
+                    rows=(torch.tensor(row),),
+                    queries=torch.tensor(query + first_key + 2),
+                    keys=torch.tensor(key + first_key),
+                )
+                assert mask.allowed(at).item() == whole[row, query, key].item()
+
+
+@given(st.data())
+def test_a_span_never_hides_what_is_allowed(data):
+    leaf = st.sampled_from([causal(), window(2), prefix(5), dilated(1, 3), predicate(lambda i, j: i % 2 == j % 2)])
+    mask = data.draw(
+        st.recursive(
+            leaf,
+            lambda inner: (
+                st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1])
+                | st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1])
+                | inner.map(lambda one: ~one)
+            ),
+            max_leaves=4,
+        )
+    )
+    first, count = data.draw(st.integers(0, 12)), data.draw(st.integers(1, 5))
+    low, high = mask.span(first, first + count - 1)
+    keys = torch.arange(20)
+    seen = mask.allowed(Grid(rows=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
+    outside = torch.zeros(20, dtype=torch.bool)
+    if low is not None:
+        outside |= keys < low
+    if high is not None:
+        outside |= keys >= high
+    assert not (seen.expand(count, 20) & outside).any()
+
+
+def test_padding_row_by_row_equals_the_row_alone():
+    q, k, v = (torch.randn(3, length, 4) for length in (2, 5, 5))
+    lengths = torch.tensor([5, 2, 0])
+    together = attend(q, k, v, mask=padding(lengths)).context
+    for row, length in enumerate(lengths.tolist()):
+        alone = attend(q[row], k[row, :length], v[row, :length]).context
+        assert together[row].allclose(alone, atol=1e-6)
+
+
+def test_the_contract_cases_cover_empty_rows():
+    assert any((~allowed(make_mask(name)).any(-1)).any() for name in MASK_CASES if name != "none")

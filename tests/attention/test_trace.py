@@ -1,0 +1,119 @@
+"""Tracing any module that contains our attention."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from regard import Attention, MultiHeadAttention, attend, trace
+from regard.attention.alignments import Sparsemax
+from regard.attention.masks import causal
+from regard.attention.scores import Additive, Gaussian
+from regard.attention.trace import listeners
+
+
+class Block(nn.Module):
+    """Two kinds of attention, and a bare call of attend."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = MultiHeadAttention(8, 2, num_key_heads=1)
+        self.single = Attention(Additive(query_size=8, key_size=8, hidden_size=4), Sparsemax())
+
+    def forward(self, states):
+        states = self.heads(states, mask=causal()).context
+        states = self.single(states, self.single.remember(states)).context
+        return attend(states, states, states, score=Gaussian()).context
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(), Block()])
+
+    def forward(self, states):
+        for layer in self.layers:
+            states = layer(states)
+        return states
+
+
+def test_collects_every_attention_by_module_path():
+    model, states = Model(), torch.randn(3, 5, 8)
+    with trace(model) as maps:
+        model(states)
+    assert list(maps) == [
+        "layers.0.heads", "layers.0.single", "layers.0", "layers.1.heads", "layers.1.single", "layers.1",
+    ]  # fmt: skip
+    seen = maps["layers.1.heads"][0]
+    assert seen.weights.shape == seen.scores.shape == (3, 2, 5, 5)
+    assert seen.queries.shape == seen.keys.shape == seen.context.shape == (3, 2, 5, 4)
+    assert not seen.weights.requires_grad
+    assert seen.weights.triu(1).sum() == 0
+    assert (seen.weights @ maps["layers.1.heads"][0].weights).isfinite().all()
+
+
+def test_results_inside_equal_those_outside():
+    model, states = Model(), torch.randn(3, 5, 8)
+    outside = model(states)
+    with trace(model):
+        inside = model(states)
+    assert inside.allclose(outside, atol=1e-5)
+
+
+def test_calls_are_kept_in_order_and_nothing_after_the_block():
+    attention = Attention()
+    states = torch.randn(1, 4, 8)
+    with trace(attention) as maps:
+        for step in range(3):
+            attention(states[:, : step + 1], attention.remember(states))
+    attention(states, attention.remember(states))
+    assert [seen.weights.shape[-2] for seen in maps[""]] == [1, 2, 3]
+    assert not attention._forward_hooks and not attention._forward_pre_hooks
+    assert listeners() == ()
+
+
+def test_an_error_inside_leaves_no_hooks_and_the_right_path():
+    model = Model()
+    with trace(model) as maps:
+        with pytest.raises(ValueError, match="queries have size 3"):
+            model(torch.randn(1, 2, 3))
+        model(torch.randn(1, 2, 8))
+    assert "layers.0.heads" in maps and "" not in maps
+    assert all(not module._forward_hooks for module in model.modules())
+
+
+def test_another_thread_is_not_heard():
+    attention, states = Attention(), torch.randn(1, 2, 8)
+    with trace(attention) as maps:
+        other = threading.Thread(target=lambda: attend(states, states, states))
+        other.start()
+        other.join()
+    assert len(maps) == 0
+
+
+def test_traces_nest():
+    model, states = Model(), torch.randn(1, 3, 8)
+    with trace(model) as outer, trace(model.layers[0]) as inner:
+        model(states)
+    assert "heads" in inner and "layers.0.heads" in outer
+    assert torch.equal(inner["heads"][0].weights, outer["layers.0.heads"][0].weights)
+
+
+def test_unknown_path_names_those_there_are():
+    attention, states = Attention(), torch.randn(1, 2, 8)
+    with trace(attention) as maps:
+        attention(states, attention.remember(states))
+    with pytest.raises(KeyError, match="no attention was traced at 'decoder'; there is ''"):
+        maps["decoder"]
+
+
+@pytest.mark.unchecked
+def test_a_compiled_model_is_traced_too():
+    model, states = Model(), torch.randn(2, 3, 8)
+    compiled = torch.compile(model, backend="aot_eager")
+    outside = compiled(states)
+    with trace(compiled) as maps:
+        inside = compiled(states)
+    assert inside.allclose(outside, atol=1e-5)
+    assert "layers.1.heads" in maps

@@ -1,0 +1,113 @@
+"""The dot kernels against the formula, and the word on why a path was refused."""
+
+import pytest
+import torch
+
+from regard.attention import explain
+from regard.attention.alignments import Ratio, Sparsemax
+from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
+from regard.attention.scores import Additive, Gaussian, Location
+from regard.kernels import DotRead, choose, read_plain
+from regard.kernels.dot import blocked
+from regard.kernels.dot.sdpa import read_sdpa
+
+MASKS = {
+    "causal": causal,
+    "window": lambda: window(5),
+    "causal and window": lambda: causal() & window(5),
+    "not causal": lambda: ~causal(),
+    "prefix": lambda: causal() | prefix(4),
+    "dilated": lambda: dilated(2, 3),
+    "padding": lambda: causal() & padding(torch.tensor([0, 30])),
+    "predicate": lambda: predicate(lambda i, j: (i * j) % 3 == 0),
+    "nothing": lambda: prefix(0),
+}
+
+
+def make_read(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, first_key=0, dtype=torch.float64):
+    torch.manual_seed(0)
+    tensors = {
+        "queries": torch.randn(2, heads, queries, 6, dtype=dtype),
+        "keys": torch.randn(2, heads // group_size, keys, 6, dtype=dtype),
+        "values": torch.randn(2, heads // group_size, keys, 9, dtype=dtype),
+        "key_bias": torch.randn(2, heads // group_size, keys, dtype=dtype),
+    }
+    return DotRead(
+        **{name: tensor.requires_grad_() for name, tensor in tensors.items()},
+        scale=0.7,
+        bias=torch.randn(heads, queries, keys, dtype=dtype) if bias else None,
+        mask=mask,
+        first_query=first_key + keys - queries,
+        first_key=first_key,
+        dropout=0.0,
+        group_size=group_size,
+    )
+
+
+def check_equal_to_the_formula(kernel, read):
+    given = (read.queries, read.keys, read.values, read.key_bias)
+    found, expected = kernel(read), read_plain(read)
+    assert found.allclose(expected, atol=1e-10)
+    wanted = torch.randn_like(expected)
+    gradients = zip(
+        torch.autograd.grad((found * wanted).sum(), given, allow_unused=True, materialize_grads=True),
+        torch.autograd.grad((expected * wanted).sum(), given),
+        strict=True,
+    )
+    for ours, theirs in gradients:
+        assert ours.allclose(theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("group_size", [1, 2, 4])
+@pytest.mark.parametrize("mask_name", MASKS)
+def test_sdpa_equals_the_formula(mask_name, group_size, bias):
+    check_equal_to_the_formula(read_sdpa, make_read(MASKS[mask_name](), group_size=group_size, bias=bias))
+
+
+@pytest.mark.parametrize("first_key", [0, 17])
+@pytest.mark.parametrize("mask_name", MASKS)
+def test_blocks_equal_the_formula(mask_name, first_key, monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK", 7)
+    check_equal_to_the_formula(
+        blocked.read_blocked, make_read(MASKS[mask_name](), bias=mask_name == "dilated", first_key=first_key)
+    )
+
+
+def test_blocks_read_only_what_a_window_reaches(monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK", 10)
+    read = make_read(window(3), queries=40, keys=40)
+    block = blocked.block_of(read, slice(10, 20))
+    assert (block.first_key, block.keys.shape[-2]) == (7, 16)
+    assert blocked.block_of(make_read(causal(), queries=40, keys=40), slice(0, 10)).keys.shape[-2] == 10
+
+
+def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
+    long = torch.empty(1, 8192, 4)
+    assert explain(long, long, long, mask=causal() & window(64)).path == "blocked"
+    assert explain(long, long, long, mask=causal()).path == "sdpa"
+    assert explain(long, long, long).path == "sdpa"
+    written = torch.ones(8192, 8192, dtype=torch.bool)
+    choice = explain(long, long, long, mask=written)
+    assert choice.path == "sdpa" and "the mask holds a boolean tensor" in str(choice)
+
+
+def test_every_reason_against_a_fused_path_is_told():
+    x = torch.randn(2, 3, 8)
+    choice = explain(
+        x, x, x, score=Additive(query_size=8, key_size=8, hidden_size=2), align=Sparsemax(), return_weights=True
+    )
+    assert choice.path == "plain"
+    for reason in ("the weights were asked for", "Additive has a tanh", "Sparsemax is not softmax"):
+        assert reason in str(choice)
+    assert "Ratio sees the constant per row" in str(explain(x, x, x, score=Gaussian(), align=Ratio()))
+    assert "FlexAttention has no backward on cpu" in str(explain(x, x, x, mask=window(1)))
+    with pytest.warns(UserWarning, match="never looked at"):
+        assert "more keys than Location" in str(explain(x, x, x, score=Location(query_size=8, max_length=2)))
+    assert "nothing to read" in str(explain(x[:0], x[:0], x[:0]))
+
+
+def test_a_mask_is_evaluated_where_it_stands():
+    read = make_read(as_mask(causal()), queries=1, keys=5, group_size=1)
+    assert read.allowed() is None, "a decoder's step after all keys needs no mask"
+    assert choose(read).path == "sdpa"

@@ -1,0 +1,80 @@
+"""torch.compile(fullgraph=True): every score with every alignment as one graph, the heads, and the real compiler."""
+
+import pytest
+import torch
+
+from regard import MultiHeadAttention, attend
+from regard.attention import ALIGNMENTS, SCORES
+from regard.attention.masks import causal, padding, window
+from regard.attention.positions import Alibi, Relative, Rotary
+from regard.layers import FixedCache, GrowingCache
+from tests.contracts.cases import LENGTHS, inputs, look, make_alignment, make_score
+
+pytestmark = pytest.mark.unchecked
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("align_name", ALIGNMENTS)
+@pytest.mark.parametrize("score_name", SCORES)
+def test_one_graph_forward_and_backward(score_name, align_name):
+    score, align = make_score(score_name), make_alignment(align_name)
+    tensors = inputs(score_name, requires_grad=True)
+
+    def run(queries, keys, values, lengths):
+        return attend(
+            queries, keys, values, score=score, align=align, mask=causal() & padding(lengths), look=look()
+        ).context
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    found, expected = compiled(*tensors, LENGTHS), run(*tensors, LENGTHS)
+    assert found.allclose(expected, atol=1e-10)
+    for ours, theirs in zip(
+        torch.autograd.grad(found.sum(), tensors, allow_unused=True),
+        torch.autograd.grad(expected.sum(), tensors, allow_unused=True),
+        strict=True,
+    ):
+        assert (ours is None) == (theirs is None)
+        assert ours is None or ours.allclose(theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("return_weights", [True, False])
+@pytest.mark.parametrize("positions", [None, Rotary(size=4), Alibi(num_heads=4), Relative(size=4)], ids=str)
+def test_heads_are_one_graph(positions, return_weights):
+    attention = MultiHeadAttention(16, 4, num_key_heads=2, positions=positions)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    states = torch.randn(2, 6, 16)
+    mask = causal() & window(3)
+    found = compiled(states, mask=mask, return_weights=return_weights)
+    assert found.context.allclose(attention(states, mask=mask).context, atol=1e-5)
+    assert (found.weights is not None) == return_weights
+
+
+@pytest.mark.parametrize("cache", [GrowingCache(), FixedCache(capacity=8)], ids=["growing", "fixed"])
+def test_cached_steps_are_one_graph(cache):
+    attention = MultiHeadAttention(16, 4, num_key_heads=2).eval()
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager", dynamic=True)
+    states = torch.randn(2, 5, 16)
+    outputs = []
+    with torch.no_grad():
+        for step in range(5):
+            read = compiled(states[:, step : step + 1], mask=causal(), cache=cache)
+            cache = read.cache
+            outputs.append(read.context)
+        assert torch.cat(outputs, 1).allclose(attention(states, mask=causal()).context, atol=1e-5)
+
+
+def test_the_real_compiler():
+    attention = MultiHeadAttention(16, 4)
+    states = torch.randn(2, 6, 16)
+    compiled = torch.compile(attention, fullgraph=True)
+    assert compiled(states, mask=causal()).context.allclose(attention(states, mask=causal()).context, atol=1e-5)
+
+
+def test_attend_under_vmap():
+    q, k, v = (torch.randn(3, 2, 5, 8) for _ in range(3))
+    mapped = torch.func.vmap(lambda a, b, c: attend(a, b, c, mask=causal()).context)(q, k, v)
+    assert mapped.allclose(attend(q, k, v, mask=causal()).context, atol=1e-6)

@@ -1,0 +1,117 @@
+"""CUDA gives the same numbers as the CPU, for every entry of the tables and every fused path."""
+
+import pytest
+import torch
+
+from regard import MultiHeadAttention, attend
+from regard.attention import ALIGNMENTS, POSITIONS, SCORES, explain
+from regard.attention.masks import causal, padding, prefix, window
+from regard.attention.positions import InsideHeads
+from regard.layers import FixedCache, GrowingCache, WindowCache
+from tests.contracts.cases import (
+    DTYPES,
+    LENGTHS,
+    MASK_CASES,
+    TOLERANCE,
+    build,
+    inputs,
+    look,
+    make_alignment,
+    make_score,
+)
+
+pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
+
+
+def on_cuda(mask):
+    return mask.cuda() if isinstance(mask, torch.Tensor) else mask
+
+
+@pytest.mark.parametrize("align_name", ALIGNMENTS)
+@pytest.mark.parametrize("score_name", SCORES)
+def test_cuda_equals_cpu(score_name, align_name):
+    pytest.importorskip("entmax") if align_name in ("sparsemax", "entmax") else None
+    for dtype in DTYPES:
+        score, align = make_score(score_name, dtype), make_alignment(align_name, dtype)
+        for mask_name in MASK_CASES:
+            for return_weights in (True, False):
+                found = []
+                for device in ("cpu", "cuda"):
+                    tensors = [tensor.to(device).requires_grad_() for tensor in inputs(score_name, dtype)]
+                    mask = MASK_CASES[mask_name]()
+                    context = attend(
+                        *tensors,
+                        score=score.to(device),
+                        align=align.to(device),
+                        mask=on_cuda(mask) if device == "cuda" else mask,
+                        look=look(),
+                        return_weights=return_weights,
+                    ).context
+                    gradients = torch.autograd.grad(context.float().square().sum(), tensors, allow_unused=True)
+                    found.append([context, *(gradient for gradient in gradients if gradient is not None)])
+                for cpu, cuda in zip(*found, strict=True):
+                    assert cuda.isfinite().all()
+                    tolerance = 5 * TOLERANCE[dtype]
+                    assert cuda.cpu().double().allclose(cpu.double(), atol=tolerance, rtol=tolerance), mask_name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("score_name", ["scaled_dot", "gaussian", "cosine"])
+def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
+    torch.manual_seed(0)
+    lengths = torch.tensor([2048, 700], device="cuda")
+    score = build(SCORES[score_name], query_size=32, key_size=32).cuda().to(dtype)
+    masks = {
+        "window": causal() & window(100),
+        "padding": causal() & padding(lengths),
+        "prefix": causal() | prefix(64),
+        "empty rows": padding(torch.tensor([2048, 0], device="cuda")),
+    }
+    for name, mask in masks.items():
+        tensors = [torch.randn(2, 3, 2048, 32, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+        assert explain(*tensors, score=score, mask=mask).path == "flex", name
+        fused = attend(*tensors, score=score, mask=mask).context
+        exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+        double = score.double()
+        formed = attend(*exact, score=double, mask=mask, return_weights=True).context
+        score = double.to(dtype)
+        wanted = torch.randn_like(formed)
+        ours = (fused, *torch.autograd.grad((fused * wanted.to(dtype)).sum(), tensors))
+        theirs = (formed, *torch.autograd.grad((formed * wanted).sum(), exact))
+        for mine, truth in zip(ours, theirs, strict=True):
+            error = (mine.double() - truth).norm() / truth.norm()
+            assert error < (3e-3 if dtype == torch.float32 else 3e-2), (name, error)
+            assert mine.isfinite().all()
+
+
+@pytest.mark.parametrize("name", [None, *POSITIONS])
+def test_heads_and_caches_equal_the_cpu(name):
+    torch.manual_seed(0)
+    scheme = None if name is None else build(POSITIONS[name], size=4, num_heads=4)
+    if not isinstance(scheme, InsideHeads):
+        scheme = None
+    attention = MultiHeadAttention(16, 4, num_key_heads=2, positions=scheme).double().eval()
+    states = torch.randn(2, 9, 16, dtype=torch.float64)
+    expected = attention(states, mask=causal()).context
+    attention, states = attention.cuda(), states.cuda()
+    assert attention(states, mask=causal()).context.cpu().allclose(expected, atol=1e-9)
+    for cache in (GrowingCache(), FixedCache(capacity=9), WindowCache(size=9)):
+        outputs, held = [], cache
+        for step in range(9):
+            read = attention(states[:, step : step + 1], mask=causal(), cache=held)
+            held = read.cache
+            outputs.append(read.context)
+        assert torch.cat(outputs, 1).cpu().allclose(expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("score_name", ["scaled_dot", "gaussian", "additive"])
+def test_compiled_on_cuda(score_name):
+    torch._dynamo.reset()
+    score = make_score(score_name, torch.float32).cuda()
+    tensors = [tensor.cuda() for tensor in inputs(score_name, torch.float32)]
+    lengths = LENGTHS.cuda()
+
+    def run(*tensors):
+        return attend(*tensors, score=score, mask=causal() & padding(lengths)).context
+
+    assert torch.compile(run, fullgraph=True)(*tensors).allclose(run(*tensors), atol=1e-3)

@@ -1,0 +1,123 @@
+"""Imports point down: a package imports what its line of the design names, and what that one may import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "regard"
+
+# package -> the packages its line names; all may import contracts
+NAMED = {
+    "contracts": [],
+    "kernels": [],
+    "attention": ["kernels"],
+    "compat": ["attention"],
+    "regression": ["attention"],
+    "layers": ["attention"],
+    "models": ["layers"],
+    "data": [],
+    "decoding": [],
+    "evaluation": ["decoding"],
+    "storage": [],
+    "training": ["evaluation", "storage"],
+    "display": ["attention"],
+    "recipes": ["models", "data", "training"],
+    "experiments": ["recipes", "regression", "display"],
+    "studio": ["experiments"],
+}
+
+# a third-party package that may be missing -> those that may import it, which do so late
+OPTIONAL = {
+    "entmax": "attention/alignments/sparse.py",
+    "matplotlib": "display",
+    "sklearn": "regression",
+}
+
+
+def reachable(package):
+    below = {package, "contracts"}
+    for named in NAMED[package]:
+        below |= reachable(named)
+    return below
+
+
+def imports(path):
+    """Every absolute import of a file: (module, inside a function)."""
+    tree = ast.parse(path.read_text())
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield node.module, id(node) in inside
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    package = path.relative_to(SOURCE).parts[0]
+    for module, late in imports(path):
+        top, *rest = module.split(".")
+        if top == "regard":
+            assert not late, f"{path.name} hides the import of {module} in a function"
+            target = rest[0] if rest else "regard"
+            if package in NAMED:
+                assert target in reachable(package), f"{package} may not import {target} ({path.name})"
+            else:
+                assert package in ("__init__.py", "cli"), f"say in NAMED what {package} may import"
+            assert target != "cli" or package == "cli", "nothing imports cli"
+        elif late:
+            assert top in OPTIONAL or top in sys.stdlib_module_names, f"{path.name} imports {top} late"
+
+
+def test_contracts_need_torch_only():
+    for path in (SOURCE / "contracts").glob("*.py"):
+        outside = {module.split(".")[0] for module, _ in imports(path)} - {"regard", "torch", "jaxtyping"}
+        assert outside <= sys.stdlib_module_names
+
+
+BLOCKED = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing!r}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+import torch
+import regard
+from regard.attention import ALIGNMENTS
+
+x = torch.randn(2, 3, 8)
+assert regard.attend(x, x, x).context.shape == x.shape
+assert regard.MultiHeadAttention(8, 2)(x).context.shape == x.shape
+for name, entry in ALIGNMENTS.items():
+    try:
+        entry.build(**{{"query_size": 8, "hidden_size": 2}} if name == "local_predictive" else {{}})
+    except ImportError as error:
+        print(name, error)
+"""
+
+
+def test_a_bare_host_can_import_and_the_error_names_what_is_missing():
+    missing = ["entmax", "matplotlib", "sklearn", "scipy", "accelerate", "babel", "beartype"]
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(missing=missing)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "sparsemax Sparsemax needs the entmax package. Install it with: pip install entmax",
+        "entmax Entmax needs the entmax package. Install it with: pip install entmax",
+    ]
