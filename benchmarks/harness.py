@@ -120,9 +120,9 @@ def compare(
 
 def command() -> str:
     """How this was started."""
-    return "python -m " + " ".join(
-        [(sys.modules["__main__"].__spec__ or sys).name.removesuffix(".__main__"), *sys.argv[1:]]
-    )
+    spec = sys.modules["__main__"].__spec__
+    name = "benchmarks" if spec is None else spec.name.removesuffix(".__main__")
+    return " ".join(["python -m", name, *sys.argv[1:]])
 
 
 def show(report: Report) -> None:

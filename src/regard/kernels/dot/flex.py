@@ -8,14 +8,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from regard.contracts import Grid, Mask
 from regard.kernels.dot.read import DotRead
-from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional
+from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional, widened
 
 WORTH_IT = 2**21
 """Query-key pairs per head from which skipping blocks beats a mask written out."""
@@ -53,12 +52,11 @@ def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
     leading = read.shape[:-2]
     queries, keys = fold_key_bias(read)
     size = -(-queries.shape[-1] // 16) * 16
-    padded = [F.pad(tensor, (0, size - tensor.shape[-1])) for tensor in (queries, keys)]
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     run = flex_attention if torch.compiler.is_compiling() else compiled_flex()
     context = run(
-        four_dimensional(padded[0], leading),
-        four_dimensional(padded[1], key_leading),
+        four_dimensional(widened(queries, size), leading),
+        four_dimensional(widened(keys, size), key_leading),
         four_dimensional(read.values, key_leading),
         block_mask=block_mask(read),
         scale=read.scale,

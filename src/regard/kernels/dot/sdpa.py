@@ -25,8 +25,8 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     leading = read.shape[:-2]
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     queries, keys = fold_key_bias(read)
-    size, value_size = queries.shape[-1], read.values.shape[-1]
-    common = max(size, value_size)
+    value_size = read.values.shape[-1]
+    common = max(queries.shape[-1], value_size)
     if queries.device.type == "cuda":
         common = -(-common // 8) * 8
     allowed, empty = readable_rows(None if read.is_plain_causal else read.allowed())
@@ -35,9 +35,9 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
         bias = read.bias if allowed is None else read.bias.masked_fill(~allowed, float("-inf"))
         mask = bias.to(queries.dtype)
     context = F.scaled_dot_product_attention(
-        four_dimensional(F.pad(queries, (0, common - size)), leading),
-        four_dimensional(F.pad(keys, (0, common - size)), key_leading),
-        four_dimensional(F.pad(read.values, (0, common - value_size)), key_leading),
+        four_dimensional(widened(queries, common), leading),
+        four_dimensional(widened(keys, common), key_leading),
+        four_dimensional(widened(read.values, common), key_leading),
         attn_mask=None if mask is None else four_dimensional(mask, leading, expand_last=False),
         dropout_p=read.dropout,
         is_causal=read.is_plain_causal,
@@ -46,6 +46,12 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     )
     context = context[..., :value_size].reshape(*leading, *context.shape[-2:-1], value_size)
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def widened(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, "... L wide"]:
+    """Zeros up to this size, and no copy where there is nothing to add."""
+    missing = size - tensor.shape[-1]
+    return F.pad(tensor, (0, missing)) if missing else tensor
 
 
 def fold_key_bias(read: DotRead) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:

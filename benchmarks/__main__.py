@@ -1,0 +1,20 @@
+"""`python -m benchmarks [NAME ...]`: every benchmark, or those named."""
+
+import sys
+
+from benchmarks import attention, attention_cuda, regression
+
+BENCHMARKS = {"attention": attention.run, "attention_cuda": attention_cuda.run, "regression": regression.run}
+
+
+def main(names: list[str]) -> None:
+    """Run what was named."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"no benchmark is called {', '.join(unknown)}; there is {', '.join(BENCHMARKS)}.")
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
