@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from regard.contracts import Align, Score
-
 
 def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
     """The last dimension of `tensor` must be what `owner` was built for."""
@@ -26,11 +24,12 @@ def check_equal_sizes(queries: Tensor, keys: Tensor, owner: str) -> None:
 
 def check_parts(score: object, align: object) -> None:
     """Variants are objects: an instance, not a class or a name."""
-    for name, part, protocol, example in (
-        ("score", score, Score, "ScaledDot()"),
-        ("align", align, Align, "Softmax()"),
+    for name, part, telling, example in (
+        ("score", score, "lower", "ScaledDot()"),
+        ("align", align, "ignores_row_constant", "Softmax()"),
     ):
-        if isinstance(part, type) or not isinstance(part, protocol):
+        # isinstance of a protocol would cost more than a short attention
+        if isinstance(part, type) or not (callable(part) and hasattr(part, telling)):
             given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)
             raise ValueError(f"{name} is {given}, expected an object such as {example}.")
 
@@ -61,6 +60,8 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
             f"keys have shape {tuple(keys.shape)} and values {tuple(values.shape)}: {keys.shape[-2]} keys but "
             f"{values.shape[-2]} values. Each key needs one value."
         )
+    if queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
+        return
     try:
         torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2], values.shape[:-2])
     except RuntimeError:

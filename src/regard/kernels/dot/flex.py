@@ -19,6 +19,9 @@ from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional, widened
 WORTH_IT = 2**21
 """Query-key pairs per head from which skipping blocks beats a mask written out."""
 
+KERNELS = 256
+"""How many kernels may be kept, one for each kind of mask, size and precision."""
+
 _block_masks: "WeakKeyDictionary[Mask, dict[tuple[Any, ...], BlockMask]]" = WeakKeyDictionary()
 
 
@@ -53,7 +56,7 @@ def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
     queries, keys = fold_key_bias(read)
     size = -(-queries.shape[-1] // 16) * 16
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
-    run = flex_attention if torch.compiler.is_compiling() else compiled_flex()
+    run: Any = flex_attention if torch.compiler.is_compiling() else run_compiled
     context = run(
         four_dimensional(widened(queries, size), leading),
         four_dimensional(widened(keys, size), key_leading),
@@ -68,7 +71,17 @@ def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
 @cache
 def compiled_flex() -> Any:
     """FlexAttention as one kernel; uncompiled it would form the scores."""
-    return torch.compile(flex_attention, dynamic=False)
+    return torch.compile(flex_attention)
+
+
+def run_compiled(*tensors: Tensor, **options: Any) -> Tensor:
+    """The kernel for these shapes and this mask.
+
+    Each kind of mask is a kernel of its own. Past torch's usual limit of 8 it would quietly form the scores instead.
+    """
+    with torch._dynamo.config.patch(recompile_limit=KERNELS, accumulated_recompile_limit=4 * KERNELS):
+        found: Tensor = compiled_flex()(*tensors, **options)
+    return found
 
 
 def block_mask(read: DotRead) -> BlockMask:

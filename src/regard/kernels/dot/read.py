@@ -29,14 +29,17 @@ class DotRead:
     @property
     def shape(self) -> tuple[int, ...]:
         """The scores' shape: leading dimensions, queries, keys."""
-        leading = self.queries.shape[:-2]
-        if self.group_size == 1:
-            leading = torch.broadcast_shapes(leading, self.keys.shape[:-2], self.values.shape[:-2])
+        leading, *others = (tensor.shape[:-2] for tensor in (self.queries, self.keys, self.values))
+        # torch takes its time to find out that equal shapes are equal
+        if self.group_size == 1 and any(other != leading for other in others):
+            leading = torch.broadcast_shapes(leading, *others)
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
     @property
     def is_plain_causal(self) -> bool:
-        """Whether the mask is the square triangle, which kernels know by heart."""
+        """Whether the mask is the square triangle and nothing else, which kernels know by heart."""
+        if self.bias is not None:
+            return False
         square = self.queries.shape[-2] == self.keys.shape[-2] and self.first_query == self.first_key
         return square and self.mask is not None and self.mask.is_triangle
 
