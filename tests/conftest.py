@@ -1,11 +1,17 @@
 """What every test shares: a fixed seed, and at the end the number of combinations that passed the contract."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
 
 settings.register_profile("regard", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("regard")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # workers share the cores; small tensors gain nothing from more threads
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -10,18 +10,18 @@ lowers to a dot product and the alignment is softmax.
 
 from dataclasses import replace
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
 from regard.attention.check import check_inputs, check_parts, check_probability
+from regard.attention.lowering import dot_read, is_spoilt, lower, reasons_to_form
 from regard.attention.masks import Rule, as_mask
 from regard.attention.scores import ScaledDot
 from regard.attention.trace import AttentionMap, listeners
-from regard.contracts import Align, Attended, Grid, Look, Lowered, Memory, Score
-from regard.kernels import Choice, DotRead, choose, read_dot, spread_groups
+from regard.contracts import Align, Attended, Grid, Look, Memory, Score
+from regard.kernels import Choice, choose, read_dot, spread_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
 """Without parameters or state, so that one of each serves every call."""
@@ -41,9 +41,9 @@ def attend(
 ) -> Attended:
     """Read the values whose keys answer the queries; any leading dimensions, broadcasting.
 
-    `mask` is True where a query may attend: a mask such as
-    `causal() & padding(lengths)` or a boolean tensor that broadcasts to (.., Q, K). `dropout` acts on the weights
-    whenever it is not 0, as in torch's own function; the weights returned are those that were used.
+    `mask` is True where a query may attend: a mask such as `causal() & padding(lengths)`, or a boolean tensor that
+    broadcasts to (.., Q, K). `dropout` acts on the weights whenever it is not 0, as in torch's own function; weights that
+    are returned are those that were used.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values)
@@ -77,11 +77,15 @@ def explain(
     check_inputs(queries, keys, values)
     prepared = score.prepare(keys)
     lowered = score.lower(queries, prepared)
-    reasons = reasons_to_form(score, align, lowered, return_weights)
+    reasons = reasons_to_form(align, return_weights)
+    if lowered is None:
+        reasons.append(score.forms_scores or f"{type(score).__name__} does not lower to a dot product")
+    elif lowered.drops_row_constant and not align.ignores_row_constant:
+        reasons.append(f"{type(align).__name__} sees the constant per row that the lowering drops")
     if reasons or lowered is None:
         return Choice("plain", (("fused", tuple(reasons)),))
     rule = None if mask is None else as_mask(mask)
-    return choose(dot_read(lowered, values, mask=rule, dropout=dropout, first_key=0))
+    return choose(dot_read(lowered, values, mask=rule, dropout=dropout))
 
 
 def read(
@@ -103,11 +107,11 @@ def read(
     With a `group_size` each key head serves that many query heads.
     """
     if mask is not None:
-        check_mask(mask, queries, keys, values)
-    lowered = None if return_weights or listeners() else lower(score, queries, keys, group_size)
-    if lowered is not None and not reasons_to_form(score, align, lowered, return_weights):
-        asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key)
-        context = read_dot(replace(asked, group_size=group_size))
+        check_mask(mask, queries)
+    lowered = None if reasons_to_form(align, return_weights) else lower(score, queries, keys, group_size)
+    if lowered is not None:
+        asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
+        context = read_dot(asked)
         if not is_spoilt(context, queries, keys, values):
             return Attended(context=context)
     look = look or Look()
@@ -125,66 +129,7 @@ def read(
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
 
 
-def lower(
-    score: Score, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"], group_size: int
-) -> Lowered | None:
-    """The score's lowering; query heads that share a key head are lowered as more queries of that head."""
-    if group_size == 1:
-        return score.lower(queries, keys)
-    lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
-    if lowered is None:
-        return None
-    return replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
-
-
-def dot_read(
-    lowered: Lowered, values: Float[Tensor, "... K value"], *, mask: Rule | None, dropout: float, first_key: int
-) -> DotRead:
-    """The fused read of a lowered score; the last query meets the last key."""
-    return DotRead(
-        queries=lowered.queries,
-        keys=lowered.keys,
-        values=values,
-        scale=lowered.scale,
-        key_bias=lowered.key_bias,
-        bias=lowered.bias,
-        mask=mask,
-        first_query=first_key + values.shape[-2] - lowered.queries.shape[-2],
-        first_key=first_key,
-        dropout=dropout,
-    )
-
-
-def reasons_to_form(score: Score, align: Align, lowered: Lowered | None, return_weights: bool) -> list[str]:
-    """Why the weights must be formed; none of these, and a fused kernel may serve."""
-    reasons = []
-    if return_weights:
-        reasons.append("the weights were asked for")
-    if listeners():
-        reasons.append("the model is being traced")
-    if lowered is None:
-        reasons.append(score.forms_scores or f"{type(score).__name__} does not lower to a dot product")
-    elif lowered.drops_row_constant and not align.ignores_row_constant:
-        reasons.append(f"{type(align).__name__} sees the constant per row that the lowering drops")
-    if type(align) is not Softmax:
-        reasons.append(f"{type(align).__name__} is not softmax, the one alignment fused kernels know")
-    return reasons
-
-
-def is_spoilt(context: Tensor, *inputs: Tensor) -> bool:
-    """Whether scores overflowed to infinity inside a fused kernel, whose softmax is then NaN; formed, they are defined.
-
-    Asked on the CPU only, where looking at a number costs no synchronisation.
-    """
-    if context.device.type != "cpu" or torch.compiler.is_compiling():
-        return False
-    # under vmap, or with fake tensors, there is no number to look at
-    if type(context) is not Tensor or torch._C._functorch.is_functorch_wrapped_tensor(context):
-        return False
-    return bool(context.detach().sum().isnan()) and not any(bool(given.isnan().any()) for given in inputs)
-
-
-def check_mask(mask: Rule, queries: Tensor, keys: Tensor, values: Tensor) -> None:
+def check_mask(mask: Rule, queries: Tensor) -> None:
     """A boolean tensor inside a mask must live where the queries do."""
     for tensor in mask.tensors():
         if tensor.device != queries.device:
