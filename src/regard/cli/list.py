@@ -1,0 +1,78 @@
+"""`regard list`: every mechanism with its year, formula, cost and paper."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.cli.names import find_name, spoken
+from regard.contracts import Entry
+from regard.experiments import EXPERIMENTS, Experiment
+
+FAMILIES: dict[str, Mapping[str, Entry] | Mapping[str, Experiment]] = {
+    "scores": SCORES,
+    "alignments": ALIGNMENTS,
+    "masks": MASKS,
+    "positions": POSITIONS,
+    "experiments": EXPERIMENTS,
+}
+FACTS = {Entry: ("year", "formula", "cost", "paper"), Experiment: ("number", "claim", "paper")}
+SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
+LETTERS = (
+    "q, k: a query, a key. i, j: their places. s: a score. Q, K: how many. d, h: their size, hidden units. L: length."
+)
+
+
+def list_mechanisms(
+    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; all without it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")] = False,
+) -> None:
+    """Show every mechanism with its year, formula, cost and paper."""
+    chosen = list(FAMILIES) if family is None else [find_name(family, FAMILIES, "family")]
+    console = Console()
+    if as_json:
+        facts = {name: facts_of(FAMILIES[name]) for name in chosen}
+        console.print(json.dumps(facts, indent=2, ensure_ascii=False), soft_wrap=True, markup=False, highlight=False)
+        return
+    for name in chosen:
+        console.print(table_of(name, FAMILIES[name]))
+    if chosen != ["experiments"]:
+        console.print(LETTERS, style="dim", highlight=False)
+
+
+def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is known of each, in order."""
+    return {name: {fact: getattr(entry, fact) for fact in FACTS[type(entry)]} for name, entry in family.items()}
+
+
+def table_of(title: str, family: Mapping[str, Any]) -> Table:
+    """A family as a table: what it is, and below it in small print the rest, so that 80 columns lose nothing."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    first, main, *rest = FACTS[type(next(iter(family.values())))]
+    table.add_column("name", style="bold", overflow="fold")
+    table.add_column(first, overflow="fold")
+    table.add_column(", ".join((main, *rest)), overflow="fold")
+    for name, facts in facts_of(family).items():
+        # as Text, never as markup: formulas have brackets
+        small_print = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
+        told = Text("\n").join([Text(str(facts[main])), small_print])
+        table.add_row(spoken(name) if title == "experiments" else name, str(facts[first]), told)
+    return table
+
+
+def shortened(fact: str) -> str:
+    """An address as people cite it."""
+    for start, shorter in SHORT.items():
+        fact = fact.replace(start, shorter)
+    return fact
+
+
+def style_of(fact: str) -> str:
+    """Addresses are links, where the terminal knows them."""
+    return f"dim link {fact}" if fact.startswith("https://") else "dim"

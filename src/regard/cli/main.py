@@ -1,0 +1,55 @@
+"""Where all commands meet: each is a function in a file of its own, named here.
+
+What the user got wrong is one sentence and exit code 2; `--debug`, anywhere on the line, shows where it was raised.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import regard
+from regard.cli.experiment import experiment
+from regard.cli.list import list_mechanisms
+
+app = typer.Typer(
+    help="All of attention: every mechanism, and what is claimed of it put to the test.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("list")(list_mechanisms)
+app.command("experiment")(experiment)
+
+
+def say_version(asked: bool) -> bool:
+    """Print the version and stop, if asked."""
+    if asked:
+        Console().print(f"regard {regard.__version__}", highlight=False)
+        raise typer.Exit
+    return asked
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=say_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error was raised.")] = False,
+) -> None:
+    """Options of the command itself; `main` reads --debug before anything runs."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors of the user's making are sentences."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        app(args=[word for word in given if word != "--debug"], prog_name="regard")
+    except (ValueError, ImportError, OSError) as error:
+        if debug:
+            raise
+        Console(stderr=True, soft_wrap=True).print(f"Error: {error}", style="red", markup=False, highlight=False)
+        sys.exit(2)

@@ -1,0 +1,78 @@
+"""What every view draws: panels of weights with their tokens, on one colour scale.
+
+Shapes: Q queries, K keys.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+VIRIDIS = (
+    "#440154",
+    "#482475",
+    "#414487",
+    "#355f8d",
+    "#2a788e",
+    "#21918c",
+    "#22a884",
+    "#44bf70",
+    "#7ad151",
+    "#bddf26",
+    "#fde725",
+)
+"""matplotlib's map, every tenth: even steps look even, in grey and to the colour-blind too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One heat map: each row is a query, each column a key."""
+
+    path: str
+    head: str
+    weights: Float[Tensor, "Q K"]
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Where the weights come from, as far as it is known."""
+        return " ".join(part for part in (self.path, self.head) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Panels that share a colour scale, so that equal colours are equal weights."""
+
+    panels: tuple[Panel, ...]
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, panels: tuple[Panel, ...]) -> "Picture":
+        """A scale from 0, or below where there is less than 0, to the largest number."""
+        finite = torch.cat([panel.weights[panel.weights.isfinite()] for panel in panels])
+        low, high = (finite.amin().item(), finite.amax().item()) if finite.numel() else (0.0, 0.0)
+        return cls(panels=panels, low=min(low, 0.0), high=high if high > min(low, 0.0) else min(low, 0.0) + 1.0)
+
+    def share(self, value: float) -> float:
+        """Where a number lies on the scale, from 0 to 1."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+
+def colour(share: float) -> tuple[int, int, int]:
+    """Red, green and blue at this place of the scale."""
+    place = share * (len(VIRIDIS) - 1)
+    below = min(math.floor(place), len(VIRIDIS) - 2)
+    first, second = (bytes.fromhex(VIRIDIS[below + step][1:]) for step in (0, 1))
+    red, green, blue = (round(a + (b - a) * (place - below)) for a, b in zip(first, second, strict=True))
+    return red, green, blue
+
+
+def visible(token: str) -> str:
+    """A token that cannot move the cursor or hide: control characters are spelt out, a lone space is seen."""
+    if token and not token.strip(" "):
+        return "␣" * len(token)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in token)

@@ -1,0 +1,27 @@
+"""Files that are there whole or not at all, and never written over unless asked."""
+
+import os
+import secrets
+from pathlib import Path
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that exists, before any work is done for it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder. Name a file in it.")
+    if path.exists() and not overwrite:
+        raise ValueError(
+            f"{path} exists. Choose another name, or allow it with overwrite=True (--overwrite on the command line)."
+        )
+
+
+def write_atomic(path: Path, content: bytes, *, overwrite: bool = False) -> None:
+    """Write beside the file, then rename: a reader sees the old file or the new one, never half of one."""
+    check_free(path, overwrite=overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

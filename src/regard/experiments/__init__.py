@@ -1,0 +1,17 @@
+"""The claims that people repeat about attention, each put to the test: a table, a figure and a computed verdict."""
+
+from regard.experiments import causal_mask, embedding_scale, permutation, pooling, scaling
+from regard.experiments.finding import Experiment, Finding, Measured
+from regard.experiments.record import check_record, record
+
+VASWANI = "https://arxiv.org/abs/1706.03762"
+
+EXPERIMENTS = {
+    "pooling": Experiment(run=pooling.run, number="G1", claim=pooling.CLAIM, paper="https://doi.org/10.1137/1109020"),
+    "scaling": Experiment(run=scaling.run, number="G2", claim=scaling.CLAIM, paper=VASWANI),
+    "embedding_scale": Experiment(run=embedding_scale.run, number="G3", claim=embedding_scale.CLAIM, paper=VASWANI),
+    "permutation": Experiment(run=permutation.run, number="G4", claim=permutation.CLAIM, paper=VASWANI),
+    "causal_mask": Experiment(run=causal_mask.run, number="G16", claim=causal_mask.CLAIM, paper=VASWANI),
+}
+
+__all__ = ["EXPERIMENTS", "Experiment", "Finding", "Measured", "check_record", "record"]

@@ -1,0 +1,144 @@
+"""Why embeddings are multiplied by sqrt(d_model): to stand beside their positions.
+
+    |E[token]| = 1,   |sqrt(d) E[token]| = sqrt(d),   |p(t)| = sqrt(d / 2)
+
+for a table drawn with variance 1/d. A sinusoid's pairs are points of the unit circle, so its norm is sqrt(d/2) exactly.
+Vaswani et al. 2017, section 3.4. https://arxiv.org/abs/1706.03762
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention.positions import Sinusoidal
+from regard.experiments.chance import seeded
+from regard.experiments.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, logarithmic, name_at, panels
+from regard.experiments.finding import Finding, Measured, Row, digits
+from regard.layers import Embedding
+
+CLAIM = (
+    "Embeddings start with norm about 1 and positions have norm about sqrt(d): multiplied by sqrt(d_model), embeddings "
+    "match the positions instead of drowning in them."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Lengths of vectors of one size, over all tokens and positions."""
+
+    size: int
+    before: Measured
+    after: Measured
+    position: Measured
+
+    @property
+    def ratio_before(self) -> float:
+        """Embedding against position, unscaled."""
+        return self.before.mean / self.position.mean
+
+    @property
+    def ratio_after(self) -> float:
+        """Embedding against position, scaled."""
+        return self.after.mean / self.position.mean
+
+    def row(self) -> Row:
+        """As the table shows it."""
+        return {
+            "size d": self.size,
+            "embedding": self.before,
+            "times sqrt(d)": self.after,
+            "position": self.position,
+            "ratio before": self.ratio_before,
+            "ratio after": self.ratio_after,
+        }
+
+
+def inverse_root(size: int) -> float:
+    """1 / sqrt(size): entries of this deviation make vectors of norm 1."""
+    return size**-0.5
+
+
+def measure(size: int, *, vocab_size: int, num_positions: int, deviation: Callable[[int], float]) -> Norms:
+    """Norms of a fresh table, of what `Embedding` gives, and of the sinusoids."""
+    embedding = Embedding(vocab_size=vocab_size, size=size)
+    nn.init.normal_(embedding.table.weight, std=deviation(size))
+    with torch.no_grad():
+        before, after = embedding.table.weight, embedding(torch.arange(vocab_size))
+    position = Sinusoidal(size=size).encode(torch.arange(num_positions))
+    return Norms(
+        size=size,
+        before=Measured.of(before.norm(dim=-1).tolist()),
+        after=Measured.of(after.norm(dim=-1).tolist()),
+        position=Measured.of(position.norm(dim=-1).tolist()),
+    )
+
+
+def run(
+    *,
+    seed: int = 0,
+    sizes: Sequence[int] = (32, 64, 128, 256, 512, 1024),
+    vocab_size: int = 2000,
+    num_positions: int = 512,
+    deviation: Callable[[int], float] = inverse_root,
+) -> Finding:
+    """Measure at each size; `deviation` is how wide the table's entries start."""
+    with seeded(seed):
+        norms = [
+            measure(size, vocab_size=vocab_size, num_positions=num_positions, deviation=deviation) for size in sizes
+        ]
+    holds, verdict = judge(norms)
+    draw = partial(draw_figure, norms=norms)
+    rows = tuple(one.row() for one in norms)
+    return Finding(name="embedding_scale", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
+
+
+def judge(norms: list[Norms]) -> tuple[bool, str]:
+    """Matched means within a factor of two at every size; drowned means less than half at the largest."""
+    matched = all(0.5 < one.ratio_after < 2 for one in norms)
+    drowned = norms[-1].ratio_before < 0.5
+    last = norms[-1]
+    against_root = last.position.mean / math.sqrt(last.size)
+    exact = all(abs(one.position.mean / math.sqrt(one.size / 2) - 1) < 1e-4 for one in norms)
+    said = (
+        f"At d = {last.size} an embedding has norm {last.before} before and {last.after} after the scaling, a position "
+        f"{digits(last.position.mean)}: the embedding is {digits(last.ratio_before)} and then "
+        f"{digits(last.ratio_after)} times the position. "
+    )
+    said += f"Unscaled it {'drowns' if drowned else 'does not drown'}; scaled it "
+    said += "matches" if matched else "does not match"
+    said += f" within a factor of 2 at {'all' if matched else 'each of the'} {len(norms)} sizes."
+    said += f" Positions have norm {against_root:.3f} sqrt(d)"
+    said += ", exactly sqrt(d/2) and not sqrt(d)." if exact else "."
+    return matched and drowned, said
+
+
+def draw_figure(figure: Any, *, norms: list[Norms]) -> None:
+    """Norms, and the ratio of word to place, against size."""
+    left, right = panels(figure, CLAIM, 2)
+    sizes = [one.size for one in norms]
+    middle = len(norms) // 2
+    for values, name, colour, side in (
+        ([one.after for one in norms], "embedding times sqrt(d)", BLUE, "left above"),
+        ([one.position for one in norms], "position: sqrt(d/2)", GREEN, "right below"),
+        ([one.before for one in norms], "embedding", ORANGE, "above"),
+    ):
+        line(left, sizes, values, colour)
+        name_at(left, sizes[middle], values[middle].mean, name, colour, side=side)
+    logarithmic(left, x=sizes, y=True)
+    dress(left, title="Norms (bars: spread over tokens)", x="size d", y="norm")
+    right.axhline(1, color=GREY, linestyle=":")
+    name_at(right, sizes[0], 1, "equal", GREY, side="right above")
+    for ratios, name, colour, side in (
+        ([one.ratio_after for one in norms], "scaled", BLUE, "above"),
+        ([one.ratio_before for one in norms], "unscaled", ORANGE, "right above"),
+    ):
+        right.plot(sizes, ratios, color=colour, marker="o", markersize=5)
+        name_at(right, sizes[middle], ratios[middle], f"{name}: {digits(ratios[middle])}", colour, side=side)
+    right.margins(y=0.12)
+    logarithmic(right, x=sizes, y=True)
+    dress(right, title="How loud the word is beside its place", x="size d", y="norm of embedding / norm of position")

@@ -1,0 +1,78 @@
+"""What an experiment hands back: a table, a figure and a verdict, all from the numbers it measured."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over repetitions, and how far they lie apart (their standard deviation)."""
+
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Measured":
+        """Of at least two repetitions: one alone does not say what chance did."""
+        given = [float(value) for value in values]
+        if len(given) < 2:
+            raise ValueError(f"{len(given)} repetition says nothing about chance. Take 2 or more.")
+        return cls(statistics.fmean(given), statistics.stdev(given))
+
+    def __str__(self) -> str:
+        return f"{digits(self.mean)} ± {digits(self.spread, 1)}"
+
+
+Number = int | float
+Cell = str | Number | Measured
+Row = dict[str, Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A claim put to the test. `draw` takes an empty matplotlib figure and fills it."""
+
+    name: str
+    claim: str
+    rows: tuple[Row, ...]
+    verdict: str
+    holds: bool
+    draw: Callable[[Any], None]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What each row tells."""
+        return tuple(self.rows[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One line of EXPERIMENTS; `run(seed=..)` gives a finding, its other arguments are sizes with defaults."""
+
+    run: Callable[..., Finding]
+    number: str
+    claim: str
+    paper: str
+
+
+def digits(value: Number, count: int = 3) -> str:
+    """As many digits as count."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    if 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{max(count - 1 - math.floor(math.log10(abs(value))), 0)}f}"
+    return f"{value:.{max(count - 2, 0)}e}"
+
+
+def clearly_above(higher: Sequence[float], lower: Sequence[float]) -> bool:
+    """Whether one exceeds the other by more than two standard errors, run by run on the same data."""
+    gaps = Measured.of(one - other for one, other in zip(higher, lower, strict=True))
+    return gaps.mean > 2 * gaps.spread / math.sqrt(len(higher))
+
+
+def slope(sizes: Sequence[Number], values: Sequence[Number]) -> float:
+    """The power of size that the values follow: a straight line through their logarithms."""
+    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope

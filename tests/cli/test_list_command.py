@@ -1,0 +1,79 @@
+"""`regard list`: everything is there, at any width, for people and for programs."""
+
+import json
+
+import pytest
+
+from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.cli import main
+from regard.cli.list import FAMILIES
+from regard.experiments import EXPERIMENTS
+
+TABLES = {"scores": SCORES, "alignments": ALIGNMENTS, "masks": MASKS, "positions": POSITIONS}
+
+
+def run(*arguments):
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return stopped.value.code
+
+
+def squeezed(text):
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 50, 200])
+@pytest.mark.parametrize("family", TABLES)
+def test_nothing_is_cut_off_at_any_width(family, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run("list", family) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert "…" not in out
+    # folded cells are read column by column: the last column holds formula, cost and paper
+    column = out.splitlines()[2].index("formula")
+    told = squeezed("".join(line[column:] for line in out.splitlines()[4:]))
+    for name, entry in TABLES[family].items():
+        assert name in out
+        assert str(entry.year) in out
+        assert squeezed(entry.formula) in told
+        assert squeezed(entry.cost) in told
+        assert entry.paper.split("/abs/")[-1].removeprefix("https://doi.org/") in told
+
+
+def test_without_a_family_all_are_listed_in_order(capsys):
+    assert run("list") == 0
+    out = capsys.readouterr().out
+    places = [out.index(f"\n{family} ") if family != "scores" else out.index(family) for family in FAMILIES]
+    assert places == sorted(places)
+    assert "embedding-scale" in out
+
+
+def test_json_is_the_tables(capsys):
+    assert run("list", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == list(FAMILIES)
+    assert list(told["scores"]) == list(SCORES)
+    assert told["masks"]["causal"] == {
+        "year": 2017,
+        "formula": "j <= i",
+        "cost": "O(Q K / 2)",
+        "paper": "https://arxiv.org/abs/1706.03762",
+    }
+    assert told["experiments"]["pooling"]["claim"] == EXPERIMENTS["pooling"].claim
+
+
+def test_json_is_not_folded_by_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    assert run("list", "alignments", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["alignments"]["local_predictive"]["formula"] == ALIGNMENTS["local_predictive"].formula
+
+
+def test_an_unknown_family_meets_the_nearest(capsys):
+    assert run("list", "alignmnts") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: there is no family 'alignmnts'; the nearest is 'alignments'.")
+    assert "Traceback" not in captured.err

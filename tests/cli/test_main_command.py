@@ -1,0 +1,74 @@
+"""The command itself: version, help, and what it does with errors."""
+
+import subprocess
+import sys
+
+import pytest
+
+import regard
+from regard.cli import main
+from regard.cli.names import find_name
+
+BLOCKED = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("matplotlib", "sklearn", "entmax", "scipy"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
+from regard.cli import main
+main(["list", "experiments"])
+"""
+
+
+def run(*arguments):
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return stopped.value.code
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"regard {regard.__version__}\n"
+
+
+def test_help_names_every_command(capsys):
+    assert run("--help") == 0
+    out = capsys.readouterr().out
+    assert "list" in out
+    assert "experiment" in out
+
+
+def test_an_unknown_command_is_a_usage_error(capsys):
+    assert run("experimnt") == 2
+    assert "experiment" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_debug_shows_where_an_error_was_raised(place):
+    arguments = ["list", "nothing", "--json"]
+    arguments.insert(place, "--debug")
+    with pytest.raises(ValueError, match="there is no family 'nothing'"):
+        main(arguments)
+
+
+def test_an_error_of_the_disk_is_a_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run("experiment", "scaling", "--out", str(tmp_path / "file" / "below")) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert "Traceback" not in error
+
+
+def test_names_are_found_however_they_are_spelt():
+    for given in ("embedding-scale", "embedding_scale", " Embedding-Scale "):
+        assert find_name(given, ["pooling", "embedding_scale"], "experiment") == "embedding_scale"
+
+
+def test_it_lists_on_a_bare_host():
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "causal-mask" in done.stdout

@@ -1,0 +1,102 @@
+"""Figures: a panel a head, real text in SVG, one warning where no font has the characters."""
+
+import warnings
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from regard import show
+from regard.display import figure
+from regard.display.choose import choose_panels
+from regard.display.picture import Picture
+
+
+def picture_of(weights, tokens=None):
+    return Picture.of(choose_panels(weights, None, row=0, heads="each", query_tokens=tokens, key_tokens=tokens))
+
+
+def texts(svg):
+    return [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_svg_has_a_panel_for_every_head_and_every_token_as_text():
+    svg = figure.figure_bytes(picture_of(torch.rand(1, 5, 2, 2), ["<b>&", "$x$"]), "svg")
+    found = texts(svg)
+    assert [f"head {head}" for head in range(5)] == [text for text in found if text.startswith("head")]
+    assert {"<b>&", "$x$", "queries", "keys", "weight"} <= set(found)
+
+
+def test_png_is_one_and_the_same_every_time():
+    first, second = (figure.figure_bytes(picture_of(torch.eye(3)), "png") for _ in range(2))
+    assert first.startswith(b"\x89PNG")
+    assert first == second
+    assert first != figure.figure_bytes(picture_of(torch.ones(3, 3)), "png")
+
+
+def test_small_maps_have_their_numbers_and_large_ones_thin_their_labels():
+    assert "0.25" in texts(figure.figure_bytes(picture_of(torch.full((2, 2), 0.25)), "svg"))
+    found = texts(figure.figure_bytes(picture_of(torch.rand(300, 300)), "svg"))
+    numbers = [text for text in found if text and text.isdigit()]
+    assert 20 < len(numbers) < 200
+
+
+def test_panels_of_different_tokens_are_all_labelled():
+    alike = texts(figure.figure_bytes(picture_of(torch.rand(1, 4, 13, 13), [f"t{n}" for n in range(13)]), "svg"))
+    assert alike.count("t3") == 4
+    panels = [
+        panel
+        for name, size in (("one", 13), ("two", 14))
+        for panel in picture_of(torch.rand(1, 2, size, size), [f"{name}{n}" for n in range(size)]).panels
+    ]
+    apart = texts(figure.figure_bytes(Picture.of(tuple(panels)), "svg"))
+    assert apart.count("one3") == apart.count("two3") == 4
+
+
+def test_modules_are_lines_where_they_have_equally_many_heads():
+    (panel,) = picture_of(torch.eye(2)).panels
+
+    def columns(*paths):
+        return figure.count_columns(Picture.of(tuple(type(panel)(**(vars(panel) | {"path": path})) for path in paths)))
+
+    assert columns("a", "a", "a", "b", "b", "b") == 3
+    assert columns("a", "a", "b") == 2
+    assert columns(*"abcdefghi") == 3
+    assert columns("a", "a", "a", "a") == 2
+
+
+def test_missing_characters_are_said_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure, "CJK_FONTS", ())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        show(torch.eye(3), tokens=["我", "看", "你"], file=tmp_path / "map.png")
+    assert [str(one.message).split(":")[0] for one in caught] == ["no installed font has '你我看'"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        show(torch.eye(3), tokens=["我", "看", "你"], file=tmp_path / "map.svg")
+    assert "看" in texts((tmp_path / "map.svg").read_bytes())
+
+
+def test_a_font_that_has_the_characters_is_used(monkeypatch):
+    from matplotlib import font_manager
+
+    # STIX stands in for a CJK font, and the usual one is made to know the plain letters and the snowman only
+    monkeypatch.setattr(figure, "CJK_FONTS", ("Not Installed", "STIXGeneral"))
+    dejavu = {ord("☃"), *range(32, 127)}
+    real = font_manager.get_font
+
+    class Dejavu:
+        def get_charmap(self):
+            return dejavu
+
+    monkeypatch.setattr(font_manager, "get_font", lambda path: Dejavu() if "DejaVu" in str(path) else real(path))
+    assert figure.fonts_for(picture_of(torch.eye(1), ["∮"]), embedded=True) == ["DejaVu Sans", "STIXGeneral"]
+    assert figure.fonts_for(picture_of(torch.eye(1), ["a☃"]), embedded=True) == ["DejaVu Sans"]
+
+
+def test_without_matplotlib_the_error_names_the_cure(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install regard\[plots\]"):
+        show(torch.eye(2), file=tmp_path / "map.png")
+    show(torch.eye(2), file=tmp_path / "map.html")
+    assert (tmp_path / "map.html").exists()

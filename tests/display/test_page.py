@@ -1,0 +1,112 @@
+"""The page: whole in itself, safe against its tokens, and right to the digits it shows."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import torch
+
+from regard import show
+from regard.display.choose import choose_panels
+from regard.display.page import Page
+from regard.display.picture import Picture
+
+EVIL = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&amp;", "我\u2028"]
+
+
+def page_of(weights, tokens=None):
+    panels = choose_panels(weights, None, row=0, heads="each", query_tokens=tokens, key_tokens=tokens)
+    return Page(Picture.of(panels))
+
+
+class Reader(HTMLParser):
+    """The tags of a page, and the text of its data."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.data, self.inside = [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside = dict(attributes).get("id") == "data"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        self.data += data if self.inside else ""
+
+
+def decoded(panel, scale):
+    steps = np.frombuffer(base64.b64decode(panel["weights"]), dtype="<u2").astype(np.float64)
+    values = scale["low"] + (scale["high"] - scale["low"]) * steps / scale["steps"]
+    return np.where(steps > scale["steps"], np.nan, values)
+
+
+def test_it_needs_no_network_and_no_other_file():
+    text = page_of(torch.rand(1, 2, 3, 3)).html()
+    assert "//" not in text.replace("</", "")
+    assert all("src" not in attributes and "href" not in attributes for _, attributes in Reader(text).tags)
+    assert "import " not in text
+    assert "fetch(" not in text
+
+
+def test_tokens_cannot_break_out_and_come_back_as_they_were():
+    text = page_of(torch.eye(4), EVIL).html()
+    read = Reader(text)
+    assert [tag for tag, _ in read.tags].count("script") == 2
+    assert not any(tag == "img" for tag, _ in read.tags)
+    told = json.loads(read.data)
+    assert told["labels"] == [[*EVIL[:3], "我\\u2028"]]
+    assert "\u2028" not in text
+
+
+def test_the_weights_in_it_are_those_given():
+    weights = torch.rand(1, 3, 7, 11).softmax(dim=-1)
+    told = json.loads(Reader(page_of(weights).html()).data)
+    assert [panel["head"] for panel in told["panels"]] == ["head 0", "head 1", "head 2"]
+    for panel, expected in zip(told["panels"], weights[0], strict=True):
+        np.testing.assert_allclose(
+            decoded(panel, told["scale"]), expected.flatten(), rtol=0, atol=told["scale"]["high"] / 131068 + 1e-9
+        )
+        assert [len(told["labels"][panel[side]]) for side in ("queries", "keys")] == [7, 11]
+
+
+def test_masked_scores_stay_none_and_negative_scores_stay_negative():
+    told = json.loads(Reader(page_of(torch.tensor([[-2.0, float("-inf"), 3.0]])).html()).data)
+    np.testing.assert_allclose(decoded(told["panels"][0], told["scale"]), [-2.0, np.nan, 3.0], atol=1e-4)
+
+
+def test_two_and_a_bit_bytes_a_weight_and_shared_tokens_kept_once():
+    tokens = [f"token{number}" for number in range(100)]
+    text = page_of(torch.rand(1, 8, 100, 100), tokens).html()
+    assert len(text) < 8 * 100 * 100 * 2.7 + 20_000
+    assert text.count("token99") == 1
+
+
+def test_a_notebook_gets_a_frame_that_holds_the_page():
+    page = page_of(torch.eye(4), EVIL)
+    read = Reader(page._repr_html_())
+    ((tag, attributes),) = read.tags
+    assert tag == "iframe"
+    assert attributes["srcdoc"] == page.html()
+    assert attributes["sandbox"] == "allow-scripts"
+
+
+def test_the_title_is_the_path_escaped(tmp_path):
+    panels = page_of(torch.eye(2)).picture.panels
+    changed = type(panels[0])(**(vars(panels[0]) | {"path": "a<b"}))
+    assert "<title>a&lt;b</title>" in Page(Picture.of((changed,))).html()
+    show(torch.eye(2), file=tmp_path / "map.HTML")
+    assert "<title>attention</title>" in (tmp_path / "map.HTML").read_text(encoding="utf-8")
+
+
+def test_the_script_uses_only_elements_that_are_there():
+    text = page_of(torch.eye(2)).html()
+    asked = set(re.findall(r'element\("(\w+)"\)', text))
+    there = {attributes["id"] for _, attributes in Reader(text).tags if "id" in attributes}
+    assert asked
+    assert asked <= there

@@ -1,0 +1,114 @@
+"""Findings: statistics that can say no, tables that keep their digits, files that are whole."""
+
+import csv
+import io
+import re
+
+import pytest
+import torch
+
+from regard.experiments import EXPERIMENTS, Finding, Measured, record
+from regard.experiments.chance import seeded
+from regard.experiments.finding import clearly_above, digits, slope
+from regard.experiments.record import table_bytes
+
+SMALL = {
+    "pooling": {"repeats": 4, "steps": 20, "sizes": (50, 200)},
+    "scaling": {"repeats": 2, "sizes": (4, 64), "num_queries": 32},
+    "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
+    "permutation": {"repeats": 2, "length": 6},
+    "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
+}
+
+
+def a_finding(**changes):
+    rows = ({"name": "a", "size": 3, "error": Measured(0.123456789, 0.5)}, {"name": "b", "size": 4, "error": 0.25})
+    asked = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": "Yes.", "holds": True}
+    return Finding(**(asked | {"draw": lambda figure: figure.subplots().plot([1, 2])} | changes))
+
+
+def test_measured_is_the_mean_and_the_standard_deviation():
+    measured = Measured.of([1.0, 2.0, 6.0])
+    assert measured.mean == pytest.approx(3.0)
+    assert measured.spread == pytest.approx(7.0**0.5)
+    assert str(Measured(0.2291, 0.0552)) == "0.229 ± 0.06"
+    with pytest.raises(ValueError, match="1 repetition says nothing about chance"):
+        Measured.of([1.0])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.0, "0"), (0.22912, "0.229"), (1018.2, "1018"), (3.0, "3.00"), (0.000271, "2.7e-04"), (-0.5, "-0.500")],
+)
+def test_numbers_keep_three_digits_that_count(value, expected):
+    assert digits(value) == expected
+
+
+def test_a_lead_within_chance_is_no_lead():
+    assert clearly_above([1.0, 1.1, 1.2], [0.5, 0.6, 0.6])
+    assert not clearly_above([1.0, 0.4, 1.2], [0.9, 0.9, 0.9])
+    assert not clearly_above([0.5, 0.6, 0.6], [1.0, 1.1, 1.2])
+    # the same gap, paired run by run, is clear however far the runs lie apart
+    assert clearly_above([1.1, 5.1, 9.2], [1.0, 5.0, 9.0])
+
+
+def test_slope_is_the_power():
+    assert slope([10, 100, 1000], [3 * size**-0.4 for size in (10, 100, 1000)]) == pytest.approx(-0.4)
+
+
+def test_a_seed_repeats_and_leaves_everything_else_alone():
+    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    with seeded(3):
+        first = torch.rand(3)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.get_num_threads() == threads
+    torch.rand(1)
+    with seeded(3):
+        assert torch.equal(torch.rand(3), first)
+    with seeded(4):
+        assert not torch.equal(torch.rand(3), first)
+
+
+def test_the_table_keeps_every_digit_and_the_spread():
+    rows = list(csv.DictReader(io.StringIO(table_bytes(a_finding()).decode())))
+    assert rows == [
+        {"name": "a", "size": "3", "error": "0.123456789", "error spread": "0.5"},
+        {"name": "b", "size": "4", "error": "0.25", "error spread": ""},
+    ]
+
+
+def test_a_record_is_written_whole_and_not_over_another(tmp_path):
+    paths = record(a_finding(), tmp_path / "new")
+    assert [path.name for path in paths] == ["made_up.png", "made_up.svg", "made_up.csv"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in paths[1].read_bytes()
+    old = [path.read_bytes() for path in paths]
+    with pytest.raises(ValueError, match=r"made_up.png exists"):
+        record(a_finding(rows=({"name": "c"},)), tmp_path / "new")
+    assert [path.read_bytes() for path in paths] == old
+    record(a_finding(rows=({"name": "c"},)), tmp_path / "new", overwrite=True)
+    assert paths[2].read_text() == "name\nc\n"
+    assert len(list((tmp_path / "new").iterdir())) == 3
+
+
+def test_the_table_of_experiments_is_in_order_and_complete():
+    numbers = [int(experiment.number.removeprefix("G")) for experiment in EXPERIMENTS.values()]
+    assert numbers == sorted(numbers)
+    assert set(SMALL) == set(EXPERIMENTS)
+    for experiment in EXPERIMENTS.values():
+        assert experiment.claim.endswith(".")
+        assert experiment.paper.startswith("https://")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_draws_its_claim_and_repeats_by_its_seed(name, tmp_path):
+    finding = EXPERIMENTS[name].run(seed=1, **SMALL[name])
+    assert finding.name == name
+    assert finding.claim == EXPERIMENTS[name].claim
+    assert all(tuple(row) == finding.columns for row in finding.rows)
+    svg = next(path for path in record(finding, tmp_path) if path.suffix == ".svg").read_text(encoding="utf-8")
+    drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
+    assert " ".join(finding.claim.split()[:4]) in drawn
+    again = EXPERIMENTS[name].run(seed=1, **SMALL[name])
+    assert (again.rows, again.verdict) == (finding.rows, finding.verdict)
+    assert EXPERIMENTS[name].run(seed=2, **SMALL[name]).rows != finding.rows
