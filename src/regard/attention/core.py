@@ -42,8 +42,8 @@ def attend(
     """Read the values whose keys answer the queries; any leading dimensions, broadcasting.
 
     `mask` is True where a query may attend: a mask such as `causal() & padding(lengths)`, or a boolean tensor that
-    broadcasts to (.., Q, K). `dropout` acts on the weights whenever it is not 0, as in torch's own function; weights that
-    are returned are those that were used.
+    broadcasts to (.., Q, K). `dropout` acts on the weights whenever it is not 0, as in torch's own function; the
+    weights returned are those that were used.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values)

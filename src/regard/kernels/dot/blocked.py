@@ -4,6 +4,7 @@ Each block asks the mask how far its queries see and reads only those keys, so a
 that of one block, backward too (a block is computed again there).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -21,20 +22,19 @@ WORTH_IT = 2**24
 """Booleans in the mask from which blocks pay: below, one call with the mask written out is as fast."""
 
 
-def refusals(read: DotRead) -> list[str]:
-    """Every reason why this kernel cannot serve the read."""
-    reasons = sdpa_refusals(read)
+def refusals(read: DotRead) -> Iterator[str]:
+    """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
+    yield from sdpa_refusals(read)
     if read.queries.device.type != "cpu":
-        reasons.append(f"blocks of queries are for the CPU; the queries are on {read.queries.device}")
+        yield f"blocks of queries are for the CPU; the queries are on {read.queries.device}"
     if read.mask is None or read.is_plain_causal:
-        reasons.append("no mask has to be written out")
+        yield "no mask has to be written out"
     elif not read.mask.structured:
-        reasons.append("the mask holds a boolean tensor, which is written out already")
+        yield "the mask holds a boolean tensor, which is written out already"
     elif read.materialised_size < WORTH_IT:
-        reasons.append(f"the mask is small: {read.materialised_size:,} of {WORTH_IT:,} entries from which blocks pay")
+        yield f"the mask is small: {read.materialised_size} of {WORTH_IT:,} entries from which blocks pay"
     if torch.compiler.is_compiling():
-        reasons.append("torch.compile sees one graph, not a loop over blocks")
-    return reasons
+        yield "torch.compile sees one graph, not a loop over blocks"
 
 
 def read_blocked(read: DotRead) -> Float[Tensor, "... Q value"]:

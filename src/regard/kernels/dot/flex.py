@@ -3,6 +3,7 @@
 Blocks of the score matrix in which nothing is allowed are never computed. FlexAttention has no backward on the CPU.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,29 +26,27 @@ KERNELS = 256
 _block_masks: "WeakKeyDictionary[Mask, dict[tuple[Any, ...], BlockMask]]" = WeakKeyDictionary()
 
 
-def refusals(read: DotRead) -> list[str]:
-    """Every reason why this kernel cannot serve the read."""
-    reasons = []
+def refusals(read: DotRead) -> Iterator[str]:
+    """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     *leading, num_queries, num_keys = read.shape
     if read.queries.device.type != "cuda":
-        reasons.append(f"FlexAttention has no backward on {read.queries.device.type}")
+        yield f"FlexAttention has no backward on {read.queries.device.type}"
     if read.queries.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        reasons.append(f"FlexAttention has no kernel for {read.queries.dtype}")
+        yield f"FlexAttention has no kernel for {read.queries.dtype}"
     if read.mask is None or read.is_plain_causal:
-        reasons.append("no mask, or the plain triangle: flash is faster")
+        yield "no mask, or the plain triangle: flash is faster"
     elif not read.mask.structured:
-        reasons.append("the mask holds a boolean tensor; FlexAttention wants a rule over positions")
+        yield "the mask holds a boolean tensor; FlexAttention wants a rule over positions"
     if num_queries * num_keys < WORTH_IT:
-        reasons.append(f"{num_queries} x {num_keys} is short: below {WORTH_IT:,} pairs a written mask is as fast")
+        yield f"{num_queries} x {num_keys} is short: below {WORTH_IT:,} pairs a written mask is as fast"
     if len(leading) > 2:
-        reasons.append(f"there are {len(leading)} leading dimensions, FlexAttention has batch and heads")
+        yield f"there are {len(leading)} leading dimensions, FlexAttention has batch and heads"
     if read.dropout:
-        reasons.append(f"FlexAttention has no dropout, asked was {read.dropout}")
+        yield f"FlexAttention has no dropout, asked was {read.dropout}"
     if read.bias is not None:
-        reasons.append("the bias differs from query to query")
+        yield "the bias differs from query to query"
     if max(read.queries.shape[-1], read.values.shape[-1]) > 256:
-        reasons.append("sizes over 256 do not fit its tiles")
-    return reasons
+        yield "sizes over 256 do not fit its tiles"
 
 
 def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:

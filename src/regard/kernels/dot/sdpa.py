@@ -5,6 +5,8 @@ Three differences between what we promise and what SDPA does are settled here: a
 the CPU SDPA is three times slower, and quadratic in memory, when they differ), and a row with nothing to read is zeros.
 """
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -13,11 +15,10 @@ from torch import Tensor
 from regard.kernels.dot.read import DotRead
 
 
-def refusals(read: DotRead) -> list[str]:
-    """Every reason why this kernel cannot serve the read."""
+def refusals(read: DotRead) -> Iterator[str]:
+    """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     if read.values.numel() == 0 or read.queries.numel() == 0 or read.keys.numel() == 0:
-        return ["there is nothing to read (an empty batch, no queries or no keys)"]
-    return []
+        yield "there is nothing to read (an empty batch, no queries or no keys)"
 
 
 def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
@@ -44,7 +45,10 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
         scale=read.scale,
         enable_gqa=read.group_size > 1,
     )
-    context = context[..., :value_size].reshape(*leading, *context.shape[-2:-1], value_size)
+    if common != value_size:
+        context = context[..., :value_size]
+    if len(leading) != 2:
+        context = context.reshape(*leading, *context.shape[-2:])
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
@@ -90,6 +94,8 @@ def four_dimensional(tensor: Tensor, leading: tuple[int, ...], *, expand_last: b
 
     A mask keeps its heads unexpanded (`expand_last=False`): one for all of them is enough.
     """
+    if len(leading) == 2 and tensor.ndim == 4 and (not expand_last or tensor.shape[:2] == leading):
+        return tensor
     missing = len(leading) + 2 - tensor.ndim
     tensor = tensor[(None,) * missing] if missing else tensor
     if len(leading) < 2:
