@@ -107,8 +107,9 @@ class MultiHeadAttention(nn.Module):
                 "a cache and positions inside the heads belong to self-attention, but a memory was given. Leave out "
                 "the memory, or build cross-attention without positions and call it without a cache."
             )
+        else:
+            self._check_memory(memory, queries)
         heads = self._split(self.query_proj(queries), self.num_heads)
-        self._check_memory(heads, memory)
         rule = narrowed(checked_mask(mask, queries), memory.mask, heads=1)
         found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
         context = self.output_proj(found.context.transpose(-3, -2).flatten(-2))
@@ -165,16 +166,16 @@ class MultiHeadAttention(nn.Module):
         """(.., L, H * head) as (.., H, L, head)."""
         return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
 
-    def _check_memory(self, queries: Float[Tensor, "... H Q head"], memory: Memory) -> None:
+    def _check_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> None:
         """A memory that this attention made, for these queries."""
-        if memory.keys.ndim != queries.ndim or memory.keys.shape[-3] != self.num_key_heads:
-            expected = (*queries.shape[:-3], self.num_key_heads, "K", "size")
+        if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_key_heads:
+            expected = (*queries.shape[:-2], self.num_key_heads, "K", "size")
             raise ValueError(
                 f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
                 f"Make the memory with this attention's own remember(states)."
             )
         one = slice(0, 1)
-        check_inputs(queries[..., one, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
+        check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
 
 
 def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
