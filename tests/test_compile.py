@@ -7,6 +7,7 @@ from regard import MultiHeadAttention, attend
 from regard.attention import ALIGNMENTS, SCORES
 from regard.attention.masks import causal, padding, window
 from regard.attention.positions import Alibi, Relative, Rotary
+from regard.kernels.dot import blocked
 from regard.layers import FixedCache, GrowingCache
 from tests.contracts.cases import LENGTHS, inputs, look, make_alignment, make_score
 
@@ -78,3 +79,16 @@ def test_attend_under_vmap():
     q, k, v = (torch.randn(3, 2, 5, 8) for _ in range(3))
     mapped = torch.func.vmap(lambda a, b, c: attend(a, b, c, mask=causal()).context)(q, k, v)
     assert mapped.allclose(attend(q, k, v, mask=causal()).context, atol=1e-6)
+
+
+def test_attend_under_grad_on_the_blocked_path(monkeypatch):
+    monkeypatch.setattr(blocked, "WORTH_IT", 0)
+    monkeypatch.setattr(blocked, "BLOCK", 4)
+    x = torch.randn(9, 8)
+
+    def loss(states):
+        return attend(states, states, states, mask=causal() & window(2)).context.square().sum()
+
+    wanted = x.clone().requires_grad_()
+    loss(wanted).backward()
+    assert torch.func.grad(loss)(x).allclose(wanted.grad, atol=1e-5)

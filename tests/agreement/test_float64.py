@@ -6,6 +6,7 @@ import torch
 from regard import attend
 from regard.attention import SCORES
 from regard.attention.masks import causal, padding
+from regard.kernels import query_blocks
 from tests.agreement.plain import plain_scores, plain_softmax, relative_error
 from tests.contracts.cases import allowed, build
 
@@ -67,3 +68,47 @@ def test_weights_equal_a_loop_written_from_the_formula():
             assert read.weights[i, j].allclose(expected.double(), atol=1e-14)
         mixed = sum(read.weights[i, j] * values[j] for j in range(5))
         assert read.context[i].allclose(mixed, atol=1e-14)
+
+
+@pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
+def test_a_gaussian_keeps_its_digits_between_clusters_far_apart(return_weights):
+    keys = torch.cat([torch.randn(40, 4), torch.randn(40, 4) + 3000])
+    queries, values = keys[40:] + 0.1 * torch.randn(40, 4), torch.randn(80, 2)
+    score = SCORES["gaussian"].build()
+    exact = plain_softmax(plain_scores("gaussian", score, queries.double(), keys.double())) @ values.double()
+    formula = plain_softmax(plain_scores("gaussian", score, queries, keys)) @ values
+    found = attend(queries, keys, values, score=score, return_weights=return_weights).context
+    assert relative_error(found, exact) <= 2 * relative_error(formula, exact) + 1e-7
+
+
+@pytest.mark.parametrize("score_name", ["gaussian", "additive"])
+def test_blocks_of_queries_give_the_same(score_name, monkeypatch):
+    score = build(SCORES[score_name], query_size=6, key_size=6, hidden_size=5)
+    tensors = [torch.randn(2, length, 6, requires_grad=True) for length in (9, 7, 7)]
+    results = []
+    for cells in (2**24, 200):
+        monkeypatch.setattr(query_blocks, "CELLS", cells)
+        context = attend(*tensors, score=score, return_weights=True).context
+        results.append((context, *torch.autograd.grad(context.square().sum(), (*tensors, *score.parameters()))))
+    for whole, blocks in zip(*results, strict=True):
+        assert blocks.allclose(whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-7, 1e20, 1e30])
+@pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
+def test_cosine_does_not_see_lengths(scale, return_weights):
+    queries, keys, values = torch.randn(5, 8), torch.randn(6, 8), torch.randn(6, 3)
+    score = SCORES["cosine"].build(scale=5.0)
+    usual = attend(queries, keys, values, score=score, return_weights=return_weights).context
+    assert attend(queries * scale, keys / scale, values, score=score, return_weights=return_weights).context.allclose(
+        usual, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
+def test_what_is_not_a_number_stays_visible(return_weights):
+    queries, keys, values = torch.randn(5, 8), torch.randn(6, 8), torch.randn(6, 3)
+    queries[2, 3] = float("nan")
+    context = attend(queries, keys, values, return_weights=return_weights).context
+    assert context[2].isnan().all()
+    assert not context[[0, 1, 3, 4]].isnan().any()

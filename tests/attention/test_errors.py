@@ -5,7 +5,7 @@ import torch
 
 from regard import Attention, MultiHeadAttention, attend, trace
 from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic, LocalPredictive, Softmax
-from regard.attention.masks import as_mask, dilated, padding, predicate, prefix, window
+from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
 from regard.contracts import Look, select_rows
@@ -13,6 +13,20 @@ from regard.layers import FixedCache, GrowingCache, Maxout, WindowCache, unroll
 
 HEADS = MultiHeadAttention(8, 2)
 Q, K, V = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.randn(2, 4, 5)
+
+
+class Short:
+    """A score that forgot the keys."""
+
+    def prepare(self, keys):
+        return keys
+
+    def lower(self, queries, keys):
+        return "it does not"
+
+    def __call__(self, queries, keys):
+        return queries.sum(-1)
+
 
 CASES = {
     "sizes differ": (
@@ -64,9 +78,9 @@ CASES = {
         lambda: attend(Q, K, V, mask=predicate(lambda i, j: i - j)),
         r"the predicate gave torch.int64, expected a boolean tensor",
     ),
-    "window": (lambda: window(-1), r"window size is -1"),
+    "window": (lambda: window(-1), r"window size is -1, expected a whole number, 0 or more"),
     "prefix": (lambda: prefix(-2), r"prefix length is -2"),
-    "dilated": (lambda: dilated(2, 0), r"dilated\(size=2, step=0\)"),
+    "dilated": (lambda: dilated(2, 0), r"dilated step is 0, expected a whole number, 1 or more"),
     "dropout": (lambda: attend(Q, K, V, dropout=1.5), r"dropout is 1.5, expected a probability"),
     "score is a class": (lambda: attend(Q, K, V, score=ScaledDot), r"score is the class ScaledDot, expected an object"),
     "score is a name": (lambda: Attention("dot"), r"score is 'dot', expected an object such as ScaledDot\(\)"),
@@ -92,8 +106,60 @@ CASES = {
     ),
     "memory mask": (
         lambda: Attention().remember(K, mask=torch.ones(2, 3, dtype=torch.bool)),
-        r"mask has shape \(2, 3\), expected one boolean per key: \(2, 4\)",
+        r"takes one boolean per key, \(2, 4\), True = real",
     ),
+    "rule to remember": (lambda: Attention().remember(K, mask=padding(torch.tensor([1, 2]))), r"mask has Padding, but"),
+    "mask of heads to remember": (
+        lambda: Attention().remember(torch.randn(2, 2, 4, 8), mask=torch.ones(2, 4, dtype=torch.bool)),
+        r"takes one boolean per key, \(2, 2, 4\)",
+    ),
+    "and between masks": (lambda: causal() and window(1), r"masks combine with &, \| and ~"),
+    "half a window": (lambda: window(1.5), r"window size is 1.5"),
+    "float prefix": (lambda: prefix(torch.tensor([1.5])), r"padding takes an integer tensor"),
+    "lengths elsewhere": (
+        lambda: attend(Q, K, V, mask=padding(torch.tensor([1, 2], device="meta"))),
+        r"mask is on meta but queries are on cpu",
+    ),
+    "score of another dtype": (
+        lambda: attend(Q.double(), K.double(), V.double(), score=General(query_size=8, key_size=8)),
+        r"queries have dtype torch.float64 but the parameters of General have torch.float32",
+    ),
+    "score elsewhere": (
+        lambda: attend(Q, K, V, score=General(query_size=8, key_size=8).to("meta")),
+        r"queries are on cpu but the parameters of General are on meta",
+    ),
+    "heads of another dtype": (
+        lambda: HEADS(Q.double()),
+        r"torch.float64 but the parameters of MultiHeadAttention",
+    ),
+    "heads of integers": (lambda: HEADS(Q.long()), r"queries have dtype torch.int64, expected a floating-point"),
+    "heads of a vector": (lambda: HEADS(Q[0, 0]), r"queries have shape \(8,\), expected"),
+    "heads of a list": (lambda: HEADS([1.0]), r"queries must be a tensor .* not list"),
+    "values of another size": (lambda: HEADS.remember(K, V), r"values have size 5 .*source_size=8"),
+    "a tensor for a memory": (lambda: HEADS(Q, K), r"memory is a Tensor, but MultiHeadAttention reads a Memory"),
+    "a tensor for Attention": (lambda: Attention()(Q, K), r"attention\(queries, attention.remember\(states\)\)"),
+    "added positions inside": (
+        lambda: MultiHeadAttention(8, 2, positions=Sinusoidal(size=8)),
+        r"Sinusoidal and Learned are added to the states first",
+    ),
+    "relative of another size": (
+        lambda: MultiHeadAttention(8, 2, positions=Relative(size=8))(Q),
+        r"queries have size 4 .*Relative\(size=8\)",
+    ),
+    "a dict for a cache": (lambda: HEADS(Q, cache={}), r"cache is a dict, expected an object such as GrowingCache"),
+    "a cache of another batch": (
+        lambda: HEADS(Q[:1], cache=HEADS(Q, cache=GrowingCache()).cache),
+        r"A cache goes on with the batch it began with",
+    ),
+    "scores of the wrong shape": (
+        lambda: attend(Q, K, V, score=Short()),
+        r"Short gave scores of shape \(2, 3\), expected \(.., 3 queries, 4 keys\)",
+    ),
+    "no step over a memory": (
+        lambda: MultiHeadAttention(8, 2, align=LocalMonotonic())(Q, MultiHeadAttention(8, 2).remember(K)),
+        r"LocalMonotonic goes by the step",
+    ),
+    "no hidden size": (lambda: MultiHeadAttention(0, 2), r"hidden_size=0"),
     "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic goes by the step of each query"),
     "wrong steps": (
         lambda: attend(Q, K, V, align=Diagonal(), look=Look(positions=torch.arange(2))),

@@ -5,6 +5,7 @@ import torch
 
 from regard import MultiHeadAttention, attend
 from regard.attention import ALIGNMENTS, POSITIONS, SCORES
+from regard.attention.core import narrowed
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive
 from regard.contracts import Look, select_rows
@@ -97,8 +98,14 @@ def test_cached_equals_uncached(score, cache_name, positions):
             outputs.append(read.context)
         assert torch.cat(outputs, dim=1).allclose(whole, atol=1e-9)
         assert cache.length == LENGTH
-    if cache_name == "window":
-        assert (cache.keys.shape[-2] <= 4 + LENGTH - 1 and cache.first > 0) or pieces == (LENGTH,)
+
+
+def test_a_window_cache_drops_what_no_window_reaches():
+    attention, given, cache = make(), states(), WindowCache(size=4)
+    for step in range(LENGTH):
+        cache = attention(given[:, step : step + 1], mask=causal() & window(3), cache=cache).cache
+    assert cache.keys.shape[-2] == 4
+    assert (cache.first, cache.length) == (LENGTH - 4, LENGTH)
 
 
 @pytest.mark.parametrize("cache_name", CACHES)
@@ -127,6 +134,50 @@ def test_a_fixed_cache_lets_gradients_through():
     whole = attention(given, mask=causal()).context
     (wanted,) = torch.autograd.grad(whole[:, :4].sum() + whole[:, 4:].square().sum(), given)
     assert cached.allclose(wanted, atol=1e-10)
+
+
+def test_a_fixed_cache_serves_frozen_keys_and_inference_mode():
+    attention = make()
+    attention.key_proj.requires_grad_(False)
+    attention.value_proj.requires_grad_(False)
+    given = states()
+    first = attention(given[:, :4], mask=causal(), cache=FixedCache(capacity=LENGTH))
+    second = attention(given[:, 4:], mask=causal(), cache=first.cache)
+    (first.context.sum() + second.context.sum()).backward()
+    assert attention.query_proj.weight.grad.isfinite().all()
+    with torch.inference_mode():
+        cache = attention(given[:, :4], mask=causal(), cache=FixedCache(capacity=LENGTH)).cache
+    with torch.no_grad():
+        after = attention(given[:, 4:], mask=causal(), cache=cache).context
+    assert after.allclose(second.context, atol=1e-10)
+
+
+def test_local_attention_over_a_memory_takes_the_steps_it_is_given():
+    attention = make(align="local_monotonic")
+    memory = attention.remember(torch.randn(2, 30, HIDDEN, dtype=torch.float64))
+    for step in (0, 20):
+        weights = attention(
+            states()[:, :1], memory, look=Look(positions=torch.tensor([step])), return_weights=True
+        ).weights
+        near = (torch.arange(30) - step).abs() <= 10
+        assert (weights[..., near] > 0).all()
+        assert (weights[..., ~near] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("positions", [None, "relative", "rotary", "alibi"])
+def test_precisions_and_autocast(positions, dtype):
+    exact = make(positions=positions, num_key_heads=3)
+    given = states()
+    expected = exact(given, mask=causal()).context
+    low = make(positions=positions, num_key_heads=3).to(dtype)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.05
+    for return_weights in (True, False):
+        found = low(given.to(dtype), mask=causal(), return_weights=return_weights).context
+        assert found.double().allclose(expected, atol=tolerance)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = exact.float()(given.float(), mask=causal()).context
+    assert found.double().allclose(expected, atol=0.05)
 
 
 def test_cross_attention_over_a_memory_of_another_size():
@@ -172,3 +223,27 @@ def test_any_leading_dimensions_and_none(shape):
     formed = attention(given, mask=causal(), return_weights=True)
     assert formed.weights.shape == (*shape[:-2], HEADS, shape[-2], shape[-2])
     assert attention(given, mask=causal()).context.allclose(formed.context, atol=1e-10)
+
+
+def test_a_predicted_place_does_not_see_the_future():
+    attention, given = make(align="local_predictive"), states()
+    whole = attention(given, mask=causal()).context
+    assert attention(given[:, :4], mask=causal()).context.allclose(whole[:, :4], atol=1e-10)
+    cache, outputs = GrowingCache(), []
+    for step in range(LENGTH):
+        read = attention(given[:, step : step + 1], mask=causal(), cache=cache)
+        cache = read.cache
+        outputs.append(read.context)
+    assert torch.cat(outputs, dim=1).allclose(whole, atol=1e-9)
+
+
+def test_a_memory_with_holes_is_a_rule_that_kernels_can_ask():
+    attention = MultiHeadAttention(HIDDEN, HEADS).double()
+    real = torch.rand(2, LENGTH) > 0.4
+    rule = narrowed(causal(), real)
+    assert rule.structured
+    memory = attention.remember(states(), mask=real)
+    read = attention(states(), memory, mask=causal(), return_weights=True)
+    may = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril() & real[:, None, None, :]
+    assert ((read.weights > 0) == may).all()
+    assert attention(states(), memory, mask=causal()).context.allclose(read.context, atol=1e-10)

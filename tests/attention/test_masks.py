@@ -110,3 +110,11 @@ def test_padding_row_by_row_equals_the_row_alone():
 
 def test_the_contract_cases_cover_empty_rows():
     assert any((~allowed(make_mask(name)).any(-1)).any() for name in MASK_CASES if name != "none")
+
+
+@pytest.mark.parametrize("return_weights", [True, False])
+def test_rows_that_only_the_values_tell_apart_may_be_masked_apart(return_weights):
+    q, k, v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(2, 5, 6)
+    found = attend(q, k, v, mask=padding(torch.tensor([5, 2])), return_weights=return_weights).context
+    assert found[0].allclose(attend(q, k, v[0]).context, atol=1e-6)
+    assert found[1].allclose(attend(q, k[:2], v[1, :2]).context, atol=1e-6)

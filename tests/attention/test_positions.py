@@ -85,7 +85,7 @@ def test_every_scheme_breaks_permutation_equivariance(name):
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_gradients_saved_state_and_batch(name, tmp_path):
+def test_gradients_saved_state_and_batch(name):
     scheme = build(POSITIONS[name], size=4, num_heads=2).double()
     inside = isinstance(scheme, InsideHeads)
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()

@@ -9,6 +9,7 @@ from torch import nn
 from regard import Attention, MultiHeadAttention, attend, trace
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal
+from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import Additive, Gaussian
 from regard.attention.trace import listeners
 
@@ -50,7 +51,18 @@ def test_collects_every_attention_by_module_path():
     assert seen.queries.shape == seen.keys.shape == seen.context.shape == (3, 2, 5, 4)
     assert not seen.weights.requires_grad
     assert seen.weights.triu(1).sum() == 0
-    assert (seen.weights @ maps["layers.1.heads"][0].weights).isfinite().all()
+    assert seen.scores.allclose(seen.queries @ seen.keys.mT / 2, atol=1e-5)
+    ahead = torch.ones(5, 5).triu(1) > 0
+    assert seen.weights.allclose(torch.softmax(seen.scores.masked_fill(ahead, -1e9), -1), atol=1e-6)
+
+
+@pytest.mark.parametrize("positions", [None, Relative(size=4), Rotary(size=4), Alibi(num_heads=2)])
+def test_the_context_recorded_is_the_one_that_was_used(positions):
+    heads, states = MultiHeadAttention(8, 2, positions=positions), torch.randn(3, 5, 8)
+    with trace(heads) as maps:
+        output = heads(states, mask=causal()).context
+    context = maps[""][0].context
+    assert heads.output_proj(context.transpose(1, 2).flatten(2)).allclose(output, atol=1e-6)
 
 
 def test_results_inside_equal_those_outside():
@@ -90,6 +102,31 @@ def test_another_thread_is_not_heard():
         other.start()
         other.join()
     assert len(maps) == 0
+
+
+def test_a_model_that_other_threads_run_is_traced_by_one_alone():
+    model, states = Model(), torch.randn(1, 3, 8)
+    failures, done = [], threading.Event()
+
+    def serve():
+        while not done.is_set():
+            try:
+                model(states)
+            except Exception as error:
+                failures.append(error)
+
+    servers = [threading.Thread(target=serve) for _ in range(2)]
+    for server in servers:
+        server.start()
+    for _ in range(20):
+        with trace(model) as maps:
+            model(states)
+        assert [len(maps[path]) for path in maps] == [1] * 6
+        assert next(iter(maps)) == "layers.0.heads"
+    done.set()
+    for server in servers:
+        server.join()
+    assert not failures
 
 
 def test_traces_nest():

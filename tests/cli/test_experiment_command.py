@@ -73,11 +73,21 @@ def test_an_unknown_name_meets_the_nearest(quick, tmp_path, capsys):
     assert "Traceback" not in error
 
 
-def test_without_matplotlib_it_says_so_before_it_works(quick, tmp_path, capsys, monkeypatch):
+def test_without_matplotlib_there_is_a_verdict_but_no_figure(quick, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert run("experiment", "pooling", "--out", str(tmp_path)) == 2
-    assert "pip install regard[plots]" in capsys.readouterr().err
+    assert run("experiment", "pooling", "--out", str(tmp_path)) == 0
+    told = capsys.readouterr().out
+    assert "Holds." in told
+    assert "pip install matplotlib" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["pooling.csv"]
+
+
+def test_a_file_where_a_folder_belongs_is_refused_before_the_work(quick, tmp_path, capsys):
+    (tmp_path / "taken").write_text("mine")
+    assert run("experiment", "pooling", "--out", str(tmp_path / "taken")) == 2
+    assert "is a file, and a folder is needed" in capsys.readouterr().err
     assert quick == {}
+    assert (tmp_path / "taken").read_text() == "mine"
 
 
 def test_a_real_one_writes_its_figure(tmp_path, capsys):

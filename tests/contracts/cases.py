@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.attention import ALIGNMENTS, MASKS, SCORES
 from regard.attention.masks import causal, padding, prefix, window
 from regard.contracts import Look
 
@@ -65,11 +65,6 @@ MASK_CASES = {
     "causal_or_prefix": lambda: causal() | prefix(3),
     "tensor": lambda: torch.arange(QUERIES * KEYS).reshape(QUERIES, KEYS) % 4 != 1,
 }
-
-
-def make_positions(name):
-    torch.manual_seed(3)
-    return build(POSITIONS[name], size=QUERY_SIZE).double()
 
 
 def inputs(score_name, dtype=torch.float64, *, seed=0, batch=BATCH, requires_grad=False):

@@ -88,13 +88,12 @@ class Given:
     """A score that says what it was told."""
 
     scores: torch.Tensor
-    forms_scores: str = "these scores are given"
 
     def prepare(self, keys):
         return keys
 
     def lower(self, queries, keys):
-        return None
+        return "these scores are given"
 
     def __call__(self, queries, keys):
         return self.scores

@@ -1,15 +1,18 @@
 """The dot kernels against the formula, and the word on why a path was refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from regard import attend
 from regard.attention import explain
 from regard.attention.alignments import Ratio, Sparsemax
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.scores import Additive, Gaussian, Location
 from regard.kernels import DotRead, choose, read_plain
 from regard.kernels.dot import blocked
-from regard.kernels.dot.sdpa import read_sdpa
+from regard.kernels.dot.sdpa import four_dimensional, read_sdpa
 
 MASKS = {
     "causal": causal,
@@ -83,7 +86,7 @@ def test_blocks_read_only_what_a_window_reaches(monkeypatch):
 
 
 def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
-    long = torch.empty(1, 8192, 4)
+    long = torch.zeros(1, 8192, 4)
     assert explain(long, long, long, mask=causal() & window(64)).path == "blocked"
     assert explain(long, long, long, mask=causal()).path == "sdpa"
     assert explain(long, long, long).path == "sdpa"
@@ -92,13 +95,38 @@ def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
     assert choice.path == "sdpa" and "the mask holds a boolean tensor" in str(choice)
 
 
+def test_keys_shared_by_a_batch_are_read_without_forming_scores():
+    queries, shared = torch.randn(3, 20, 8), torch.randn(30, 8)
+    found = attend(queries, shared, shared).context
+    assert found.allclose(attend(queries, shared.expand(3, 30, 8), shared.expand(3, 30, 8)).context, atol=1e-6)
+    grown = four_dimensional(shared, (3,))
+    assert grown.shape == (1, 3, 30, 8) and grown.stride(1) == 0, "SDPA forms the scores of keys that broadcast"
+
+
+def test_padding_alone_is_not_worth_blocks():
+    states = torch.zeros(32, 2, 1024, 4)
+    lengths = torch.full((32,), 900)
+    assert explain(states, states, states, mask=padding(lengths)).path == "sdpa"
+    assert explain(states, states, states, mask=causal() & padding(lengths)).path == "blocked"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_key_bias_past_half_precision_stays_finite(dtype):
+    read = make_read(None, group_size=1, dtype=torch.float32)
+    low = {name: getattr(read, name).detach().to(dtype) for name in ("queries", "keys", "values")}
+    bias = torch.zeros(2, 4, 50)
+    bias[..., 3] = -2e5
+    found = read_sdpa(replace(read, **low, key_bias=bias))
+    assert found.isfinite().all()
+
+
 def test_every_reason_against_a_fused_path_is_told():
     x = torch.randn(2, 3, 8)
     choice = explain(
         x, x, x, score=Additive(query_size=8, key_size=8, hidden_size=2), align=Sparsemax(), return_weights=True
     )
     assert choice.path == "plain"
-    for reason in ("the weights were asked for", "Additive has a tanh", "Sparsemax is not softmax"):
+    for reason in ("the weights are needed", "Additive has a tanh", "Sparsemax is not softmax"):
         assert reason in str(choice)
     assert "Ratio sees the constant per row" in str(explain(x, x, x, score=Gaussian(), align=Ratio()))
     assert "FlexAttention has no backward on cpu" in str(explain(x, x, x, mask=window(1)))

@@ -15,11 +15,6 @@ class Biased:
     score: Score
     added: Float[Tensor, "..."]
 
-    @property
-    def forms_scores(self) -> str | None:
-        """The inner score's reason."""
-        return self.score.forms_scores
-
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K prepared"]:
         """As the inner score does."""
         return self.score.prepare(keys)
@@ -30,9 +25,9 @@ class Biased:
         """The inner scores and the bias."""
         return self.score(queries, keys) + self.added
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"]) -> Lowered | None:
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"]) -> Lowered | str:
         """The inner lowering and the bias."""
         lowered = self.score.lower(queries, keys)
-        if lowered is None:
-            return None
+        if isinstance(lowered, str):
+            return lowered
         return replace(lowered, bias=self.added if lowered.bias is None else lowered.bias + self.added)

@@ -1,7 +1,10 @@
 """Errors that say which argument is wrong, what it is, and the way out."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from regard.attention.masks import Rule
+from regard.contracts import Memory
 
 
 def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
@@ -31,19 +34,37 @@ def check_parts(score: object, align: object) -> None:
         # isinstance of a protocol would cost more than a short attention
         if isinstance(part, type) or not (callable(part) and hasattr(part, telling)):
             given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)
-            raise ValueError(f"{name} is {given}, expected an object such as {example}.")
+            raise ValueError(f"{name} is {given}, expected an object such as {example} (it has no {telling!r}).")
 
 
-def check_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
-    """Queries, keys and values that can be read together."""
-    named = {"queries": queries, "keys": keys, "values": values}
-    for name, tensor in named.items():
-        if not isinstance(tensor, Tensor):
-            raise ValueError(f"{name} must be a tensor of shape (.., length, size), not {type(tensor).__name__}.")
-        if tensor.ndim < 2:
-            raise ValueError(f"{name} have shape {tuple(tensor.shape)}, expected (.., length, size).")
-        if not tensor.is_floating_point():
-            raise ValueError(f"{name} have dtype {tensor.dtype}, expected a floating-point dtype. Embed tokens first.")
+def check_states(name: str, states: object, module: object = None) -> None:
+    """Floating-point vectors of shape (.., length, size), where the module's parameters are and in their dtype."""
+    if not isinstance(states, Tensor):
+        raise ValueError(f"{name} must be a tensor of shape (.., length, size), not {type(states).__name__}.")
+    if states.ndim < 2:
+        raise ValueError(f"{name} have shape {tuple(states.shape)}, expected (.., length, size).")
+    if not states.is_floating_point():
+        raise ValueError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
+    parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
+    if parameter is None:
+        return
+    if parameter.device != states.device:
+        raise ValueError(
+            f"{name} are on {states.device} but the parameters of {type(module).__name__} are on {parameter.device}. "
+            f"Move one of them with .to(device)."
+        )
+    if parameter.dtype != states.dtype and not torch.is_autocast_enabled(states.device.type):
+        raise ValueError(
+            f"{name} have dtype {states.dtype} but the parameters of {type(module).__name__} have {parameter.dtype}. "
+            f"Convert one of them with .to(dtype)."
+        )
+
+
+def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = None) -> None:
+    """Queries, keys and values that can be read together, by this score."""
+    check_states("queries", queries, score)
+    for name, tensor in (("keys", keys), ("values", values)):
+        check_states(name, tensor)
         if tensor.device != queries.device:
             raise ValueError(
                 f"{name} are on {tensor.device} but queries are on {queries.device}. "
@@ -69,6 +90,46 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
             f"leading dimensions do not broadcast: queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
             f"values {tuple(values.shape)}. Expected (.., length, size) with equal (or size 1) leading dimensions."
         ) from None
+
+
+def check_scores(scores: Tensor, score: object, queries: Tensor, keys: Tensor) -> None:
+    """A score of one's own must give one number per pair."""
+    expected = (queries.shape[-2], keys.shape[-2])
+    if scores.ndim < 2 or tuple(scores.shape[-2:]) != expected:
+        raise ValueError(
+            f"{type(score).__name__} gave scores of shape {tuple(scores.shape)}, expected (.., {expected[0]} queries, "
+            f"{expected[1]} keys)."
+        )
+
+
+def check_mask(mask: Rule, queries: Tensor) -> None:
+    """A tensor inside a mask must live where the queries do."""
+    for tensor in mask.tensors():
+        if tensor.device != queries.device:
+            raise ValueError(
+                f"mask is on {tensor.device} but queries are on {queries.device}. Move it with .to(queries.device)."
+            )
+
+
+def check_key_mask(mask: object, states: Tensor) -> None:
+    """One boolean per key, or none."""
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != states.shape[:-1]:
+        given = f"shape {tuple(mask.shape)} and {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(
+            f"mask has {given}, but what is remembered takes one boolean per key, {tuple(states.shape[:-1])}, True = "
+            f"real: torch.arange({states.shape[-2]}) < lengths[:, None]. Rules such as causal() go with the queries."
+        )
+
+
+def check_memory(memory: object, owner: str) -> None:
+    """Attention reads what it remembers."""
+    if not isinstance(memory, Memory):
+        raise ValueError(
+            f"memory is a {type(memory).__name__}, but {owner} reads a Memory: "
+            f"attention(queries, attention.remember(states))."
+        )
 
 
 def check_probability(name: str, value: float) -> None:

@@ -8,19 +8,29 @@ Asked for weights, or traced, attention forms them; not asked, it hands the same
 lowers to a dot product and the alignment is softmax.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
-from regard.attention.check import check_inputs, check_parts, check_probability
-from regard.attention.lowering import dot_read, is_spoilt, lower, reasons_to_form
-from regard.attention.masks import Rule, as_mask
+from regard.attention.check import (
+    check_inputs,
+    check_key_mask,
+    check_mask,
+    check_memory,
+    check_parts,
+    check_probability,
+    check_scores,
+)
+from regard.attention.lowering import dot_read, lower, reasons_to_form
+from regard.attention.masks import Real, Rule, as_mask
 from regard.attention.scores import ScaledDot
 from regard.attention.trace import AttentionMap, listeners
-from regard.contracts import Align, Attended, Grid, Look, Memory, Score
+from regard.contracts import Align, Attended, Grid, Look, Lowered, Memory, Score
 from regard.kernels import Choice, choose, read_dot, spread_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
@@ -46,7 +56,7 @@ def attend(
     weights returned are those that were used.
     """
     check_parts(score, align)
-    check_inputs(queries, keys, values)
+    check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
     return read(
         queries,
@@ -69,20 +79,21 @@ def explain(
     score: Score = SCALED_DOT,
     align: Align = SOFTMAX,
     mask: Rule | Bool[Tensor, "..."] | None = None,
+    look: Look | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
 ) -> Choice:
-    """Which kernel `attend` would use for these arguments, and every reason against the faster ones."""
+    """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
+
+    "plain" forms all weights; "sdpa", "blocked" and "flex" are fused: they never write them down.
+    """
     check_parts(score, align)
-    check_inputs(queries, keys, values)
-    prepared = score.prepare(keys)
-    lowered = score.lower(queries, prepared)
+    check_inputs(queries, keys, values, score)
     reasons = reasons_to_form(align, return_weights)
-    if lowered is None:
-        reasons.append(score.forms_scores or f"{type(score).__name__} does not lower to a dot product")
-    elif lowered.drops_row_constant and not align.ignores_row_constant:
-        reasons.append(f"{type(align).__name__} sees the constant per row that the lowering drops")
-    if reasons or lowered is None:
+    lowered = lower(score, align, queries, score.prepare(keys))
+    if isinstance(lowered, str):
+        return Choice("plain", (("fused", (*reasons, lowered)),))
+    if reasons:
         return Choice("plain", (("fused", tuple(reasons)),))
     rule = None if mask is None else as_mask(mask)
     return choose(dot_read(lowered, values, mask=rule, dropout=dropout))
@@ -101,41 +112,39 @@ def read(
     return_weights: bool = False,
     first_key: int = 0,
     group_size: int = 1,
+    extra: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
     """`attend` on prepared keys, the first of which stands at position `first_key` of its sequence.
 
-    With a `group_size` each key head serves that many query heads.
+    With a `group_size` each key head serves that many query heads. `extra` is what a position scheme adds to the
+    context, given the weights.
     """
     if mask is not None:
         check_mask(mask, queries)
-    lowered = None if reasons_to_form(align, return_weights) else lower(score, queries, keys, group_size)
-    if lowered is not None:
+    forms = bool(reasons_to_form(align, return_weights or extra is not None))
+    lowered = None if forms else lower(score, align, queries, keys, group_size)
+    if isinstance(lowered, Lowered):
         asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
-        context = read_dot(asked)
-        if not is_spoilt(context, queries, keys, values):
-            return Attended(context=context)
+        return Attended(context=read_dot(asked))
     look = look or Look()
     if look.queries is None:
         look = replace(look, queries=queries)
     keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
     scores = score(queries, keys)
+    check_scores(scores, score, queries, keys)
+    if values.ndim > scores.ndim:
+        # rows that only the values tell apart may still be masked apart
+        scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
     aligned = align(scores, allowed(mask, scores, first_key), look)
     # what is returned is what was used: dropout before, not after
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
     context = weights.to(values.dtype) @ values
+    if extra is not None:
+        context = context + extra(weights)
     for listener in listeners():
         seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
         listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
-
-
-def check_mask(mask: Rule, queries: Tensor) -> None:
-    """A boolean tensor inside a mask must live where the queries do."""
-    for tensor in mask.tensors():
-        if tensor.device != queries.device:
-            raise ValueError(
-                f"mask is on {tensor.device} but queries are on {queries.device}. Move it with .to(queries.device)."
-            )
 
 
 def allowed(mask: Rule | None, scores: Float[Tensor, "*B Q K"], first_key: int) -> Bool[Tensor, "..."] | None:
@@ -166,9 +175,8 @@ class Attention(nn.Module):
     ) -> Memory:
         """Prepare the keys once; the states themselves are read unless values are given. `mask`: True = real key."""
         values = states if values is None else values
-        check_inputs(states, states, values)
-        if mask is not None:
-            check_key_mask(mask, states)
+        check_inputs(states, states, values, self.score)
+        check_key_mask(mask, states)
         return Memory(keys=self.score.prepare(states), values=values, mask=mask)
 
     def forward(
@@ -181,7 +189,8 @@ class Attention(nn.Module):
         return_weights: bool = False,
     ) -> Attended:
         """Read the memory; `mask` narrows what the memory's own mask allows."""
-        check_inputs(queries, memory.keys, memory.values)
+        check_memory(memory, "Attention")
+        check_inputs(queries, memory.keys, memory.values, self.score)
         return read(
             queries,
             memory.keys,
@@ -195,19 +204,9 @@ class Attention(nn.Module):
         )
 
 
-def check_key_mask(mask: Tensor, states: Tensor) -> None:
-    """One boolean per key."""
-    as_mask(mask)
-    if mask.shape[-1] != states.shape[-2]:
-        raise ValueError(
-            f"mask has shape {tuple(mask.shape)}, expected one boolean per key: {tuple(states.shape[:-1])}."
-        )
-
-
-def narrowed(mask: Rule | Tensor | None, key_mask: Bool[Tensor, "*B K"] | None, heads: int = 0) -> Rule | None:
-    """Both masks at once; the key mask (batch, K) is spread over `heads` head dimensions and the queries."""
+def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None) -> Rule | None:
+    """What the mask allows of the keys that are there."""
     rule = None if mask is None else as_mask(mask)
-    if key_mask is None:
+    if real is None:
         return rule
-    real = as_mask(key_mask[(..., *(None,) * (heads + 1), slice(None))])
-    return real if rule is None else rule & real
+    return Real(real) if rule is None else rule & Real(real)

@@ -10,6 +10,7 @@ Shapes: *B batch, H heads, Q queries, K keys.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,8 +18,16 @@ from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
 from regard.attention.biased import Biased
-from regard.attention.check import check_inputs, check_parts, check_probability, check_size
-from regard.attention.core import check_key_mask, narrowed, read
+from regard.attention.check import (
+    check_inputs,
+    check_key_mask,
+    check_memory,
+    check_parts,
+    check_probability,
+    check_size,
+    check_states,
+)
+from regard.attention.core import narrowed, read
 from regard.attention.masks import Rule, as_mask
 from regard.attention.positions import InsideHeads
 from regard.attention.scores import ScaledDot
@@ -59,6 +68,7 @@ class MultiHeadAttention(nn.Module):
         self.score = score or ScaledDot()
         self.align = align or Softmax()
         check_parts(self.score, self.align)
+        check_positions(positions)
         self.positions = positions
         self.dropout = dropout
         self.reset_parameters()
@@ -76,9 +86,10 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "... K"] | None = None,
     ) -> Memory:
         """Keys and values of every head, prepared once; the states themselves are read unless values are given."""
-        check_size("states", states, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
-        if mask is not None:
-            check_key_mask(mask, states)
+        for name, given in (("states", states), ("values", states if values is None else values)):
+            check_states(name, given, self)
+            check_size(name, given, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
+        check_key_mask(mask, states)
         return self._remember(states, states if values is None else values, mask, first=0)
 
     def forward(
@@ -95,11 +106,15 @@ class MultiHeadAttention(nn.Module):
 
         A cache holds what self-attention read before: its keys come first, and the result carries the next cache.
         """
+        check_states("queries", queries, self)
         check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
-        first_key = 0
+        first_key, alone = 0, memory is None
+        if cache is not None:
+            check_cache(cache)
         if memory is None:
             memory = self._remember(queries, queries, None, first=0 if cache is None else cache.length)
             if cache is not None:
+                check_same_batch(cache, memory.keys)
                 cache = cache.append(memory.keys, memory.values)
                 memory, first_key = Memory(keys=cache.keys, values=cache.values), cache.first
         elif cache is not None or self.positions is not None:
@@ -110,7 +125,8 @@ class MultiHeadAttention(nn.Module):
         else:
             self._check_memory(memory, queries)
         heads = self._split(self.query_proj(queries), self.num_heads)
-        rule = narrowed(checked_mask(mask, queries), memory.mask, heads=1)
+        rule = narrowed(checked_mask(mask, queries), memory.mask)
+        look = placed(look) if not alone else placed(look, memory.keys.shape[-2], queries, first_key)
         found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
         context = self.output_proj(found.context.transpose(-3, -2).flatten(-2))
         return replace(found, context=context, cache=cache)
@@ -126,33 +142,28 @@ class MultiHeadAttention(nn.Module):
         return_weights: bool,
     ) -> Attended:
         """Every head's read, with what the position scheme adds before and after."""
-        key_positions = torch.arange(first_key, first_key + memory.keys.shape[-2], device=queries.device)
-        first_query = first_key + memory.keys.shape[-2] - queries.shape[-2]
-        query_positions = torch.arange(first_query, first_query + queries.shape[-2], device=queries.device)
-        scheme = self.positions
         score: Score = self.score
-        if scheme is not None:
-            added = scheme.bias(queries, query_positions, key_positions)
+        extra = None
+        if self.positions is not None:
+            places = positions_of(queries, memory.keys.shape[-2], first_key)
+            added = self.positions.bias(queries, *places)
             score = score if added is None else Biased(score, added)
-            queries = scheme.turn(queries, query_positions)
-        forms_weights = return_weights or (scheme is not None and scheme.reads_weights)
-        found = read(
+            extra = partial(self.positions.extra, places=places) if self.positions.reads_weights else None
+            queries = self.positions.turn(queries, places[0])
+        return read(
             queries,
             memory.keys,
             memory.values,
             score=score,
             align=self.align,
             mask=mask,
-            look=placed(look, query_positions, key_positions),
+            look=look,
             dropout=self.dropout if self.training else 0.0,
-            return_weights=forms_weights,
+            return_weights=return_weights,
             first_key=first_key,
             group_size=self.group_size,
+            extra=extra,
         )
-        if scheme is not None and scheme.reads_weights and found.weights is not None:
-            extra = scheme.extra(found.weights, query_positions, key_positions)
-            found = replace(found, context=found.context + extra)
-        return found if return_weights else replace(found, weights=None)
 
     def _remember(self, states: Tensor, values: Tensor, mask: Bool[Tensor, "... K"] | None, *, first: int) -> Memory:
         """Prepared keys and values of states that begin at position `first`."""
@@ -168,6 +179,7 @@ class MultiHeadAttention(nn.Module):
 
     def _check_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> None:
         """A memory that this attention made, for these queries."""
+        check_memory(memory, "MultiHeadAttention")
         if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_key_heads:
             expected = (*queries.shape[:-2], self.num_key_heads, "K", "size")
             raise ValueError(
@@ -180,8 +192,10 @@ class MultiHeadAttention(nn.Module):
 
 def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
     """Heads of equal size, in groups of equal size."""
-    if num_heads < 1 or num_key_heads < 1:
-        raise ValueError(f"num_heads={num_heads}, num_key_heads={num_key_heads}: expected 1 or more.")
+    if min(hidden_size, num_heads, num_key_heads) < 1:
+        raise ValueError(
+            f"hidden_size={hidden_size}, num_heads={num_heads}, num_key_heads={num_key_heads}: expected 1 or more."
+        )
     if hidden_size % num_heads:
         raise ValueError(
             f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. "
@@ -191,6 +205,15 @@ def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
         raise ValueError(
             f"num_heads {num_heads} is not divisible by num_key_heads {num_key_heads}: each key head serves the same "
             f"number of query heads. 1 is multi-query, {num_heads} is multi-head."
+        )
+
+
+def check_positions(positions: object) -> None:
+    """A scheme for inside the heads; the others are added to states before any attention."""
+    if positions is not None and not isinstance(positions, InsideHeads):
+        raise ValueError(
+            f"positions is {positions!r}, expected a scheme that works inside the heads: Rotary, Relative or Alibi. "
+            f"Sinusoidal and Learned are added to the states first: attention(positions(states))."
         )
 
 
@@ -208,10 +231,44 @@ def checked_mask(mask: Rule | Tensor | None, queries: Float[Tensor, "... Q hidde
     return rule
 
 
-def placed(look: Look | None, query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]) -> Look:
-    """The look as the heads see it: places of one sequence unless given, and given ones the same for every head."""
-    look = look or Look(positions=query_positions)
-    positions = look.positions
-    if positions is not None and positions.ndim > 1:
-        positions = positions.unsqueeze(-2)
-    return replace(look, queries=None, positions=positions, key_positions=key_positions)
+def check_cache(cache: object) -> None:
+    """An object, not a class or a flag."""
+    if isinstance(cache, type) or not isinstance(cache, Cache):
+        given = cache.__name__ if isinstance(cache, type) else type(cache).__name__
+        raise ValueError(f"cache is a {given}, expected an object such as GrowingCache().")
+
+
+def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
+    """A cache of these rows and heads."""
+    held = cache.keys if cache.length else None
+    if held is not None and (held.shape[:-2] != keys.shape[:-2] or held.dtype != keys.dtype):
+        raise ValueError(
+            f"the cache holds keys of shape {tuple(held.shape)} and {held.dtype}, but the new ones have "
+            f"{tuple(keys.shape)} and {keys.dtype}. A cache goes on with the batch it began with."
+        )
+
+
+def positions_of(
+    queries: Float[Tensor, "... Q size"], num_keys: int, first_key: int
+) -> tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]:
+    """Where queries and keys of one sequence stand; the last query meets the last key."""
+    keys = torch.arange(first_key, first_key + num_keys, device=queries.device)
+    first_query = first_key + num_keys - queries.shape[-2]
+    return torch.arange(first_query, first_query + queries.shape[-2], device=queries.device), keys
+
+
+def placed(
+    look: Look | None, num_keys: int = 0, states: Float[Tensor, "... Q hidden"] | None = None, first_key: int = 0
+) -> Look | None:
+    """The look as the heads see it: given positions serve every head; in one sequence they are known without it."""
+    if look is not None and look.positions is not None and look.positions.ndim > 1:
+        look = replace(look, positions=look.positions.unsqueeze(-2))
+    if look is not None:
+        look = replace(look, queries=None)
+    if states is None:
+        return look
+    look = look or Look()
+    query_positions, key_positions = positions_of(states, num_keys, first_key)
+    return replace(
+        look, positions=query_positions if look.positions is None else look.positions, key_positions=key_positions
+    )

@@ -1,4 +1,4 @@
-"""From a score to a fused kernel: whether the weights must be formed, and if not, the read a kernel is asked for."""
+"""From a score to a fused kernel: the read a kernel is asked for, or every reason why the weights must be formed."""
 
 from dataclasses import replace
 
@@ -10,14 +10,14 @@ from regard.attention.alignments import Softmax
 from regard.attention.masks import Rule
 from regard.attention.trace import listeners
 from regard.contracts import Align, Lowered, Score
-from regard.kernels import DotRead
+from regard.kernels import DotRead, can_look
 
 
 def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
-    """Why the weights must be formed whatever the score; none of these, and a fused kernel may serve."""
+    """Why the weights must be formed whatever the score."""
     reasons = []
     if return_weights:
-        reasons.append("the weights were asked for")
+        reasons.append("the weights are needed")
     if listeners():
         reasons.append("the model is being traced")
     if type(align) is not Softmax:
@@ -26,15 +26,24 @@ def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
 
 
 def lower(
-    score: Score, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"], group_size: int
-) -> Lowered | None:
-    """The score's lowering; query heads that share a key head are lowered as more queries of that head."""
+    score: Score,
+    align: Align,
+    queries: Float[Tensor, "... Q query"],
+    keys: Float[Tensor, "... K prepared"],
+    group_size: int = 1,
+) -> Lowered | str:
+    """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head."""
     if group_size == 1:
-        return score.lower(queries, keys)
-    lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
-    if lowered is None:
-        return None
-    return replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
+        lowered = score.lower(queries, keys)
+    else:
+        lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
+        if isinstance(lowered, Lowered):
+            lowered = replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
+    if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
+        return f"{type(align).__name__} sees the constant per row that the lowering drops"
+    if isinstance(lowered, Lowered) and may_overflow(lowered):
+        return "scores may overflow, or are not numbers, which only formed scores define"
+    return lowered
 
 
 def dot_read(
@@ -62,14 +71,15 @@ def dot_read(
     )
 
 
-def is_spoilt(context: Tensor, *inputs: Tensor) -> bool:
-    """Whether scores overflowed to infinity inside a fused kernel, whose softmax is then NaN; formed, they are defined.
+def may_overflow(lowered: Lowered) -> bool:
+    """Whether a score may pass the largest number, or is NaN already: fused kernels answer that with NaN or with zeros.
 
-    Asked on the CPU only, where looking at a number costs no synchronisation.
+    Formed, infinite scores are defined and NaN stays visible. Asked on the CPU only.
     """
-    if context.device.type != "cpu" or torch.compiler.is_compiling():
+    sides = (lowered.queries.detach(), lowered.keys.detach())
+    if not all(can_look(side) and side.numel() for side in sides):
         return False
-    # under vmap, or with fake tensors, there is no number to look at
-    if type(context) is not Tensor or torch._C._functorch.is_functorch_wrapped_tensor(context):
-        return False
-    return bool(context.detach().sum().isnan()) and not any(bool(given.isnan().any()) for given in inputs)
+    largest = [max(-float(low), float(high)) for low, high in map(torch.aminmax, sides)]
+    wide = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))
+    bound = largest[0] * largest[1] * sides[0].shape[-1] * max(abs(lowered.scale), 1.0)
+    return not bound < wide.max

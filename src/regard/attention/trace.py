@@ -1,4 +1,4 @@
-"""Tracing: every attention of any model, by module path, without the model's knowing.
+"""Tracing: every attention of ours inside any model, by module path, without the model's knowing.
 
     with trace(model) as maps:
         model(inputs)
@@ -30,7 +30,7 @@ class AttentionMap:
     context: Float[Tensor, "... Q value"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Trace(Mapping[str, tuple[AttentionMap, ...]]):
     """Module path -> the reads made there, in order. A call of `attend` outside any module of the model is under ''."""
 
@@ -58,9 +58,14 @@ class Trace(Mapping[str, tuple[AttentionMap, ...]]):
         """The module at `path` begins."""
         self._where.append(path)
 
-    def leave(self) -> None:
-        """The innermost module ends."""
-        self._where.pop()
+    def leave(self, path: str) -> None:
+        """The module at `path` ends, and whatever it left behind; one that never began is not there to end."""
+        if path in self._where:
+            del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
+
+    def __repr__(self) -> str:
+        told = (f"{path!r}: {len(maps)} x {tuple(maps[0].weights.shape)}" for path, maps in self._maps.items())
+        return f"Trace({', '.join(told)})"
 
 
 _listening: ContextVar[tuple[Trace, ...]] = ContextVar("regard_listening", default=())
@@ -82,12 +87,14 @@ def trace(model: nn.Module) -> Iterator[Trace]:
     inner: Any = getattr(model, "_orig_mod", model)
     handles = []
     for path, module in inner.named_modules():
-
+        # another thread may run the same modules meanwhile: it is not listening
         def enter(module: nn.Module, arguments: Any, path: str = path) -> None:
-            maps.enter(path)
+            if maps in listeners():
+                maps.enter(path)
 
-        def leave(module: nn.Module, arguments: Any, result: Any) -> None:
-            maps.leave()
+        def leave(module: nn.Module, arguments: Any, result: Any, path: str = path) -> None:
+            if maps in listeners():
+                maps.leave(path)
 
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.names import find_name, spoken
+from regard.display.figure import has_matplotlib
 from regard.experiments import EXPERIMENTS, Finding, Measured, check_record, record
 from regard.experiments.finding import Cell, digits
 
@@ -54,6 +55,8 @@ def say(console: Console, finding: Finding, paths: list[Path], seconds: float) -
     verdict = Text.assemble(("Holds. ", "bold green") if finding.holds else ("Does not hold. ", "bold red"))
     console.print(verdict.append(finding.verdict))
     console.print(Text("  ".join(map(str, paths)), style="dim", overflow="fold"))
+    if not has_matplotlib():
+        console.print("No figure: matplotlib is not installed (pip install matplotlib).", style="yellow")
     console.print()
 
 

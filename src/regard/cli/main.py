@@ -3,6 +3,7 @@
 What the user got wrong is one sentence and exit code 2; `--debug`, anywhere on the line, shows where it was raised.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -46,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors of the user's making are sentences."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    # a terminal without ± still gets its table
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(args=[word for word in given if word != "--debug"], prog_name="regard")
     except (ValueError, ImportError, OSError) as error:

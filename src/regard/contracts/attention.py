@@ -62,21 +62,15 @@ class Lowered:
 class Score(Protocol):
     """How well does each key answer each query?
 
-    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says None and
-    `forms_scores` says why.
+    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says why it cannot.
     """
-
-    @property
-    def forms_scores(self) -> str | None:
-        """Why the scores must be formed, where `lower` says None."""
-        ...
 
     def prepare(self, keys: Tensor) -> Tensor:
         """What can be computed from the keys alone, once."""
         ...
 
-    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | None:
-        """The same scores as a dot product, or None."""
+    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | str:
+        """The same scores as a dot product, or the reason why they must be formed."""
         ...
 
     def __call__(self, queries: Tensor, keys: Tensor) -> Tensor:

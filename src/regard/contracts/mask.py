@@ -46,8 +46,26 @@ class Mask(Protocol):
         ...
 
     @property
+    def per_row(self) -> bool:
+        """Whether rows of the batch differ."""
+        ...
+
+    @property
+    def per_query(self) -> bool:
+        """Whether queries differ."""
+        ...
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Tensors the rule reads."""
+        ...
+
+    @property
     def is_triangle(self) -> bool:
         """Whether this is the causal triangle, which fused kernels know by heart."""
+        ...
+
+    def __hash__(self) -> int:
+        """A mask is itself and no other."""
         ...
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:

@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import AttentionMap, Trace
+from regard.contracts import Attended
 from regard.display.picture import Panel, visible
 
-Maps = Trace | AttentionMap | Sequence[AttentionMap] | Tensor
+Maps = Trace | AttentionMap | Sequence[AttentionMap] | Attended | Tensor
 Tokens = Sequence[str] | None
 
 
@@ -24,6 +25,10 @@ def choose_weights(maps: Maps, path: str | None) -> dict[str, Float[Tensor, "...
         return {name: joined(maps[name], name) for name in choose_paths(maps, path)}
     if path is not None:
         raise ValueError(f"path is {path!r}, but only a trace has paths and maps is a {type(maps).__name__}.")
+    if isinstance(maps, Attended):
+        if maps.weights is None:
+            raise ValueError("this read has no weights: ask for them with return_weights=True, or trace the model.")
+        maps = maps.weights
     if isinstance(maps, Tensor):
         return {"": checked(maps)}
     reads = (maps,) if isinstance(maps, AttentionMap) else tuple(maps)
@@ -38,7 +43,10 @@ def choose_weights(maps: Maps, path: str | None) -> dict[str, Float[Tensor, "...
 def choose_paths(maps: Trace, path: str | None) -> list[str]:
     """The path itself, or all that lie below it; without one, every path."""
     if not maps:
-        raise ValueError("the trace is empty: no attention ran. Call the model inside `with trace(model) as maps:`.")
+        raise ValueError(
+            "the trace is empty: no attention of regard ran. Call the model inside `with trace(model) as maps:`; "
+            "torch's own attention is not heard, regard.compat.MultiheadAttention in its place is."
+        )
     chosen = [name for name in maps if path is None or name == path or name.startswith(f"{path}.")]
     if not chosen:
         near = get_close_matches(str(path), list(maps), n=1, cutoff=0.0)[0]

@@ -8,6 +8,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from regard.display.picture import VIRIDIS, Panel, Picture
@@ -35,12 +36,15 @@ LABEL_POINTS, MOST_NUMBERS = 10, 12
 BAD_COLOUR = "#dddddd"
 
 
+def has_matplotlib() -> bool:
+    """Whether figures can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
 def require_matplotlib() -> None:
     """An error that names the cure."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install regard[plots]") from None
+    if not has_matplotlib():
+        raise ImportError("figures need matplotlib: pip install matplotlib (the extra [plots] brings it)")
 
 
 def figure_bytes(picture: Picture, kind: str) -> bytes:

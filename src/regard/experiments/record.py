@@ -2,10 +2,11 @@
 
 import csv
 import io
+import os
 from pathlib import Path
 
-from regard.display import check_free, write_atomic
-from regard.display.figure import drawn_bytes, require_matplotlib
+from regard.display import check_free, make_folder, write_atomic
+from regard.display.figure import drawn_bytes, has_matplotlib
 from regard.experiments.finding import Finding, Measured
 
 FIGURES = ("png", "svg")
@@ -13,15 +14,18 @@ FIGURES = ("png", "svg")
 
 def check_record(name: str, folder: Path, *, overwrite: bool) -> None:
     """Refuse before the work what would be refused after it."""
-    require_matplotlib()
+    make_folder(folder)
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{folder} may not be written to. Choose another folder.")
     for kind in (*FIGURES, "csv"):
         check_free(folder / f"{name}.{kind}", overwrite=overwrite)
 
 
 def record(finding: Finding, folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """Write every kind, whole or not at all, and say where."""
+    """Write every kind, whole or not at all, and say where; without matplotlib there is no figure."""
     check_record(finding.name, folder, overwrite=overwrite)
-    contents = drawn_bytes(finding.draw, FIGURES) | {"csv": table_bytes(finding)}
+    contents = drawn_bytes(finding.draw, FIGURES) if has_matplotlib() else {}
+    contents |= {"csv": table_bytes(finding)}
     paths = {kind: folder / f"{finding.name}.{kind}" for kind in contents}
     for kind, path in paths.items():
         write_atomic(path, contents[kind], overwrite=overwrite)

@@ -3,15 +3,19 @@
 from regard.kernels.additive import additive_scores
 from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
 from regard.kernels.dot import DotRead, dot_scores, read_plain, spread_groups
+from regard.kernels.gaussian import gaussian_scores
 from regard.kernels.softmax import masked_softmax
+from regard.kernels.values import can_look
 
 __all__ = [
     "DOT_PATHS",
     "Choice",
     "DotRead",
     "additive_scores",
+    "can_look",
     "choose",
     "dot_scores",
+    "gaussian_scores",
     "masked_softmax",
     "read_dot",
     "read_plain",

@@ -16,9 +16,16 @@ def joined(old: Tensor | None, new: Tensor) -> Tensor:
     return new if old is None else torch.cat([old, new], dim=-2)
 
 
+def is_inference(room: Tensor | None) -> bool:
+    """Whether the room was made under torch.inference_mode, outside which it cannot be written."""
+    if room is None or torch.compiler.is_compiling():
+        return False
+    return room.is_inference() and not torch.is_inference_mode_enabled()
+
+
 @dataclass(frozen=True, kw_only=True)
 class GrowingCache:
-    """Keeps everything; `GrowingCache()` is empty."""
+    """Keeps everything; `GrowingCache()` is empty. Go on with the cache of the result: `cache = read.cache`."""
 
     keys: Float[Tensor, "... K key"] | None = None
     values: Float[Tensor, "... K value"] | None = None
@@ -61,18 +68,19 @@ class WindowCache:
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "WindowCache":
         """The cache after reading more positions; those no window reaches any more are gone."""
-        reach = self.size - 1 + keys.shape[-2]
+        grown, read = joined(self.keys, keys), joined(self.values, values)
+        kept = slice(max(grown.shape[-2] - (self.size - 1 + keys.shape[-2]), 0), None)
         return replace(
             self,
-            keys=joined(self.keys, keys)[..., -reach:, :],
-            values=joined(self.values, values)[..., -reach:, :],
+            keys=grown[..., kept, :],
+            values=read[..., kept, :],
             length=self.length + keys.shape[-2],
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedCache:
-    """Room for `capacity` positions, taken once: appending copies only what is new.
+    """Room for `capacity` positions, taken once: without gradients, appending copies only what is new.
 
     Successive caches share the room. `written` says how far the newest of them filled it, so that a second continuation
     of an older cache is given room of its own and neither overwrites the other.
@@ -112,7 +120,7 @@ class FixedCache:
                 f"Use FixedCache(capacity={stop}) or more, GrowingCache(), or WindowCache(size=..)."
             )
         # what a gradient may still need, or another continuation wrote, must not be written over
-        shared = self.written[0] != self.length or keys.requires_grad or values.requires_grad
+        shared = self.written[0] != self.length or torch.is_grad_enabled() or is_inference(self.key_room)
         rooms = []
         for old, new in ((self.key_room, keys), (self.value_room, values)):
             room = new.new_zeros(*new.shape[:-2], self.capacity, new.shape[-1]) if old is None else old

@@ -3,6 +3,8 @@
     y = x + gamma attend(W_q x, W_k x, W_v x),   1x1 convolutions, gamma starts at 0
 
 Zhang et al. 2019, section 3. https://arxiv.org/abs/1805.08318
+
+Departs from the paper: values keep all channels, where the paper narrows them to an eighth and widens them after.
 """
 
 import torch

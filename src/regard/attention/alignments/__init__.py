@@ -36,10 +36,10 @@ ALIGNMENTS = {
     ),
     "diagonal": Entry(
         build=Diagonal,
-        year=2014,
+        year=2013,
         formula="exp(-(j - t S/T)^2 / 2 spread^2), normalised",
         cost="O(K)",
-        paper="https://arxiv.org/abs/1409.0473",
+        paper="https://aclanthology.org/N13-1073",
     ),
     "hard": Entry(build=Hard, year=2015, formula="one_hot(argmax s)", cost="O(K)", paper=XU),
     "hard_sampled": Entry(build=hard_sampled, year=2015, formula="one_hot(j ~ softmax s)", cost="O(K)", paper=XU),

@@ -1,9 +1,9 @@
 """Fixed diagonal: look where a steady reader would be by now, whatever the words.
 
-    p_t = t S / T,   weights_j proportional to exp(-(j - p_t)^2 / (2 spread^2))
+    p_t = t S / T (counted from 1),   weights_j proportional to exp(-(j - p_t)^2 / (2 spread^2))
 
 Bahdanau's own first try before he let the model learn where to look, and the natural baseline for every aligner.
-Bahdanau, Cho and Bengio 2015 is what it led to. https://arxiv.org/abs/1409.0473
+Dyer, Chahuneau and Smith 2013 align by it. https://aclanthology.org/N13-1073
 """
 
 import torch
@@ -18,7 +18,7 @@ from regard.kernels import masked_softmax
 class Diagonal(nn.Module):
     """Ignores the scores; needs look.positions.
 
-    Where the target's length T is known (look.target_lengths) the diagonal meets both ends; while decoding it is not,
+    Where the target's length T is known (look.target_lengths) the last word meets the last; while decoding it is not,
     and `ratio` stands for S / T.
     """
 
@@ -40,7 +40,7 @@ class Diagonal(nn.Module):
             slope = source_lengths(look, scores, mask) / per_row(look.target_lengths, scores).clamp_min(1)
         else:
             slope = torch.full_like(step, self.ratio)
-        distance = key_steps(look, scores) - (step * slope).unsqueeze(-1)
+        distance = key_steps(look, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
         # a key that scores -inf may not be read, here as everywhere; all else about the scores is ignored
         forbidden = scores.detach() == float("-inf")
         readable = ~forbidden if mask is None else mask & ~forbidden

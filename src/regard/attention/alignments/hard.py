@@ -94,7 +94,8 @@ class Hard(nn.Module):
         """One allowed key per query; an empty row is zeros, with log-probability 0."""
         probabilities = masked_softmax(scores, mask)
         if scores.shape[-1] == 0:
-            return Aligned(weights=probabilities, log_prob=probabilities.sum(dim=-1))
+            nothing = probabilities.sum(dim=-1) if isinstance(self.pick, Sampled) else None
+            return Aligned(weights=probabilities, log_prob=nothing)
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         empty = (scores == float("-inf")).all(dim=-1, keepdim=True)

@@ -12,7 +12,7 @@ def steps(look: Look | None, scores: Float[Tensor, "*B Q K"], owner: str) -> Flo
     if look is None or look.positions is None:
         raise ValueError(
             f"{owner} goes by the step of each query, which scores of shape {tuple(scores.shape)} do not tell. "
-            f"Pass look=Look(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
+            f"Pass look=regard.Look(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
         )
     given = look.positions.shape[-1]
     if given != scores.shape[-2]:
@@ -35,14 +35,16 @@ def key_steps(look: Look | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tenso
 def source_lengths(
     look: Look | None, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "..."]:
-    """The length S of each row, to broadcast against (.., Q): given, or up to the last key that any query may read."""
+    """The length S that each query knows of, to broadcast against (.., Q): given, or up to the last key it may read."""
     if look is not None and look.lengths is not None:
         return per_row(look.lengths, scores)
-    last = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=wide(scores))
-    if mask is None or scores.shape[-1] == 0:
-        return last.new_tensor(float(scores.shape[-1]))
-    readable = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1]))).any(dim=-2)
-    return (readable * last).amax(dim=-1, keepdim=True)
+    ends = key_steps(look, scores) + 1
+    if scores.shape[-1] == 0:
+        return ends.new_zeros(())
+    if mask is None:
+        return ends[-1]
+    readable = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1])))
+    return torch.where(readable, ends, 0.0).amax(dim=-1)
 
 
 def per_row(lengths: Num[Tensor, "..."], scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "..."]:

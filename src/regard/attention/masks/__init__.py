@@ -6,6 +6,7 @@ from regard.attention.masks.mask import Explicit, Rule, as_mask
 from regard.attention.masks.padding import padding
 from regard.attention.masks.predicate import predicate
 from regard.attention.masks.prefix import prefix
+from regard.attention.masks.real import Real
 from regard.attention.masks.window import window
 from regard.contracts import Entry
 
@@ -37,6 +38,7 @@ MASKS = {
 __all__ = [
     "MASKS",
     "Explicit",
+    "Real",
     "Rule",
     "as_mask",
     "causal",

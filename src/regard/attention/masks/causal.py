@@ -2,7 +2,8 @@
 
     allowed(i, j) = j <= i
 
-Seed: "Your journey starts" under the triangle. With more keys than queries (a cache) the last query meets the last key.
+Vaswani et al. 2017, section 3.2.3. https://arxiv.org/abs/1706.03762
+With more keys than queries (a cache) the last query meets the last key.
 """
 
 from dataclasses import dataclass

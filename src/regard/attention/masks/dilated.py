@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span
+from regard.attention.masks.mask import Rule, Span, check_count
 from regard.contracts import Grid
 
 
@@ -34,6 +34,6 @@ class Dilated(Rule):
 
 def dilated(size: int, step: int) -> Dilated:
     """A query sees itself and `size` keys on either side, `step` positions apart."""
-    if size < 0 or step < 1:
-        raise ValueError(f"dilated(size={size}, step={step}): expected size 0 or more and step 1 or more.")
+    check_count("dilated size", size)
+    check_count("dilated step", step, least=1)
     return Dilated(size, step)

@@ -34,8 +34,21 @@ class Rule:
         return None, None
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Boolean tensors the mask holds, which must be where the queries are."""
+        """Tensors the mask holds, which must be where the queries are."""
         return ()
+
+    @property
+    def per_row(self) -> bool:
+        """Whether rows of the batch differ, so that written out each has its own."""
+        return False
+
+    @property
+    def per_query(self) -> bool:
+        """Whether queries differ, so that written out each has its own."""
+        return True
+
+    def __bool__(self) -> bool:
+        raise ValueError("masks combine with &, | and ~: Python's `and`, `or` and `not` would keep only one of them.")
 
     def __and__(self, other: "Rule | Tensor") -> "Rule":
         return Both(self, as_mask(other))
@@ -54,16 +67,34 @@ class Rule:
 
 
 @dataclass(frozen=True, eq=False)
-class Both(Rule):
-    """Allowed by both."""
+class Pair(Rule):
+    """Two masks together."""
 
     left: Rule
     right: Rule
 
     @property
     def structured(self) -> bool:
-        """Whether both parts are rules over positions."""
+        """Whether both are rules over positions."""
         return self.left.structured and self.right.structured
+
+    @property
+    def per_row(self) -> bool:
+        """Whether one of them is."""
+        return self.left.per_row or self.right.per_row
+
+    @property
+    def per_query(self) -> bool:
+        """Whether one of them is."""
+        return self.left.per_query or self.right.per_query
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors of both."""
+        return (*self.left.tensors(), *self.right.tensors())
+
+
+class Both(Pair):
+    """Allowed by both."""
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """What both allow."""
@@ -77,22 +108,9 @@ class Both(Rule):
             min((bound for bound in high if bound is not None), default=None),
         )
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The boolean tensors inside."""
-        return (*self.left.tensors(), *self.right.tensors())
 
-
-@dataclass(frozen=True, eq=False)
-class Either(Rule):
+class Either(Pair):
     """Allowed by one or the other."""
-
-    left: Rule
-    right: Rule
-
-    @property
-    def structured(self) -> bool:
-        """Whether both parts are rules over positions."""
-        return self.left.structured and self.right.structured
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """What either allows."""
@@ -106,10 +124,6 @@ class Either(Rule):
             None if high is None or other_high is None else max(high, other_high),
         )
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The boolean tensors inside."""
-        return (*self.left.tensors(), *self.right.tensors())
-
 
 @dataclass(frozen=True, eq=False)
 class Not(Rule):
@@ -122,12 +136,22 @@ class Not(Rule):
         """Whether the inner mask is a rule over positions."""
         return self.inner.structured
 
+    @property
+    def per_row(self) -> bool:
+        """Whether the inner mask is."""
+        return self.inner.per_row
+
+    @property
+    def per_query(self) -> bool:
+        """Whether the inner mask is."""
+        return self.inner.per_query
+
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """What the inner mask forbids."""
         return ~self.inner.allowed(grid)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The boolean tensors inside."""
+        """The tensors inside."""
         return self.inner.tensors()
 
 
@@ -154,7 +178,7 @@ class Explicit(Rule):
         return self.tensor
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The boolean tensors inside."""
+        """The tensors inside."""
         return (self.tensor,)
 
 
@@ -173,3 +197,9 @@ def as_mask(mask: Rule | Tensor) -> Rule:
             f"For an additive mask pass mask > -1; for a 0/1 mask pass mask.bool()."
         )
     return Explicit(mask)
+
+
+def check_count(name: str, value: object, least: int = 0) -> None:
+    """A whole number of positions."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r}, expected a whole number, {least} or more.")

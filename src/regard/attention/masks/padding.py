@@ -34,8 +34,21 @@ class Padding(Rule):
                     f"padding lengths have shape {tuple(self.lengths.shape)}, but leading dimension {axis} of the "
                     f"attention has size {grid.rows[axis].numel()}. Give one length per row of the batch."
                 )
-        lengths = self.lengths.to(grid.keys.device)
-        return grid.keys < (lengths[grid.rows[:given]] if given else lengths)
+        return grid.keys < (self.lengths[grid.rows[:given]] if given else self.lengths)
+
+    @property
+    def per_row(self) -> bool:
+        """Each row has its length."""
+        return True
+
+    @property
+    def per_query(self) -> bool:
+        """All queries of a row see the same."""
+        return False
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The lengths."""
+        return (self.lengths,)
 
 
 def padding(lengths: Int[Tensor, "..."]) -> Padding:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span
-from regard.attention.masks.padding import Padding
+from regard.attention.masks.mask import Rule, Span, check_count
+from regard.attention.masks.padding import padding
 from regard.contracts import Grid
 
 
@@ -29,12 +29,16 @@ class Prefix(Rule):
         """Nothing at or after `length`."""
         return None, self.length
 
+    @property
+    def per_query(self) -> bool:
+        """All queries see the same."""
+        return False
+
 
 def prefix(length: int | Int[Tensor, "..."]) -> Rule:
     """Every query sees the first `length` keys; a tensor gives each row of the batch its own length."""
     if isinstance(length, Tensor):
         # "j < lengths[b]" is what padding says too
-        return Padding(length)
-    if length < 0:
-        raise ValueError(f"prefix length is {length}, expected 0 or more.")
+        return padding(length)
+    check_count("prefix length", length)
     return Prefix(length)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span
+from regard.attention.masks.mask import Rule, Span, check_count
 from regard.contracts import Grid
 
 
@@ -29,6 +29,5 @@ class Window(Rule):
 
 def window(size: int) -> Window:
     """A query sees keys at most `size` positions away, on either side."""
-    if size < 0:
-        raise ValueError(f"window size is {size}, expected 0 (only oneself) or more.")
+    check_count("window size", size)
     return Window(size)

@@ -37,7 +37,7 @@ POSITIONS = {
         build=Alibi,
         year=2022,
         formula="s - m |i - j|",
-        cost="O(QK), fused",
+        cost="O(HQK), fused, writes HQK",
         paper="https://arxiv.org/abs/2108.12409",
     ),
 }

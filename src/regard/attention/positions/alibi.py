@@ -3,6 +3,7 @@
     score(i, j) += -m_h |i - j|,   m_h = 2^(-8 h / H)
 
 Press, Smith and Lewis 2022, section 3. https://arxiv.org/abs/2108.12409
+The paper is about looking back; |i - j| says the same of looking ahead.
 Where the number of heads is not a power of two, the slopes between are those of twice the power below, every other one,
 as in the authors' code.
 """

@@ -1,4 +1,4 @@
-"""What a position scheme may do inside the heads; each scheme does one of the three."""
+"""What a position scheme may do inside the heads: turn what is compared, add to the scores, add to the context."""
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -18,9 +18,9 @@ class InsideHeads(nn.Module):
         return None
 
     def extra(
-        self, weights: Float[Tensor, "*B Q K"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+        self, weights: Float[Tensor, "*B Q K"], places: tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
     ) -> Float[Tensor, "*B Q size"]:
-        """What is added to the context, if the scheme `reads_weights`."""
+        """What is added to the context, if the scheme `reads_weights`; places are those of queries and keys."""
         raise TypeError(f"{type(self).__name__} adds nothing to the context")
 
     reads_weights: bool = False

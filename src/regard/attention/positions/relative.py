@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.check import check_size
 from regard.attention.positions.inside import InsideHeads
 from regard.attention.scores.scaled_dot import unit_variance_scale
 
@@ -38,14 +39,15 @@ class Relative(InsideHeads):
         self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
     ) -> Float[Tensor, "*B Q K"]:
         """How well each distance answers each query."""
+        check_size("queries", queries, self.key_table.shape[-1], f"Relative(size={self.key_table.shape[-1]})")
         per_distance = queries @ self.key_table.to(queries.dtype).T * unit_variance_scale(queries.shape[-1])
         index = self.distances(query_positions, key_positions)
         return per_distance.gather(-1, index.expand(*queries.shape[:-2], *index.shape))
 
     def extra(
-        self, weights: Float[Tensor, "*B Q K"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+        self, weights: Float[Tensor, "*B Q K"], places: tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
     ) -> Float[Tensor, "*B Q size"]:
         """The weight that fell on each distance, times the distance's vector."""
-        index = self.distances(query_positions, key_positions).expand(weights.shape)
+        index = self.distances(*places).expand(weights.shape)
         per_distance = weights.new_zeros(*weights.shape[:-1], self.value_table.shape[0])
         return per_distance.scatter_add(-1, index, weights) @ self.value_table.to(weights.dtype)

@@ -27,7 +27,8 @@ class Rotary(InsideHeads):
         """Each pair of features turned by its position's angle."""
         if vectors.shape[-1] != self.size:
             raise ValueError(f"vectors have size {vectors.shape[-1]}, but Rotary was built for size {self.size}.")
-        steps = torch.arange(0, self.size, 2, device=vectors.device, dtype=torch.float32)
+        wide = torch.promote_types(vectors.dtype, torch.float32)
+        steps = torch.arange(0, self.size, 2, device=vectors.device, dtype=wide)
         # angles of far positions need more digits than half precision has
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
         cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)

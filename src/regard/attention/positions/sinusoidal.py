@@ -20,11 +20,12 @@ class Sinusoidal(nn.Module):
         super().__init__()
         self.size, self.base = size, base
 
-    def encode(self, positions: Int[Tensor, "*L"]) -> Float[Tensor, "*L size"]:
-        """The vectors of these positions."""
-        steps = torch.arange(0, self.size, 2, device=positions.device, dtype=torch.float32)
+    def encode(self, positions: Int[Tensor, "*L"], dtype: torch.dtype = torch.float32) -> Float[Tensor, "*L size"]:
+        """The vectors of these positions; angles of far ones need the digits of float32 or more."""
+        wide = torch.promote_types(dtype, torch.float32)
+        steps = torch.arange(0, self.size, 2, device=positions.device, dtype=wide)
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.size]
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.size].to(dtype)
 
     def forward(
         self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
@@ -34,4 +35,4 @@ class Sinusoidal(nn.Module):
             raise ValueError(f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.size}.")
         if positions is None:
             positions = torch.arange(states.shape[-2], device=states.device)
-        return states + self.encode(positions).to(states.dtype)
+        return states + self.encode(positions, states.dtype)

@@ -18,8 +18,6 @@ from regard.kernels import dot_scores
 class ActivatedGeneral(nn.Module):
     """Queries and keys may differ in size; tanh is the paper's activation."""
 
-    forms_scores: str | None = "ActivatedGeneral bends each score after the product, which no dot kernel can"
-
     def __init__(self, *, query_size: int, key_size: int, activation: Callable[[Tensor], Tensor] = torch.tanh) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
@@ -39,6 +37,6 @@ class ActivatedGeneral(nn.Module):
         check_size("queries", queries, self.query_size, f"ActivatedGeneral(query_size={self.query_size})")
         return self.activation(dot_scores(self.query_proj(queries), keys) + self.bias)
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> None:
-        """It does not."""
-        return None
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> str:
+        """No dot product has these scores."""
+        return "ActivatedGeneral bends each score after the product, which no dot kernel can"

@@ -18,8 +18,6 @@ from regard.kernels import additive_scores
 class Additive(nn.Module):
     """Learned comparison; queries and keys may differ in size."""
 
-    forms_scores: str | None = "Additive has a tanh between the sum and the product, so every pair is formed"
-
     def __init__(self, *, query_size: int, key_size: int, hidden_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
@@ -43,6 +41,6 @@ class Additive(nn.Module):
         check_size("queries", queries, self.query_size, f"Additive(query_size={self.query_size})")
         return additive_scores(self.query_proj(queries), keys, self.energy)
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> None:
-        """Not to a plain dot product."""
-        return None
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> str:
+        """No dot product has these scores."""
+        return "Additive has a tanh between the sum and the product, so every pair is formed"

@@ -16,8 +16,6 @@ from regard.kernels import dot_scores
 class BiasedGeneral(nn.Module):
     """Queries and keys may differ in size."""
 
-    forms_scores: str | None = None
-
     def __init__(self, *, query_size: int, key_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size

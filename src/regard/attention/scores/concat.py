@@ -18,8 +18,6 @@ from regard.kernels import additive_scores
 class Concat(nn.Module):
     """Learned comparison; queries and keys may differ in size."""
 
-    forms_scores: str | None = "Concat has a tanh between the sum and the product, so every pair is formed"
-
     def __init__(self, *, query_size: int, key_size: int, hidden_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
@@ -42,6 +40,6 @@ class Concat(nn.Module):
         check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
         return additive_scores(F.linear(queries, self.proj.weight[:, : self.query_size]), keys, self.energy)
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> None:
-        """Not to a plain dot product."""
-        return None
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> str:
+        """No dot product has these scores."""
+        return "Concat has a tanh between the sum and the product, so every pair is formed"

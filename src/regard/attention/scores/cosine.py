@@ -7,24 +7,38 @@ A cosine lies in [-1, 1], so a softmax over it stays nearly flat; `scale` (the p
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.check import check_equal_sizes
 from regard.contracts import Lowered
-from regard.kernels import dot_scores
+from regard.kernels import can_look, dot_scores
 
 
 def unit(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
-    """Vectors of length 1; those shorter than the dtype can divide by stay short, and a zero vector stays zero."""
-    return F.normalize(vectors, dim=-1, eps=max(1e-6, torch.finfo(vectors.dtype).tiny))
+    """Vectors of length 1, however long or short they were; a zero vector stays zero."""
+    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    lengths = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    if can_look(lengths) and is_ordinary(lengths.detach()):
+        return (wide / lengths).to(vectors.dtype)
+    # the largest entry as the unit of length: no square overflows or vanishes
+    largest = wide.detach().abs().amax(dim=-1, keepdim=True) if wide.shape[-1] else lengths
+    wide = wide / torch.where(largest > 0, largest, 1.0)
+    # now at least 1, unless zero
+    return (wide / torch.linalg.vector_norm(wide, dim=-1, keepdim=True).clamp(min=1.0)).to(vectors.dtype)
+
+
+def is_ordinary(lengths: Float[Tensor, "..."]) -> bool:
+    """Whether all lengths are such that squares neither overflowed nor vanished."""
+    if lengths.numel() == 0:
+        return True
+    least, most = torch.aminmax(lengths)
+    limit = torch.finfo(lengths.dtype).max ** 0.25
+    return bool(1 / limit < least) and bool(most < limit)
 
 
 class Cosine(nn.Module):
     """No parameters; queries and keys have one size."""
-
-    forms_scores: str | None = None
 
     def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()

@@ -16,8 +16,6 @@ from regard.kernels import dot_scores
 class Dot(nn.Module):
     """No parameters; queries and keys have one size."""
 
-    forms_scores: str | None = None
-
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
         """Keys are compared as they are."""
         return keys

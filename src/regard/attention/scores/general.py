@@ -16,8 +16,6 @@ from regard.kernels import dot_scores
 class General(nn.Module):
     """Queries and keys may differ in size; the query is projected, so that keys are compared as they are."""
 
-    forms_scores: str | None = None
-
     def __init__(self, *, query_size: int, key_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size

@@ -20,8 +20,6 @@ from regard.kernels import dot_scores
 class Location(nn.Module):
     """Scores the first `max_length` positions."""
 
-    forms_scores: str | None = "there are more keys than Location has positions; those past its end score -inf"
-
     def __init__(self, *, query_size: int, max_length: int) -> None:
         super().__init__()
         self.query_size, self.max_length = query_size, max_length
@@ -30,10 +28,10 @@ class Location(nn.Module):
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
         """Keys only say how many there are."""
         if keys.shape[-2] > self.max_length:
-            # Python shows a warning once per place by default
+            # the same words each time, for Python shows equal warnings once
             warnings.warn(
-                f"Location has {self.max_length} positions but there are {keys.shape[-2]} keys: those past "
-                f"{self.max_length} are never looked at. Build it with max_length={keys.shape[-2]} or more.",
+                f"Location has {self.max_length} positions but there are more keys: those past {self.max_length} are "
+                f"never looked at. Build it with a larger max_length.",
                 stacklevel=2,
             )
         return keys
@@ -48,10 +46,10 @@ class Location(nn.Module):
         beyond = keys.shape[-2] - positions.shape[-2]
         return torch.nn.functional.pad(scores, (0, beyond), value=float("-inf")) if beyond else scores
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered | None:
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered | str:
         """A dot product with one learned vector per position."""
         if keys.shape[-2] > self.max_length:
-            return None
+            return "there are more keys than Location has positions; those past its end score -inf"
         return Lowered(queries=queries, keys=self.positions(queries, keys.shape[-2]))
 
     def positions(self, queries: Float[Tensor, "... Q query"], num_keys: int) -> Float[Tensor, "K query"]:

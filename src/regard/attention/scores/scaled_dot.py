@@ -22,8 +22,6 @@ def unit_variance_scale(size: int) -> float:
 class ScaledDot(nn.Module):
     """No parameters; queries and keys have one size."""
 
-    forms_scores: str | None = None
-
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
         """Keys are compared as they are."""
         return keys

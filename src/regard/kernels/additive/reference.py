@@ -5,13 +5,24 @@
 Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
 """
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.kernels.query_blocks import in_query_blocks
+
+
+def pair_scores(
+    queries: Float[Tensor, "... Q H"], keys: Float[Tensor, "... K H"], *, energy: Float[Tensor, " H"]
+) -> Float[Tensor, "... Q K"]:
+    """All comparisons at once."""
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ energy.to(queries.dtype)
 
 
 def additive_scores(
     queries: Float[Tensor, "*#B Q H"], keys: Float[Tensor, "*#B K H"], energy: Float[Tensor, " H"]
 ) -> Float[Tensor, "*B Q K"]:
     """Scores of every projected query against every projected key."""
-    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ energy.to(queries.dtype)
+    return in_query_blocks(partial(pair_scores, energy=energy), queries, keys)

@@ -16,6 +16,7 @@ from regard.kernels.dot.read import DotRead
 from regard.kernels.dot.reference import read_plain
 from regard.kernels.dot.sdpa import read_sdpa
 from regard.kernels.dot.sdpa import refusals as sdpa_refusals
+from regard.kernels.values import can_look
 
 BLOCK = 512
 WORTH_IT = 2**24
@@ -31,8 +32,10 @@ def refusals(read: DotRead) -> Iterator[str]:
         yield "no mask has to be written out"
     elif not read.mask.structured:
         yield "the mask holds a boolean tensor, which is written out already"
-    elif read.materialised_size < WORTH_IT:
-        yield f"the mask is small: {read.materialised_size} of {WORTH_IT:,} entries from which blocks pay"
+    elif read.written_size < WORTH_IT:
+        yield f"the mask is small: {read.written_size} of {WORTH_IT:,} entries from which blocks pay"
+    if read.queries.shape[-2] <= BLOCK:
+        yield f"{read.queries.shape[-2]} queries are one block"
     if torch.compiler.is_compiling():
         yield "torch.compile sees one graph, not a loop over blocks"
 
@@ -43,7 +46,9 @@ def read_blocked(read: DotRead) -> Float[Tensor, "... Q value"]:
         block_of(read, slice(start, min(start + BLOCK, read.queries.shape[-2])))
         for start in range(0, read.queries.shape[-2], BLOCK)
     ]
-    again = torch.is_grad_enabled() and any(t.requires_grad for t in (read.queries, read.keys, read.values))
+    # torch.func has its own backward, which cannot compute a block again
+    again = can_look(read.queries) and torch.is_grad_enabled()
+    again = again and any(tensor.requires_grad for tensor in (read.queries, read.keys, read.values))
     parts = [checkpoint(read_block, block, use_reentrant=False) if again else read_block(block) for block in blocks]
     return torch.cat(parts, dim=-2)
 

@@ -4,9 +4,9 @@ Blocks of the score matrix in which nothing is allowed are never computed. FlexA
 """
 
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -22,8 +22,6 @@ WORTH_IT = 2**21
 
 KERNELS = 256
 """How many kernels may be kept, one for each kind of mask, size and precision."""
-
-_block_masks: "WeakKeyDictionary[Mask, dict[tuple[Any, ...], BlockMask]]" = WeakKeyDictionary()
 
 
 def refusals(read: DotRead) -> Iterator[str]:
@@ -84,27 +82,39 @@ def run_compiled(*tensors: Tensor, **options: Any) -> Tensor:
 
 
 def block_mask(read: DotRead) -> BlockMask:
-    """Which blocks hold anything; kept as long as the mask object lives, since making it costs more than one read."""
+    """Which blocks hold anything; the last few are kept, since making one costs more than a read."""
     assert read.mask is not None
+    asked = Asked(read.shape, read.first_query, read.first_key, str(read.queries.device))
     if torch.compiler.is_compiling():
-        return make_block_mask(read)
-    known = _block_masks.setdefault(read.mask, {})
-    key = (read.shape, read.first_query, read.first_key, read.queries.device)
-    if key not in known:
-        known[key] = make_block_mask(read)
-    return known[key]
+        return make_block_mask(read.mask, asked)
+    # lengths that were written over are other lengths
+    return kept_block_mask(read.mask, asked, tuple(tensor._version for tensor in read.mask.tensors()))
 
 
-def make_block_mask(read: DotRead) -> BlockMask:
+@lru_cache(maxsize=32)
+def kept_block_mask(mask: Mask, asked: "Asked", versions: tuple[int, ...]) -> BlockMask:
+    """The same mask object over the same positions has the same blocks."""
+    return make_block_mask(mask, asked)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where a mask is asked."""
+
+    shape: tuple[int, ...]
+    first_query: int
+    first_key: int
+    device: str
+
+
+def make_block_mask(mask: Mask, asked: Asked) -> BlockMask:
     """The mask's rule, asked index by index."""
-    mask = read.mask
-    assert mask is not None
-    *leading, num_queries, num_keys = read.shape
-    first_query, first_key, rank = read.first_query, read.first_key, len(leading)
+    *leading, num_queries, num_keys = asked.shape
+    rank = len(leading)
 
     def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         rows = (batch, head)[2 - rank :]
-        return mask.allowed(Grid(rows=rows, queries=query + first_query, keys=key + first_key))
+        return mask.allowed(Grid(rows=rows, queries=query + asked.first_query, keys=key + asked.first_key))
 
     batch, heads = (*(1,) * (2 - rank), *leading)
-    return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=str(read.queries.device))
+    return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=asked.device)

@@ -44,10 +44,13 @@ class DotRead:
         return square and self.mask is not None and self.mask.is_triangle
 
     @property
-    def materialised_size(self) -> int:
-        """How many booleans the mask would take if it were written out."""
+    def written_size(self) -> int:
+        """How many booleans the mask takes when it is written out."""
+        if self.mask is None:
+            return 0
         *leading, num_queries, num_keys = self.shape
-        return num_queries * num_keys * (leading[0] if leading else 1)
+        rows = leading[0] if leading and self.mask.per_row else 1
+        return rows * (num_queries if self.mask.per_query else 1) * num_keys
 
     def allowed(self) -> Bool[Tensor, "..."] | None:
         """The mask as a boolean tensor that broadcasts to the scores."""

@@ -66,7 +66,8 @@ def fold_key_bias(read: DotRead) -> tuple[Float[Tensor, "... Q size"], Float[Ten
     if read.key_bias is None:
         return read.queries, read.keys
     # the kernel multiplies features by the scale as well
-    column = (read.key_bias / read.scale).unsqueeze(-1)
+    finite = torch.finfo(read.keys.dtype)
+    column = (read.key_bias / read.scale).clamp(finite.min, finite.max).unsqueeze(-1)
     parts = [column.to(read.keys.dtype)]
     if read.keys.dtype in (torch.bfloat16, torch.float16):
         parts.append((column.float() - parts[0].float()).to(read.keys.dtype))
@@ -99,6 +100,7 @@ def four_dimensional(tensor: Tensor, leading: tuple[int, ...], *, expand_last: b
     missing = len(leading) + 2 - tensor.ndim
     tensor = tensor[(None,) * missing] if missing else tensor
     if len(leading) < 2:
+        tensor = tensor.expand(*leading, *tensor.shape[-2:]) if expand_last else tensor
         return tensor[(None,) * (2 - len(leading))]
     heads = leading[-1] if expand_last else tensor.shape[-3]
     if not expand_last and all(size == 1 for size in tensor.shape[:-3]):

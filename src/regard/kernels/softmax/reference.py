@@ -16,6 +16,8 @@ def masked_softmax(scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | 
         scores = scores.masked_fill(~mask, float("-inf"))
     # inf - inf is NaN in every softmax; as the largest finite number the infinities share the row
     scores = scores.clamp(max=torch.finfo(scores.dtype).max)
-    empty = (scores == float("-inf")).all(dim=-1, keepdim=True)
+    if scores.shape[-1] == 0:
+        return scores
+    empty = scores.detach().amax(dim=-1, keepdim=True) == float("-inf")
     # softmax of an empty row is 0 / 0, and its gradient too: give it numbers first, zeros after
     return torch.softmax(scores.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)

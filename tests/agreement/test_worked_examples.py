@@ -1,9 +1,12 @@
 """Worked examples with numbers that can be checked by hand."""
 
+import math
+
+import pytest
 import torch
 
-from regard import Attention, attend
-from regard.attention.alignments import Diagonal, LocalMonotonic, LocalPredictive, Ratio
+from regard import Attention, MultiHeadAttention, attend
+from regard.attention.alignments import Diagonal, LocalMonotonic, LocalPredictive, Ratio, Sigmoid
 from regard.attention.masks import causal
 from regard.attention.scores import Gaussian, Location
 from regard.contracts import Look
@@ -18,9 +21,12 @@ def test_your_journey_starts_under_the_causal_mask():
 
 
 def test_projection_of_strength_agility_and_intelligence():
-    character = torch.tensor([100.0, 50.0, 10.0])
-    battle = torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]])
-    assert (battle @ character).tolist() == [90.0, 46.0]
+    """(100, 50, 10) seen as attack and dodge is (90, 46): what a value projection does before it is read."""
+    heads = MultiHeadAttention(2, 1, source_size=3)
+    with torch.no_grad():
+        heads.value_proj.weight.copy_(torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]]))
+    memory = heads.remember(torch.tensor([[100.0, 50.0, 10.0]]))
+    assert memory.values.flatten().tolist() == [90.0, 46.0]
 
 
 def test_gaussian_kernel_regression_of_three_points():
@@ -36,6 +42,12 @@ def test_apple_read_with_the_weights_of_the_seed():
     """我 吃了 一个 苹果: the last word reads (0.3, 0.3, 0.1, 0.3); shares are what Ratio makes of them."""
     seed = torch.tensor([[3.0, 3.0, 1.0, 3.0]])
     assert Ratio()(seed).weights.allclose(torch.tensor([[0.3, 0.3, 0.1, 0.3]]))
+
+
+def test_sigmoid_judges_each_key_alone():
+    scores = torch.tensor([[[0.0, 2.0, -1.0]]])
+    weights = Sigmoid(bias=-1.0)(scores).weights[0, 0]
+    assert weights.tolist() == pytest.approx([1 / (1 + math.exp(1.0 - s)) for s in (0.0, 2.0, -1.0)])
 
 
 def test_local_monotonic_window_by_hand():
@@ -63,18 +75,16 @@ def test_local_predictive_by_hand():
     assert align(scores, mask, Look(queries=queries)).weights.allclose(align(scores, mask, look).weights)
 
 
-def test_diagonal_meets_both_ends():
+def test_diagonal_ends_where_the_source_ends():
     look = Look(positions=torch.arange(4), lengths=torch.tensor([8]), target_lengths=torch.tensor([4]))
     weights = Diagonal(spread=0.5)(torch.randn(1, 4, 8), look=look).weights
-    assert weights.argmax(-1).tolist() == [[0, 2, 4, 6]]
+    assert weights.argmax(-1).tolist() == [[1, 3, 5, 7]]
     assert Diagonal(ratio=2.0, spread=0.5)(torch.randn(1, 4, 8), look=look).weights.allclose(weights)
 
 
 def test_location_never_looks_past_its_end_and_says_so():
     attention = Attention(Location(query_size=4, max_length=3))
     states = torch.randn(2, 5, 4)
-    import pytest
-
     with pytest.warns(UserWarning, match="those past 3 are never looked at"):
         memory = attention.remember(states)
     for return_weights in (True, False):
