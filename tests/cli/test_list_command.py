@@ -60,6 +60,7 @@ def test_json_is_the_tables(capsys):
         "formula": "j <= i",
         "cost": "O(Q K / 2)",
         "paper": "https://arxiv.org/abs/1706.03762",
+        "call": "regard.attention.masks.causal()",
     }
     assert told["experiments"]["pooling"]["claim"] == EXPERIMENTS["pooling"].claim
 

@@ -1,5 +1,6 @@
 """`regard list`: every mechanism with its year, formula, cost and paper."""
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -22,8 +23,9 @@ FAMILIES: dict[str, Mapping[str, Entry] | Mapping[str, Experiment]] = {
     "positions": POSITIONS,
     "experiments": EXPERIMENTS,
 }
-FACTS = {Entry: ("year", "formula", "cost", "paper"), Experiment: ("number", "claim", "paper")}
+FACTS = {Entry: ("year", "formula", "cost", "paper", "call"), Experiment: ("number", "claim", "paper")}
 SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
+ONE_WORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 LETTERS = (
     "q, k: a query, a key. i, j: their places. s: a score. Q, K: how many. d, h: their size, hidden units. L: length."
 )
@@ -48,7 +50,17 @@ def list_mechanisms(
 
 def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What is known of each, in order."""
-    return {name: {fact: getattr(entry, fact) for fact in FACTS[type(entry)]} for name, entry in family.items()}
+    return {name: {fact: fact_of(entry, fact) for fact in FACTS[type(entry)]} for name, entry in family.items()}
+
+
+def fact_of(entry: Entry | Experiment, fact: str) -> Any:
+    """One fact; the call is how to build the mechanism, with the arguments it must have."""
+    if fact != "call" or not isinstance(entry, Entry):
+        return getattr(entry, fact)
+    package = ".".join(entry.build.__module__.split(".")[:3])
+    given = inspect.signature(entry.build).parameters.values()
+    needed = [one.name for one in given if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, ONE_WORD)]
+    return f"{package}.{entry.build.__name__}({', '.join(needed)})"
 
 
 def table_of(title: str, family: Mapping[str, Any]) -> Table:
