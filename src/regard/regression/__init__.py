@@ -1,0 +1,13 @@
+"""Nadaraya-Watson kernel regression as scikit-learn estimators: average pooling, fixed kernel, learned width."""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as missing:
+    raise ImportError("regard.regression needs scikit-learn: pip install 'regard[sklearn]'") from missing
+
+from regard.regression.estimator import NadarayaWatson
+from regard.regression.kernels import KERNELS
+from regard.regression.learned import LeaveOneOut
+from regard.regression.pooling import AveragePooling
+
+__all__ = ["KERNELS", "AveragePooling", "LeaveOneOut", "NadarayaWatson"]

@@ -1,0 +1,137 @@
+"""Nadaraya-Watson regression: the oldest attention, as a scikit-learn estimator.
+
+    f(x) = sum_i w_i K(|x - x_i| / h) y_i / sum_i w_i K(|x - x_i| / h)
+
+The query is x, the keys are the training inputs, the values their targets; with the Gaussian kernel the weights are
+softmax_i(-1/2 |x - x_i|^2 / h^2 + log w_i), w_i the sample weights.
+Nadaraya 1964, https://doi.org/10.1137/1109020; Watson 1964, https://www.jstor.org/stable/25049340
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from regard.attention import attend
+from regard.regression.binned import read_binned
+from regard.regression.check import check_bandwidth, check_method, check_weights
+from regard.regression.exact import read_exact
+from regard.regression.kernels import kernel_named
+from regard.regression.learned import LeaveOneOut, learn_bandwidth
+from regard.regression.sample import prepare_sample
+from regard.regression.scores import attention_of
+
+WORTH_A_GRID = 2**22
+"""Query-key pairs in one dimension from which the grid is faster."""
+
+
+def distinct(
+    rows: Float[np.ndarray, "N columns"], weights: Float[np.ndarray, " N"]
+) -> tuple[Float[np.ndarray, "M columns"], Float[np.ndarray, " M"]]:
+    """Rows that differ, with the weights of their repetitions added up.
+
+    Left out, a row must not see its own repetition; so two equal rows are one of weight 2.
+    """
+    kept = np.flatnonzero(weights)
+    found, place = np.unique(rows[kept], axis=0, return_inverse=True)
+    return found, np.bincount(place.ravel(), weights=weights[kept])
+
+
+class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
+    """Kernel regression with any number of inputs and outputs, in memory linear in both.
+
+    Args:
+        kernel: "boxcar", "triangular", "gaussian" or "epanechnikov"; all are functions of the Euclidean distance in
+            bandwidths. Where a compact kernel reaches no training input, the nearest one predicts (the mean of the
+            nearest, if several are equally near), as the Gaussian does by itself far from all.
+        bandwidth: one positive number, or one per feature; "learned" or "learned_per_dimension" finds the one that
+            predicts each training row best from the others, `LeaveOneOut(...)` says how.
+        method: "exact" sums over all training rows that can matter; "binned" (Gaussian, one feature) takes a fast
+            Fourier transform over a grid, its error below 1e-8 of the targets' spread; "auto" chooses.
+        random_state: which rows ask in which batch, where a bandwidth is learned from many.
+
+    float32 inputs are computed in float32 where that keeps 5 digits, all others in float64. After `fit`: `bandwidth_`,
+    a number or one per feature, `sample_`, the training set as it is read, and `n_features_in_`.
+    """
+
+    # scikit-learn sets anything and checks it in fit
+    def __init__(
+        self, *, kernel: Any = "gaussian", bandwidth: Any = 1.0, method: Any = "auto", random_state: Any = None
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.method = method
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object, sample_weight: object = None) -> "NadarayaWatson":  # noqa: N803 - scikit-learn's name
+        """Remember the training set, and learn the bandwidth if that was asked."""
+        inputs, targets = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64)
+        check_weights(weights)
+        kernel = kernel_named(self.kernel)
+        check_method(self.method, kernel, inputs.shape[1])
+        bandwidth = check_bandwidth(self.bandwidth, inputs.shape[1], kernel)
+        self._one_output, self._single = targets.ndim == 1, inputs.dtype == np.float32
+        targets = np.asarray(targets.reshape(len(targets), -1), dtype=np.float64)
+        if isinstance(bandwidth, LeaveOneOut):
+            bandwidth = self._learn(inputs, targets, weights, bandwidth)
+        self.bandwidth_ = float(bandwidth) if bandwidth.ndim == 0 else bandwidth
+        self.sample_ = prepare_sample(inputs, targets, weights, bandwidth)
+        return self
+
+    def predict(self, X: object) -> Float[np.ndarray, "..."]:  # noqa: N803
+        """The kernel-weighted mean of the targets around each row."""
+        queries, dtype = self._queries(X)
+        kernel, pairs = kernel_named(self.kernel), len(queries) * len(self.sample_.keys)
+        grid = self.method == "binned" or (self.method == "auto" and pairs >= WORTH_A_GRID)
+        if grid and not kernel.compact and queries.shape[1] == 1:
+            context = read_binned(queries, self.sample_, dtype=dtype)
+        else:
+            context = read_exact(queries, self.sample_, kernel, dtype=dtype)
+        predictions = self.sample_.in_targets(context.numpy())
+        return predictions[:, 0] if self._one_output else predictions
+
+    def weights(self, X: object) -> Float[np.ndarray, "Q N"]:  # noqa: N803
+        """How much each row attends to each training row: the prediction is weights @ y.
+
+        Forms them all. Each row sums to 1, or is 0 where a compact kernel reaches nothing.
+        """
+        queries, _ = self._queries(X)
+        sample = self.sample_
+        score, align = attention_of(kernel_named(self.kernel), sample.log_weights)
+        read = attend(queries, sample.keys, sample.values.T, score=score, align=align, return_weights=True)
+        assert read.weights is not None
+        weights = queries.new_zeros(len(queries), sample.num_rows)
+        weights[:, sample.order] = read.weights
+        return weights.numpy()
+
+    def _queries(self, inputs: object) -> tuple[torch.Tensor, torch.dtype]:
+        """Rows in bandwidths, and the precision in which they and the training set were given."""
+        check_is_fitted(self)
+        rows = validate_data(self, inputs, dtype=[np.float64, np.float32], reset=False)
+        single = self._single and rows.dtype == np.float32
+        return self.sample_.in_bandwidths(rows), torch.float32 if single else torch.float64
+
+    def _learn(
+        self,
+        inputs: Float[np.ndarray, "N size"],
+        targets: Float[np.ndarray, "N value"],
+        weights: Float[np.ndarray, " N"],
+        how: LeaveOneOut,
+    ) -> Float[np.ndarray, "..."]:
+        """The bandwidth by gradient descent."""
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        rows, counts = distinct(np.concatenate([inputs.astype(np.float64), targets], axis=1), weights)
+        learned = learn_bandwidth(
+            torch.from_numpy(rows[:, : inputs.shape[1]].copy()),
+            torch.from_numpy(rows[:, inputs.shape[1] :].copy()),
+            torch.from_numpy(np.log(counts / counts.max())),
+            kernel=kernel_named(self.kernel),
+            how=how,
+            generator=torch.Generator().manual_seed(int(seed)),
+        )
+        return learned.numpy()
