@@ -17,14 +17,11 @@ from tests.contracts.cases import (
     inputs,
     look,
     make_alignment,
+    make_mask,
     make_score,
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
-
-
-def on_cuda(mask):
-    return mask.cuda() if isinstance(mask, torch.Tensor) else mask
 
 
 @pytest.mark.parametrize("align_name", ALIGNMENTS)
@@ -38,12 +35,11 @@ def test_cuda_equals_cpu(score_name, align_name):
                 found = []
                 for device in ("cpu", "cuda"):
                     tensors = [tensor.to(device).requires_grad_() for tensor in inputs(score_name, dtype)]
-                    mask = MASK_CASES[mask_name]()
                     context = attend(
                         *tensors,
                         score=score.to(device),
                         align=align.to(device),
-                        mask=on_cuda(mask) if device == "cuda" else mask,
+                        mask=make_mask(mask_name, device),
                         look=look(),
                         return_weights=return_weights,
                     ).context
@@ -115,3 +111,19 @@ def test_compiled_on_cuda(score_name):
         return attend(*tensors, score=score, mask=causal() & padding(lengths)).context
 
     assert torch.compile(run, fullgraph=True)(*tensors).allclose(run(*tensors), atol=1e-3)
+
+
+@pytest.mark.parametrize("score_name", SCORES)
+def test_huge_and_empty_on_cuda(score_name):
+    for dtype, scale in ((torch.float32, 1e4), (torch.bfloat16, 1e4), (torch.float16, 1e3)):
+        score = make_score(score_name, dtype).cuda()
+        queries, keys, values = inputs(score_name, torch.float32)
+        queries[0, 0, 0], keys[0, 1, 0] = scale, scale
+        tensors = [tensor.to("cuda", dtype).requires_grad_() for tensor in (queries, keys, values)]
+        for return_weights in (True, False):
+            mask = causal() & padding(LENGTHS.cuda())
+            context = attend(*tensors, score=score, mask=mask, return_weights=return_weights).context
+            assert context.isfinite().all()
+            assert (context[2] == 0).all()
+            for gradient in torch.autograd.grad(context.float().sum(), tensors, allow_unused=True):
+                assert gradient is None or gradient.isfinite().all()

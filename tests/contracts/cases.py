@@ -50,21 +50,24 @@ def make_alignment(name, dtype=torch.float64):
     return build(ALIGNMENTS[name]).to(dtype).eval()
 
 
-MASK_ARGUMENTS = {"lengths": LENGTHS, "size": 2, "length": 3, "step": 2, "function": lambda i, j: (i + j) % 3 != 0}
+MASK_ARGUMENTS = {"size": 2, "length": 3, "step": 2, "function": lambda i, j: (i + j) % 3 != 0}
 
-
-def make_mask(name):
-    return MASK_CASES[name]()
-
-
+# name -> the mask, given the lengths of the batch
 MASK_CASES = {
-    "none": lambda: None,
-    **{name: (lambda entry=entry: build(entry, **MASK_ARGUMENTS)) for name, entry in MASKS.items()},
-    "causal_and_padding": lambda: causal() & padding(LENGTHS),
-    "not_window": lambda: ~window(1),
-    "causal_or_prefix": lambda: causal() | prefix(3),
-    "tensor": lambda: torch.arange(QUERIES * KEYS).reshape(QUERIES, KEYS) % 4 != 1,
+    "none": lambda lengths: None,
+    **{
+        name: (lambda lengths, entry=entry: build(entry, lengths=lengths, **MASK_ARGUMENTS))
+        for name, entry in MASKS.items()
+    },
+    "causal_and_padding": lambda lengths: causal() & padding(lengths),
+    "not_window": lambda lengths: ~window(1),
+    "causal_or_prefix": lambda lengths: causal() | prefix(3),
+    "tensor": lambda lengths: torch.arange(QUERIES * KEYS, device=lengths.device).reshape(QUERIES, KEYS) % 4 != 1,
 }
+
+
+def make_mask(name, device="cpu"):
+    return MASK_CASES[name](LENGTHS.to(device))
 
 
 def inputs(score_name, dtype=torch.float64, *, seed=0, batch=BATCH, requires_grad=False):
