@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.harness import Report, compare, peak_memory_mib, save
-from regard import attend
+from regard import MultiHeadAttention, attend
+from regard.attention.masks import causal, window
 from regard.attention.scores import BiasedGeneral, Cosine, Dot, Gaussian, General, Location, ScaledDot
 
 SHAPE = (4, 8, 2048, 64)
@@ -44,7 +45,7 @@ def speed() -> Report:
     for name, score in scores.items():
         candidates[name] = lambda score=score: attend(queries, keys, values, score=score)
     with torch.no_grad():
-        return compare(f"forward at {SHAPE}, float32", candidates, baseline="torch SDPA", turns=21)
+        return compare(f"forward at {SHAPE}, float32", candidates, baseline="torch SDPA", turns=31)
 
 
 def training() -> Report:
@@ -57,6 +58,24 @@ def training() -> Report:
     for name, score in scores.items():
         candidates[name] = lambda score=score: attend(*tensors, score=score).context.sum().backward()
     return compare(f"forward and backward at {shape}, float32", candidates, baseline="torch SDPA", turns=15)
+
+
+def overhead() -> Report:
+    """What a call costs when there is next to nothing to compute, as in one step of decoding."""
+    short = torch.randn(1, 2, 4, 8)
+    states = torch.randn(1, 4, 16)
+    heads, theirs = MultiHeadAttention(16, 2), torch.nn.MultiheadAttention(16, 2, batch_first=True)
+    calls = {
+        "torch SDPA": lambda: F.scaled_dot_product_attention(short, short, short),
+        "attend": lambda: attend(short, short, short),
+        "attend, causal and window": lambda: attend(short, short, short, mask=causal() & window(2)),
+        "torch.nn.MultiheadAttention": lambda: theirs(states, states, states, need_weights=False),
+        "MultiHeadAttention": lambda: heads(states),
+    }
+    # a hundred calls a turn: one alone is too short for a clock
+    candidates = {name: lambda call=call: [call() for _ in range(100)] for name, call in calls.items()}
+    with torch.no_grad():
+        return compare("100 calls on 4 tokens", candidates, baseline="torch SDPA", turns=31)
 
 
 def memory() -> Report:
@@ -90,8 +109,8 @@ def memory() -> Report:
 
 
 def run() -> list[Report]:
-    """All three questions."""
-    reports = [speed(), training(), memory()]
+    """All four questions."""
+    reports = [speed(), training(), overhead(), memory()]
     save("attention", *reports)
     return reports
 

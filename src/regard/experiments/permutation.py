@@ -22,8 +22,8 @@ from regard.experiments.drawing import BLUE, GREY, ORANGE, dress, name_at, panel
 from regard.experiments.finding import Finding, Measured, Row
 
 CLAIM = (
-    "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. If order is to "
-    "count, positions must be added."
+    "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. Positions "
+    "break that, so that order counts."
 )
 ROUNDING = 1e-9
 

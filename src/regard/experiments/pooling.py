@@ -38,7 +38,7 @@ from regard.experiments.finding import Cell, Finding, Measured, Row, clearly_abo
 
 CLAIM = (
     "A kernel that attends to near points beats the average of all, a learned width beats a fixed one, "
-    "and with enough data kernel regression converges to the truth."
+    "and with enough data kernel regression converges to the truth, if its bandwidth shrinks meanwhile."
 )
 HIGHEST, SMALLEST_WIDTH = 5.0, 1e-3
 COLUMNS = ("pooling", "points", "bandwidth", "error")

@@ -54,8 +54,8 @@ class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
             Fourier transform over a grid, its error below 1e-8 of the targets' spread; "auto" chooses.
         random_state: which rows ask in which batch, where a bandwidth is learned from many.
 
-    float32 inputs are computed in float32 where that keeps 5 digits, all others in float64. After `fit`: `bandwidth_`,
-    a number or one per feature, `sample_`, the training set as it is read, and `n_features_in_`.
+    float32 inputs are computed in float32 where that keeps 5 digits, all others in float64. After `fit`: `kernel_`,
+    `bandwidth_`, a number or one per feature, `sample_`, the training set as it is read, and `n_features_in_`.
     """
 
     # scikit-learn sets anything and checks it in fit
@@ -79,6 +79,7 @@ class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
         targets = np.asarray(targets.reshape(len(targets), -1), dtype=np.float64)
         if isinstance(bandwidth, LeaveOneOut):
             bandwidth = self._learn(inputs, targets, weights, bandwidth)
+        self.kernel_ = kernel
         self.bandwidth_ = float(bandwidth) if bandwidth.ndim == 0 else bandwidth
         self.sample_ = prepare_sample(inputs, targets, weights, bandwidth)
         return self
@@ -86,7 +87,7 @@ class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
     def predict(self, X: object) -> Float[np.ndarray, "..."]:  # noqa: N803
         """The kernel-weighted mean of the targets around each row."""
         queries, dtype = self._queries(X)
-        kernel, pairs = kernel_named(self.kernel), len(queries) * len(self.sample_.keys)
+        kernel, pairs = self.kernel_, len(queries) * len(self.sample_.keys)
         grid = self.method == "binned" or (self.method == "auto" and pairs >= WORTH_A_GRID)
         if grid and not kernel.compact and queries.shape[1] == 1:
             context = read_binned(queries, self.sample_, dtype=dtype)
@@ -96,13 +97,13 @@ class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return predictions[:, 0] if self._one_output else predictions
 
     def weights(self, X: object) -> Float[np.ndarray, "Q N"]:  # noqa: N803
-        """How much each row attends to each training row: the prediction is weights @ y.
+        """How much each row attends to each training row, all of them formed: the prediction is weights @ y.
 
-        Forms them all. Each row sums to 1, or is 0 where a compact kernel reaches nothing.
+        Each row sums to 1. Where a compact kernel reaches nothing its row is 0, and the nearest rows predict.
         """
         queries, _ = self._queries(X)
         sample = self.sample_
-        score, align = attention_of(kernel_named(self.kernel), sample.log_weights)
+        score, align = attention_of(self.kernel_, sample.log_weights)
         read = attend(queries, sample.keys, sample.values.T, score=score, align=align, return_weights=True)
         assert read.weights is not None
         weights = queries.new_zeros(len(queries), sample.num_rows)
