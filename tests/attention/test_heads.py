@@ -240,7 +240,7 @@ def test_a_predicted_place_does_not_see_the_future():
 def test_a_memory_with_holes_is_a_rule_that_kernels_can_ask():
     attention = MultiHeadAttention(HIDDEN, HEADS).double()
     real = torch.rand(2, LENGTH) > 0.4
-    rule = narrowed(causal(), real)
+    rule = narrowed(causal(), real, num_head_axes=1)
     assert rule.structured
     memory = attention.remember(states(), mask=real)
     read = attention(states(), memory, mask=causal(), return_weights=True)

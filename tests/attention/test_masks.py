@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard import attend
+from regard import Attention, attend
 from regard.attention.masks import causal, dilated, padding, predicate, prefix, window
 from regard.contracts import Grid
 from tests.contracts.cases import MASK_CASES, allowed, make_mask
@@ -118,3 +118,13 @@ def test_rows_that_only_the_values_tell_apart_may_be_masked_apart(return_weights
     found = attend(q, k, v, mask=padding(torch.tensor([5, 2])), return_weights=return_weights).context
     assert found[0].allclose(attend(q, k, v[0]).context, atol=1e-6)
     assert found[1].allclose(attend(q, k[:2], v[1, :2]).context, atol=1e-6)
+
+
+@pytest.mark.parametrize("return_weights", [True, False])
+@pytest.mark.parametrize("leading", [(), (1,), (4,), (1, 4), (3, 1)])
+def test_a_memory_with_holes_broadcasts_as_its_keys_do(leading, return_weights):
+    attention, queries = Attention(), torch.randn(3, 4, 2, 8)
+    states, real = torch.randn(*leading, 5, 8), torch.rand(*leading, 5) > 0.4
+    found = attention(queries, attention.remember(states, mask=real), return_weights=return_weights).context
+    expected = attend(queries, states, states, mask=real[..., None, :]).context
+    assert found.allclose(expected, atol=1e-6)

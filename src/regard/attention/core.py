@@ -204,9 +204,10 @@ class Attention(nn.Module):
         )
 
 
-def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None) -> Rule | None:
+def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None, num_head_axes: int = 0) -> Rule | None:
     """What the mask allows of the keys that are there."""
     rule = None if mask is None else as_mask(mask)
     if real is None:
         return rule
-    return Real(real) if rule is None else rule & Real(real)
+    there = Real(real, num_head_axes)
+    return there if rule is None else rule & there

@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
         else:
             self._check_memory(memory, queries)
         heads = self._split(self.query_proj(queries), self.num_heads)
-        rule = narrowed(checked_mask(mask, queries), memory.mask)
+        rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
         look = placed(look) if not alone else placed(look, memory.keys.shape[-2], queries, first_key)
         found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
         context = self.output_proj(found.context.transpose(-3, -2).flatten(-2))

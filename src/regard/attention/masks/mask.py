@@ -66,6 +66,20 @@ class Rule:
         return Not(self)
 
 
+class RowRule(Rule):
+    """A mask of keys alone: rows of the batch differ, queries do not."""
+
+    @property
+    def per_row(self) -> bool:
+        """Each row has its own keys."""
+        return True
+
+    @property
+    def per_query(self) -> bool:
+        """All queries of a row see the same."""
+        return False
+
+
 @dataclass(frozen=True, eq=False)
 class Pair(Rule):
     """Two masks together."""

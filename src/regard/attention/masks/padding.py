@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule
+from regard.attention.masks.mask import RowRule
 from regard.contracts import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Padding(Rule):
+class Padding(RowRule):
     """Only real keys."""
 
     lengths: Int[Tensor, "..."]
@@ -35,16 +35,6 @@ class Padding(Rule):
                     f"attention has size {grid.rows[axis].numel()}. Give one length per row of the batch."
                 )
         return grid.keys < (self.lengths[grid.rows[:given]] if given else self.lengths)
-
-    @property
-    def per_row(self) -> bool:
-        """Each row has its length."""
-        return True
-
-    @property
-    def per_query(self) -> bool:
-        """All queries of a row see the same."""
-        return False
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The lengths."""

@@ -5,32 +5,29 @@ allowed(b, i, j) = real[b, j]
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule
+from regard.attention.masks.mask import RowRule
 from regard.contracts import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Real(Rule):
-    """Padding anywhere in a row; the memory's first key stands at position 0."""
+class Real(RowRule):
+    """Padding anywhere in a row; the memory's first key stands at position 0.
+
+    The mask's leading dimensions are the memory's, which broadcast; `num_head_axes` more come behind them.
+    """
 
     real: Bool[Tensor, "... K"]
+    num_head_axes: int = 0
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """Keys that are there; the mask stands for the first leading dimensions."""
-        return self.real[(*grid.rows[: self.real.ndim - 1], grid.keys)]
-
-    @property
-    def per_row(self) -> bool:
-        """Each row has its keys."""
-        return True
-
-    @property
-    def per_query(self) -> bool:
-        """All queries of a row see the same."""
-        return False
+        """Keys that are there."""
+        rows = grid.rows[: len(grid.rows) - self.num_head_axes]
+        mine = zip(rows[len(rows) - self.real.ndim + 1 :], self.real.shape[:-1], strict=True)
+        return self.real[(*(row if size > 1 else torch.zeros_like(row) for row, size in mine), grid.keys)]
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The booleans."""
