@@ -1,16 +1,26 @@
-"""The types that packages hand each other; torch is all they need."""
+"""The types and promises that packages hand each other; torch is all they need."""
 
 from regard.contracts.attention import Align, Aligned, Attended, Cache, Look, Lowered, Memory, Score
+from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
+from regard.contracts.files import check_free, make_folder, write_atomic
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Model, Step
+from regard.contracts.model import Model, Readout, Step
 from regard.contracts.nest import map_tensors, select_rows
+from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
+from regard.contracts.tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 
 __all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "SPECIAL_TOKENS",
+    "UNK",
     "Align",
     "Aligned",
     "Attended",
+    "Batch",
     "Cache",
     "Entry",
     "Grid",
@@ -19,9 +29,14 @@ __all__ = [
     "Mask",
     "Memory",
     "Model",
+    "Packed",
+    "Readout",
     "Score",
     "Sequences",
     "Step",
+    "check_free",
+    "make_folder",
     "map_tensors",
     "select_rows",
+    "write_atomic",
 ]

@@ -19,6 +19,21 @@ class Step:
 
 
 @runtime_checkable
+class Readout(Protocol):
+    """A model's last layer: features to logits, or straight to the loss without writing the logits down."""
+
+    def __call__(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
+        """Logits over the target vocabulary."""
+        ...
+
+    def loss(
+        self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy in nats, summed over the labels that are not <pad>."""
+        ...
+
+
+@runtime_checkable
 class Model(Protocol):
     """A system that reads a source and writes a target, one token at a time or all at once."""
 
@@ -32,6 +47,15 @@ class Model(Protocol):
 
     def step(self, tokens: Int[Tensor, " B"], state: Any, encoded: Any) -> Step:
         """Read one target token and predict the next."""
+        ...
+
+    def features(self, source: Any, target: Sequences) -> Float[Tensor, "B T size"]:
+        """What the readout sees at every target position, given the true previous tokens."""
+        ...
+
+    @property
+    def readout(self) -> Readout:
+        """The last layer: the logits are the readout of the features."""
         ...
 
     def forward(self, source: Any, target: Sequences) -> Float[Tensor, "B T vocab"]:

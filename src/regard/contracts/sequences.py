@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.contracts.tokens import PAD
+
 
 @dataclass(frozen=True)
 class Sequences:
@@ -13,6 +15,16 @@ class Sequences:
 
     ids: Int[Tensor, "B L"]
     lengths: Int[Tensor, " B"]
+
+    @classmethod
+    def of(cls, rows: list[list[int]]) -> "Sequences":
+        """These rows, filled up with <pad> to the longest."""
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        longest = int(lengths.max()) if rows else 0
+        ids = torch.full((len(rows), longest), PAD, dtype=torch.long)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
+        return cls(ids, lengths)
 
     @property
     def mask(self) -> Bool[Tensor, "B L"]:

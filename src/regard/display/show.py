@@ -14,12 +14,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from regard.contracts import check_free, write_atomic
 from regard.display.choose import Maps, choose_panels
 from regard.display.figure import figure_bytes, require_matplotlib
 from regard.display.page import Page
 from regard.display.picture import Picture
 from regard.display.terminal import TerminalPicture
-from regard.display.write import check_free, write_atomic
 
 FIGURES = (".png", ".svg", ".pdf")
 

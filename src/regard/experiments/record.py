@@ -5,7 +5,7 @@ import io
 import os
 from pathlib import Path
 
-from regard.display import check_free, make_folder, write_atomic
+from regard.contracts import check_free, make_folder, write_atomic
 from regard.display.figure import drawn_bytes, has_matplotlib
 from regard.experiments.finding import Finding, Measured
 

@@ -5,11 +5,13 @@ from regard.layers.embedding import Embedding
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.image import ImageSelfAttention
 from regard.layers.maxout import Maxout
+from regard.layers.readout import Readout
 from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.task_model import TaskModel
-from regard.layers.unroll import unroll
+from regard.layers.unroll import Advanced, unroll, unroll_features
 
 __all__ = [
+    "Advanced",
     "Embedding",
     "FeedForward",
     "FixedCache",
@@ -19,7 +21,9 @@ __all__ = [
     "Maxout",
     "PostNorm",
     "PreNorm",
+    "Readout",
     "TaskModel",
     "WindowCache",
     "unroll",
+    "unroll_features",
 ]

@@ -1,10 +1,14 @@
-"""Teacher forcing: a step-by-step decoder over a whole target at once.
+"""Teacher forcing: a step-by-step decoder over a whole target.
+
+`unroll_features` is what training runs: the words are embedded beforehand, the readout is applied afterwards to all
+positions at once, and only what depends on the last state is done step by step. `unroll` goes through the whole step.
 
 The true previous token goes in at each step; with an `own_output_ratio` some rows read what they themselves just said
 instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +16,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.contracts import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advanced:
+    """One step before its readout: what the readout sees, the state after it, and where the model looked."""
+
+    features: Float[Tensor, "B size"]
+    state: Any
+    alignment: Float[Tensor, "B source"] | None = None
+
+
+def unroll_features(
+    advance: Callable[[Tensor, Any, Any], Advanced], words: Float[Tensor, "B T word"], *, state: Any, encoded: Any
+) -> Float[Tensor, "B T size"]:
+    """Features at every position, each step reading the true word and the state before it."""
+    features: list[Tensor] = []
+    for word in words.unbind(dim=1):
+        done = advance(word, state, encoded)
+        state = done.state
+        features.append(done.features)
+    return torch.stack(features, dim=1)
 
 
 def unroll(

@@ -1,0 +1,110 @@
+"""The same loss a few hundred tokens at a time: logits and their gradient live and die in the cache.
+
+Loss and gradients are formed together, chunk by chunk, since d loss / d logits = p - q needs nothing from later. What
+is kept for the backward pass is as small as the features and the weight themselves.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK_ELEMENTS = 1 << 20
+"""Logits held at once: 4 MiB of float32, which a core's caches hold."""
+
+
+def chunked_cross_entropy(
+    features: Float[Tensor, "*B size"],
+    weight: Float[Tensor, "vocab size"],
+    bias: Float[Tensor, " vocab"] | None,
+    labels: Int[Tensor, "*B"],
+    *,
+    ignored: int,
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """Summed over the labels that are not `ignored`; under autocast the products are in its precision."""
+    features, labels = features.flatten(0, -2), labels.flatten()
+    if features.device.type == "cpu":
+        # looking is free here, and what is not scored is not multiplied
+        real = (labels != ignored).nonzero()[:, 0]
+        if real.shape[0] < labels.shape[0]:
+            features, labels = features[real], labels[real]
+    if torch.is_autocast_enabled(features.device.type):
+        dtype = torch.get_autocast_dtype(features.device.type)
+        features, weight = features.to(dtype), weight.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+    with torch.autocast(features.device.type, enabled=False):
+        return _Chunked.apply(features, weight, bias, labels, ignored, label_smoothing)
+
+
+class _Chunked(torch.autograd.Function):
+    """Gradients are formed on the way forward, where they are needed at all."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 - autograd passes arguments by position
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        ignored: int,
+        label_smoothing: float,
+    ) -> Tensor:
+        needed = ctx.needs_input_grad[:3]
+        rows = max(CHUNK_ELEMENTS // weight.shape[0], 16)
+        total = features.new_zeros((), dtype=torch.float32 if features.dtype.itemsize < 8 else features.dtype)
+        feature_grad = torch.empty_like(features) if needed[0] else None
+        weight_grad = torch.zeros_like(weight, dtype=total.dtype) if needed[1] else None
+        bias_grad = torch.zeros_like(bias, dtype=total.dtype) if needed[2] and bias is not None else None
+        for first in range(0, features.shape[0], rows):
+            chunk = slice(first, first + rows)
+            loss, grad = loss_and_gradient(
+                F.linear(features[chunk], weight, bias), labels[chunk], ignored, label_smoothing, gradient=any(needed)
+            )
+            total += loss
+            if feature_grad is not None and grad is not None:
+                torch.mm(grad, weight, out=feature_grad[chunk])
+            if weight_grad is not None and grad is not None:
+                add_product(weight_grad, grad, features[chunk])
+            if bias_grad is not None and grad is not None:
+                bias_grad += grad.sum(0, dtype=bias_grad.dtype)
+        ctx.save_for_backward(feature_grad, weight_grad, bias_grad)
+        ctx.dtype = weight.dtype
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (None if saved is None else saved.mul(grads[0]) for saved in ctx.saved_tensors)
+        feature_grad, weight_grad, bias_grad = (None if grad is None else grad.to(ctx.dtype) for grad in scaled)
+        return feature_grad, weight_grad, bias_grad, None, None, None
+
+
+def add_product(total: Float[Tensor, "vocab size"], grad: Float[Tensor, "N vocab"], features: Tensor) -> None:
+    """total += grad^T features, in the total's own precision."""
+    if grad.dtype == total.dtype:
+        total.addmm_(grad.t(), features)
+    else:
+        total += grad.t() @ features
+
+
+def loss_and_gradient(
+    logits: Float[Tensor, "N vocab"], labels: Int[Tensor, " N"], ignored: int, label_smoothing: float, *, gradient: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "N vocab"] | None]:
+    """The chunk's summed loss, and p - q; the logits are used up."""
+    dtype, vocab_size = logits.dtype, logits.shape[1]
+    wide = torch.float32 if dtype.itemsize < 4 else dtype
+    log_probs = torch.log_softmax(logits, dim=-1, dtype=wide)
+    real = (labels != ignored).to(wide)
+    picked = log_probs.gather(1, labels[:, None])[:, 0]
+    loss = -(1.0 - label_smoothing) * (picked * real).sum()
+    if label_smoothing:
+        loss = loss - label_smoothing / vocab_size * (log_probs.sum(-1) * real).sum()
+    if not gradient:
+        return loss, None
+    grad = log_probs.exp_()
+    if label_smoothing:
+        grad -= label_smoothing / vocab_size
+    grad.scatter_add_(1, labels[:, None], torch.full_like(picked, label_smoothing - 1.0)[:, None])
+    return loss, grad.mul_(real[:, None]).to(dtype)

@@ -1,0 +1,27 @@
+"""Label-smoothed cross-entropy of a linear readout, as plain as the formula.
+
+    loss = - sum_n sum_v q_n(v) log p_n(v),   p_n = softmax(W x_n + b),   q_n(v) = (1 - e) [v = y_n] + e / V
+
+Szegedy et al. 2016, section 7. https://arxiv.org/abs/1512.00567; in translation Vaswani et al. 2017, section 5.4.
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def plain_cross_entropy(
+    features: Float[Tensor, "*B size"],
+    weight: Float[Tensor, "vocab size"],
+    bias: Float[Tensor, " vocab"] | None,
+    labels: Int[Tensor, "*B"],
+    *,
+    ignored: int,
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """Summed over the labels that are not `ignored`."""
+    logits = F.linear(features, weight, bias).flatten(0, -2)
+    logits = logits.float() if logits.dtype.itemsize < 4 else logits
+    return F.cross_entropy(
+        logits, labels.flatten(), ignore_index=ignored, label_smoothing=label_smoothing, reduction="sum"
+    )
