@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/regard experiment all --out demo --overwrite
+	$(BIN)/regard demo --out demo --overwrite
 
 test: lint types pytest
 

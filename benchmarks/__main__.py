@@ -2,9 +2,23 @@
 
 import sys
 
-from benchmarks import attention, attention_cuda, regression
+from benchmarks import (
+    attention,
+    attention_cuda,
+    regression,
+    translation_cuda,
+    translation_decoding,
+    translation_training,
+)
 
-BENCHMARKS = {"attention": attention.run, "attention_cuda": attention_cuda.run, "regression": regression.run}
+BENCHMARKS = {
+    "attention": attention.run,
+    "attention_cuda": attention_cuda.run,
+    "regression": regression.run,
+    "translation_training": translation_training.run,
+    "translation_decoding": translation_decoding.run,
+    "translation_cuda": translation_cuda.run,
+}
 
 
 def main(names: list[str]) -> None:

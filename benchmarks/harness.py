@@ -79,8 +79,10 @@ def clock(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def interleave(candidates: dict[str, Callable[[], Any]], *, turns: int = 15, warmup: int = 2) -> dict[str, Timing]:
-    """Each candidate in turn, many times over."""
+def interleave(
+    candidates: dict[str, Callable[[], Any]], *, turns: int = 15, warmup: int = 2, pause: float = 0.0
+) -> dict[str, Timing]:
+    """Each candidate in turn, many times over; a pause lets the last one's threads stop spinning."""
     for run in candidates.values():
         for _ in range(warmup):
             run()
@@ -89,6 +91,7 @@ def interleave(candidates: dict[str, Callable[[], Any]], *, turns: int = 15, war
     for turn in range(turns):
         # start each round elsewhere, so that nobody always follows the same neighbour
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(pause)
             seconds[name].append(clock(candidates[name]))
     return {name: timing(measured) for name, measured in seconds.items()}
 
@@ -108,10 +111,11 @@ def compare(
     baseline: str,
     turns: int = 15,
     warmup: int = 2,
+    pause: float = 0.0,
     notes: dict[str, Any] | None = None,
 ) -> Report:
     """Measure, print a table, and give the figures as data."""
-    timings = interleave(candidates, turns=turns, warmup=warmup)
+    timings = interleave(candidates, turns=turns, warmup=warmup, pause=pause)
     ratios = {name: found.median / timings[baseline].median for name, found in timings.items()}
     report = Report(question, machine(), command(), timings, baseline, ratios, notes or {})
     show(report)

@@ -34,6 +34,9 @@ OPTIONAL = {
     "entmax": "attention/alignments/sparse.py",
     "matplotlib": "display/figure.py",
     "sklearn": "regression",
+    "babel": "data/dates.py",
+    "accelerate": "training/engine.py",
+    "tensorboard": "training/tensorboard.py",
 }
 
 

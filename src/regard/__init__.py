@@ -1,9 +1,10 @@
 """All of attention in one PyTorch package: score, align, aggregate."""
 
 from regard.attention import Attention, MultiHeadAttention, attend, trace
-from regard.contracts import Look
+from regard.contracts import VERSION, Look
 from regard.display import show
+from regard.recipes import load
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
-__all__ = ["Attention", "Look", "MultiHeadAttention", "attend", "show", "trace"]
+__all__ = ["Attention", "Look", "MultiHeadAttention", "attend", "load", "show", "trace"]

@@ -8,6 +8,8 @@ from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.cli import main
 from regard.cli.list import FAMILIES
 from regard.experiments import EXPERIMENTS
+from regard.models import MODELS
+from regard.recipes import RECIPES
 
 TABLES = {"scores": SCORES, "alignments": ALIGNMENTS, "masks": MASKS, "positions": POSITIONS}
 
@@ -63,6 +65,21 @@ def test_json_is_the_tables(capsys):
         "call": "regard.attention.masks.causal()",
     }
     assert told["experiments"]["pooling"]["claim"] == EXPERIMENTS["pooling"].claim
+
+
+def test_systems_and_recipes_are_listed_too(capsys):
+    assert run("list", "models") == 0
+    out = capsys.readouterr().out
+    for name, entry in MODELS.items():
+        assert name.replace("_", "-") in out
+        assert str(entry.year) in out
+    assert run("list", "recipes", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["recipes"]) == list(RECIPES)
+    assert run("list", "models", "--json") == 0
+    bahdanau = json.loads(capsys.readouterr().out)["models"]["bahdanau"]
+    assert bahdanau["call"] == "regard.models.Bahdanau(BahdanauConfig(..))"
+    assert bahdanau["paper"] == "https://arxiv.org/abs/1409.0473"
 
 
 def test_json_is_not_folded_by_a_narrow_terminal(capsys, monkeypatch):

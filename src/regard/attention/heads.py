@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
@@ -28,10 +28,20 @@ from regard.attention.check import (
     check_states,
 )
 from regard.attention.core import narrowed, read
-from regard.attention.masks import Rule, as_mask
+from regard.attention.head_checks import (
+    check_cache,
+    check_heads,
+    check_positions,
+    check_same_batch,
+    checked_mask,
+    is_triangle,
+)
+from regard.attention.masks import Rule
+from regard.attention.places import placed, positions_of
 from regard.attention.positions import InsideHeads
 from regard.attention.scores import ScaledDot
-from regard.contracts import Align, Attended, Cache, Look, Memory, Score
+from regard.contracts import Align, Attended, Cache, Look, Memory, Packed, Score
+from regard.kernels import gather_rows, spread_rows
 
 
 class MultiHeadAttention(nn.Module):
@@ -84,13 +94,20 @@ class MultiHeadAttention(nn.Module):
         states: Float[Tensor, "... K source"],
         values: Float[Tensor, "... K source"] | None = None,
         mask: Bool[Tensor, "... K"] | None = None,
+        packed: Packed | None = None,
     ) -> Memory:
-        """Keys and values of every head, prepared once; the states themselves are read unless values are given."""
+        """Keys and values of every head, prepared once; the states themselves are read unless values are given.
+
+        `packed` says that the states lie end to end, (N, size), and where; their rows' lengths are then the mask.
+        """
         for name, given in (("states", states), ("values", states if values is None else values)):
             check_states(name, given, self)
             check_size(name, given, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
-        check_key_mask(mask, states)
-        return self._remember(states, states if values is None else values, mask, first=0)
+        if packed is not None:
+            mask = packed.mask
+        else:
+            check_key_mask(mask, states)
+        return self._remember(states, states if values is None else values, mask, first=0, packed=packed)
 
     def forward(
         self,
@@ -100,11 +117,13 @@ class MultiHeadAttention(nn.Module):
         mask: Rule | Bool[Tensor, "..."] | None = None,
         look: Look | None = None,
         cache: Cache | None = None,
+        packed: Packed | None = None,
         return_weights: bool = False,
     ) -> Attended:
         """Read the memory, or without one the queries themselves; weights come per head, (.., H, Q, K).
 
         A cache holds what self-attention read before: its keys come first, and the result carries the next cache.
+        `packed` says that the queries lie end to end, (N, size), and where; so does the context then.
         """
         check_states("queries", queries, self)
         check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
@@ -112,23 +131,28 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             check_cache(cache)
         if memory is None:
-            memory = self._remember(queries, queries, None, first=0 if cache is None else cache.length)
+            first = 0 if cache is None else cache.length
+            real = None if packed is None or is_triangle(mask) else packed.mask
+            memory = self._remember(queries, queries, real, first=first, packed=packed)
             if cache is not None:
                 check_same_batch(cache, memory.keys)
                 cache = cache.append(memory.keys, memory.values)
+                assert cache.keys is not None
+                assert cache.values is not None
                 memory, first_key = Memory(keys=cache.keys, values=cache.values), cache.first
         elif cache is not None or self.positions is not None:
             raise ValueError(
                 "a cache and positions inside the heads belong to self-attention, but a memory was given. Leave out "
                 "the memory, or build cross-attention without positions and call it without a cache."
             )
-        else:
+        elif packed is None:
             self._check_memory(memory, queries)
-        heads = self._split(self.query_proj(queries), self.num_heads)
+        heads = self._split(self.query_proj(queries), self.num_heads, packed)
         rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
-        look = placed(look) if not alone else placed(look, memory.keys.shape[-2], queries, first_key)
+        look = placed(look) if not alone else placed(look, memory.keys.shape[-2], heads, first_key)
         found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
-        context = self.output_proj(found.context.transpose(-3, -2).flatten(-2))
+        context = found.context.transpose(-3, -2).flatten(-2)
+        context = self.output_proj(context if packed is None else gather_rows(context, packed))
         return replace(found, context=context, cache=cache)
 
     def _read(
@@ -165,16 +189,27 @@ class MultiHeadAttention(nn.Module):
             extra=extra,
         )
 
-    def _remember(self, states: Tensor, values: Tensor, mask: Bool[Tensor, "... K"] | None, *, first: int) -> Memory:
+    def _remember(
+        self,
+        states: Tensor,
+        values: Tensor,
+        mask: Bool[Tensor, "... K"] | None,
+        *,
+        first: int,
+        packed: Packed | None,
+    ) -> Memory:
         """Prepared keys and values of states that begin at position `first`."""
-        keys = self._split(self.key_proj(states), self.num_key_heads)
+        keys = self._split(self.key_proj(states), self.num_key_heads, packed)
         if self.positions is not None:
-            keys = self.positions.turn(keys, torch.arange(first, first + states.shape[-2], device=states.device))
-        values = self._split(self.value_proj(values), self.num_key_heads)
+            keys = self.positions.turn(keys, torch.arange(first, first + keys.shape[-2], device=states.device))
+        values = self._split(self.value_proj(values), self.num_key_heads, packed)
         return Memory(keys=self.score.prepare(keys), values=values, mask=mask)
 
-    def _split(self, states: Float[Tensor, "... L size"], num_heads: int) -> Float[Tensor, "... H L head"]:
-        """(.., L, H * head) as (.., H, L, head)."""
+    def _split(
+        self, states: Float[Tensor, "... N size"], num_heads: int, packed: Packed | None
+    ) -> Float[Tensor, "... H L head"]:
+        """(.., L, H * head) as (.., H, L, head); packed tokens go to their cells first."""
+        states = states if packed is None else spread_rows(states, packed)
         return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
 
     def _check_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> None:
@@ -188,87 +223,3 @@ class MultiHeadAttention(nn.Module):
             )
         one = slice(0, 1)
         check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
-
-
-def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
-    """Heads of equal size, in groups of equal size."""
-    if min(hidden_size, num_heads, num_key_heads) < 1:
-        raise ValueError(
-            f"hidden_size={hidden_size}, num_heads={num_heads}, num_key_heads={num_key_heads}: expected 1 or more."
-        )
-    if hidden_size % num_heads:
-        raise ValueError(
-            f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. "
-            f"Choose a head count that divides it, or hidden_size={-(-hidden_size // num_heads) * num_heads}."
-        )
-    if num_heads % num_key_heads:
-        raise ValueError(
-            f"num_heads {num_heads} is not divisible by num_key_heads {num_key_heads}: each key head serves the same "
-            f"number of query heads. 1 is multi-query, {num_heads} is multi-head."
-        )
-
-
-def check_positions(positions: object) -> None:
-    """A scheme for inside the heads; the others are added to states before any attention."""
-    if positions is not None and not isinstance(positions, InsideHeads):
-        raise ValueError(
-            f"positions is {positions!r}, expected a scheme that works inside the heads: Rotary, Relative or Alibi. "
-            f"Sinusoidal and Learned are added to the states first: attention(positions(states))."
-        )
-
-
-def checked_mask(mask: Rule | Tensor | None, queries: Float[Tensor, "... Q hidden"]) -> Rule | None:
-    """A mask over heads: (batch, Q, K) would be read as (heads, Q, K), so it must say which it is."""
-    if mask is None:
-        return None
-    rule = as_mask(mask)
-    for tensor in rule.tensors():
-        if tensor.ndim == 3 and queries.ndim == 3:
-            raise ValueError(
-                f"mask has shape {tuple(tensor.shape)}, which could be per row or per head. Write it as "
-                f"(batch, 1, Q, K) or (1, heads, Q, K)."
-            )
-    return rule
-
-
-def check_cache(cache: object) -> None:
-    """An object, not a class or a flag."""
-    if isinstance(cache, type) or not isinstance(cache, Cache):
-        given = cache.__name__ if isinstance(cache, type) else type(cache).__name__
-        raise ValueError(f"cache is a {given}, expected an object such as GrowingCache().")
-
-
-def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
-    """A cache of these rows and heads."""
-    held = cache.keys if cache.length else None
-    if held is not None and (held.shape[:-2] != keys.shape[:-2] or held.dtype != keys.dtype):
-        raise ValueError(
-            f"the cache holds keys of shape {tuple(held.shape)} and {held.dtype}, but the new ones have "
-            f"{tuple(keys.shape)} and {keys.dtype}. A cache goes on with the batch it began with."
-        )
-
-
-def positions_of(
-    queries: Float[Tensor, "... Q size"], num_keys: int, first_key: int
-) -> tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]:
-    """Where queries and keys of one sequence stand; the last query meets the last key."""
-    keys = torch.arange(first_key, first_key + num_keys, device=queries.device)
-    first_query = first_key + num_keys - queries.shape[-2]
-    return torch.arange(first_query, first_query + queries.shape[-2], device=queries.device), keys
-
-
-def placed(
-    look: Look | None, num_keys: int = 0, states: Float[Tensor, "... Q hidden"] | None = None, first_key: int = 0
-) -> Look | None:
-    """The look as the heads see it: given positions serve every head; in one sequence they are known without it."""
-    if look is not None and look.positions is not None and look.positions.ndim > 1:
-        look = replace(look, positions=look.positions.unsqueeze(-2))
-    if look is not None:
-        look = replace(look, queries=None)
-    if states is None:
-        return look
-    look = look or Look()
-    query_positions, key_positions = positions_of(states, num_keys, first_key)
-    return replace(
-        look, positions=query_positions if look.positions is None else look.positions, key_positions=key_positions
-    )

@@ -1,4 +1,4 @@
-"""`regard list`: every mechanism with its year, formula, cost and paper."""
+"""`regard list`: every mechanism and every system with its year, formula and paper; recipes; experiments."""
 
 import inspect
 import json
@@ -15,19 +15,33 @@ from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.cli.names import find_name, spoken
 from regard.contracts import Entry
 from regard.experiments import EXPERIMENTS, Experiment
+from regard.models import MODELS, ModelEntry
+from regard.recipes import RECIPES, Recipe
 
-FAMILIES: dict[str, Mapping[str, Entry] | Mapping[str, Experiment]] = {
+FAMILIES: dict[str, Mapping[str, Any]] = {
     "scores": SCORES,
     "alignments": ALIGNMENTS,
     "masks": MASKS,
     "positions": POSITIONS,
+    "models": MODELS,
+    "recipes": RECIPES,
     "experiments": EXPERIMENTS,
 }
-FACTS = {Entry: ("year", "formula", "cost", "paper", "call"), Experiment: ("number", "claim", "paper")}
+FACTS: dict[type, tuple[str, ...]] = {
+    Entry: ("year", "formula", "cost", "paper", "call"),
+    ModelEntry: ("year", "formula", "title", "paper", "call"),
+    Recipe: ("pairs", "title", "origin"),
+    Experiment: ("number", "claim", "paper"),
+}
+SPOKEN = ("models", "experiments")
 SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
 ONE_WORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
+ATTENTION = ("scores", "alignments", "masks", "positions")
 LETTERS = (
     "q, k: a query, a key. i, j: their places. s: a score. Q, K: how many. d, h: their size, hidden units. L: length."
+)
+MODEL_LETTERS = (
+    "Models: x, y are source and target tokens, h and s their states, c what is read of the source at a step."
 )
 
 
@@ -35,7 +49,7 @@ def list_mechanisms(
     family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; all without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")] = False,
 ) -> None:
-    """Show every mechanism with its year, formula, cost and paper."""
+    """Show every mechanism and system with its year, formula and paper; recipes; experiments."""
     chosen = list(FAMILIES) if family is None else [find_name(family, FAMILIES, "family")]
     console = Console()
     if as_json:
@@ -44,8 +58,9 @@ def list_mechanisms(
         return
     for name in chosen:
         console.print(table_of(name, FAMILIES[name]))
-    if chosen != ["experiments"]:
-        console.print(LETTERS, style="dim", highlight=False)
+    for families, letters in ((ATTENTION, LETTERS), (("models",), MODEL_LETTERS)):
+        if set(chosen) & set(families):
+            console.print(letters, style="dim", highlight=False)
 
 
 def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -53,10 +68,12 @@ def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: {fact: fact_of(entry, fact) for fact in FACTS[type(entry)]} for name, entry in family.items()}
 
 
-def fact_of(entry: Entry | Experiment, fact: str) -> Any:
+def fact_of(entry: Any, fact: str) -> Any:
     """One fact; the call is how to build the mechanism, with the arguments it must have."""
-    if fact != "call" or not isinstance(entry, Entry):
+    if fact != "call":
         return getattr(entry, fact)
+    if isinstance(entry, ModelEntry):
+        return f"regard.models.{entry.build.__name__}({entry.config.__name__}(..))"
     package = ".".join(entry.build.__module__.split(".")[:3])
     given = inspect.signature(entry.build).parameters.values()
     needed = [one.name for one in given if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, ONE_WORD)]
@@ -74,7 +91,7 @@ def table_of(title: str, family: Mapping[str, Any]) -> Table:
         # as Text, never as markup: formulas have brackets
         small_print = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
         told = Text("\n").join([Text(str(facts[main])), small_print])
-        table.add_row(spoken(name) if title == "experiments" else name, str(facts[first]), told)
+        table.add_row(spoken(name) if title in SPOKEN else name, str(facts[first]), told)
     return table
 
 

@@ -12,15 +12,25 @@ import typer
 from rich.console import Console
 
 import regard
+from regard.cli.demo import demo
+from regard.cli.evaluate import evaluate_folder
 from regard.cli.experiment import experiment
 from regard.cli.list import list_mechanisms
+from regard.cli.score import score
+from regard.cli.train import train
+from regard.cli.translate import translate
 
 app = typer.Typer(
-    help="All of attention: every mechanism, and what is claimed of it put to the test.",
+    help="All of attention: every mechanism, systems to train, and what is claimed of them put to the test.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo)
+app.command("train")(train)
+app.command("evaluate")(evaluate_folder)
+app.command("translate")(translate)
+app.command("score")(score)
 app.command("list")(list_mechanisms)
 app.command("experiment")(experiment)
 

@@ -10,6 +10,7 @@ from regard.contracts.nest import map_tensors, select_rows
 from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
 from regard.contracts.tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from regard.contracts.version import VERSION
 
 __all__ = [
     "BOS",
@@ -17,6 +18,7 @@ __all__ = [
     "PAD",
     "SPECIAL_TOKENS",
     "UNK",
+    "VERSION",
     "Align",
     "Aligned",
     "Attended",

@@ -97,12 +97,12 @@ class Cache(Protocol):
     """Keys and values of the positions read so far; `append` gives the next cache, this one stays as it is."""
 
     @property
-    def keys(self) -> Tensor:
-        """Prepared keys still held, oldest first."""
+    def keys(self) -> Tensor | None:
+        """Prepared keys still held, oldest first; None where nothing was read."""
         ...
 
     @property
-    def values(self) -> Tensor:
+    def values(self) -> Tensor | None:
         """Their values."""
         ...
 

@@ -1,11 +1,12 @@
 """What decoding, training, tracing and serving need of a model, and nothing more."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
 
 
@@ -49,15 +50,20 @@ class Model(Protocol):
         """Read one target token and predict the next."""
         ...
 
-    def features(self, source: Any, target: Sequences) -> Float[Tensor, "B T size"]:
-        """What the readout sees at every target position, given the true previous tokens."""
+    def features(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
+        """What the readout sees at every target position, given the true previous tokens.
+
+        A model that works without padding takes packed batches too, and answers in kind.
+        """
         ...
 
-    @property
-    def readout(self) -> Readout:
-        """The last layer: the logits are the readout of the features."""
-        ...
+    if TYPE_CHECKING:
+        # a module inside a module is no class attribute, which is where a run-time check would look for it
+        @property
+        def readout(self) -> Readout:
+            """The last layer: the logits are the readout of the features."""
+            ...
 
-    def forward(self, source: Any, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
         ...

@@ -9,16 +9,18 @@ where each of them would stand in the padded rectangle.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
+
+from regard.contracts.tokens import PAD
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
     """Token ids of all rows, where each row begins, and where each token stands; `longest` is known to the host.
 
-    A batch may be filled up to a fixed number of tokens, so that shapes repeat: the fill belongs to the last row and
-    is masked out of the loss by its labels.
+    A batch may be filled up with rows of <pad>, and with empty rows, so that shapes repeat from batch to batch; their
+    labels, <pad> as well, keep them out of the loss.
     """
 
     ids: Int[Tensor, " N"]
@@ -30,7 +32,7 @@ class Packed:
     @classmethod
     def of(cls, sequences: list[list[int]]) -> "Packed":
         """These rows, end to end."""
-        lengths = torch.tensor([len(row) for row in sequences])
+        lengths = torch.tensor([len(row) for row in sequences], dtype=torch.long)
         offsets = torch.zeros(len(sequences) + 1, dtype=torch.long)
         torch.cumsum(lengths, 0, out=offsets[1:])
         rows = torch.repeat_interleave(torch.arange(len(sequences)), lengths)
@@ -42,10 +44,34 @@ class Packed:
             longest=int(lengths.max()) if sequences else 0,
         )
 
+    def fill(self, *, num_rows: int, num_tokens: int, longest: int) -> "Packed":
+        """The same rows in a batch of this shape: rows of <pad> behind them, then empty ones."""
+        missing = num_tokens - self.ids.shape[0]
+        added = num_rows - (self.offsets.shape[0] - 1)
+        if missing < 0 or longest < self.longest or added * longest < missing:
+            raise ValueError(
+                f"{self.offsets.shape[0] - 1} rows of {self.ids.shape[0]} tokens, the longest {self.longest}, do not "
+                f"fit into {num_rows} rows of {num_tokens} tokens, the longest {longest}. Allow for more."
+            )
+        ends = (torch.arange(1, added + 1) * longest).clamp_max(missing)
+        extra = torch.arange(missing)
+        return Packed(
+            ids=torch.cat([self.ids, torch.full((missing,), PAD)]),
+            offsets=torch.cat([self.offsets, self.offsets[-1] + ends]),
+            rows=torch.cat([self.rows, self.offsets.shape[0] - 1 + extra // longest]),
+            positions=torch.cat([self.positions, extra % longest]),
+            longest=longest,
+        )
+
     @property
     def lengths(self) -> Int[Tensor, " rows"]:
         """The true length of each row."""
         return self.offsets[1:] - self.offsets[:-1]
+
+    @property
+    def mask(self) -> Bool[Tensor, "rows longest"]:
+        """True where the padded rectangle holds a token."""
+        return torch.arange(self.longest, device=self.ids.device) < self.lengths[:, None]
 
     @property
     def cells(self) -> Int[Tensor, " N"]:

@@ -4,6 +4,7 @@ from regard.kernels.additive import additive_scores
 from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
 from regard.kernels.dot import DotRead, dot_scores, read_plain, spread_groups
 from regard.kernels.gaussian import gaussian_scores
+from regard.kernels.rows import gather_rows, spread_rows
 from regard.kernels.softmax import masked_softmax
 from regard.kernels.values import can_look
 
@@ -15,9 +16,11 @@ __all__ = [
     "can_look",
     "choose",
     "dot_scores",
+    "gather_rows",
     "gaussian_scores",
     "masked_softmax",
     "read_dot",
     "read_plain",
     "spread_groups",
+    "spread_rows",
 ]

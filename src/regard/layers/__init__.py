@@ -1,29 +1,48 @@
 """The parts that models share and no paper invents twice."""
 
 from regard.layers.cache import FixedCache, GrowingCache, WindowCache
+from regard.layers.convolution import CausalConvolution, Convolved, GatedConvolution, SameConvolution, normalised_linear
 from regard.layers.embedding import Embedding
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.image import ImageSelfAttention
 from regard.layers.maxout import Maxout
 from regard.layers.readout import Readout
+from regard.layers.recurrent import BidirectionalGRU, GRUUpdate, LSTMRun, LSTMState, last_states, reverse_rows, run_lstm
 from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.tape import Tape, TapeAttention, TapeCell, TapeStack
 from regard.layers.task_model import TaskModel
 from regard.layers.unroll import Advanced, unroll, unroll_features
 
 __all__ = [
     "Advanced",
+    "BidirectionalGRU",
+    "CausalConvolution",
+    "Convolved",
     "Embedding",
     "FeedForward",
     "FixedCache",
+    "GRUUpdate",
+    "GatedConvolution",
     "GatedFeedForward",
     "GrowingCache",
     "ImageSelfAttention",
+    "LSTMRun",
+    "LSTMState",
     "Maxout",
     "PostNorm",
     "PreNorm",
     "Readout",
+    "SameConvolution",
+    "Tape",
+    "TapeAttention",
+    "TapeCell",
+    "TapeStack",
     "TaskModel",
     "WindowCache",
+    "last_states",
+    "normalised_linear",
+    "reverse_rows",
+    "run_lstm",
     "unroll",
     "unroll_features",
 ]

@@ -5,6 +5,7 @@ to rounding for every score that has keys.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -24,25 +25,73 @@ def is_inference(room: Tensor | None) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowingCache:
-    """Keeps everything; `GrowingCache()` is empty. Go on with the cache of the result: `cache = read.cache`."""
+class Room:
+    """Keys and values in room taken ahead: without gradients, appending copies only what is new.
 
-    keys: Float[Tensor, "... K key"] | None = None
-    values: Float[Tensor, "... K value"] | None = None
+    Successive caches share the room. `written` says how far the newest of them filled it, so that a second continuation
+    of an older cache is given room of its own and neither overwrites the other.
+    """
+
+    length: int = 0
+    key_room: Float[Tensor, "... room key"] | None = None
+    value_room: Float[Tensor, "... room value"] | None = None
+    written: list[int] = field(default_factory=lambda: [0])
+
+    @property
+    def keys(self) -> Float[Tensor, "... K key"] | None:
+        """The part that is filled."""
+        return None if self.key_room is None else self.key_room[..., : self.length, :]
+
+    @property
+    def values(self) -> Float[Tensor, "... K value"] | None:
+        """The part that is filled."""
+        return None if self.value_room is None else self.value_room[..., : self.length, :]
 
     @property
     def first(self) -> int:
         """Nothing is ever dropped."""
         return 0
 
-    @property
-    def length(self) -> int:
-        """How many positions are held."""
-        return 0 if self.keys is None else self.keys.shape[-2]
+    def filled(self, keys: Tensor, values: Tensor, capacity: int) -> dict[str, Any]:
+        """The fields of the cache after reading more positions, with room for `capacity`."""
+        stop = self.length + keys.shape[-2]
+        # what a gradient may still need, or another continuation wrote, must not be written over
+        shared = self.written[0] != self.length or torch.is_grad_enabled() or is_inference(self.key_room)
+        rooms = []
+        for old, new in ((self.key_room, keys), (self.value_room, values)):
+            if old is None or shared or old.shape[-2] < capacity:
+                room = new.new_zeros(*new.shape[:-2], capacity, new.shape[-1])
+                if old is not None and self.length:
+                    room[..., : self.length, :] = old[..., : self.length, :]
+            else:
+                room = old
+            room[..., self.length : stop, :] = new
+            rooms.append(room)
+        written = [0] if shared else self.written
+        written[0] = stop
+        return {"length": stop, "key_room": rooms[0], "value_room": rooms[1], "written": written}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowingCache(Room):
+    """Keeps everything; `GrowingCache()` is empty. Go on with the cache of the result: `cache = read.cache`.
+
+    Room doubles when it is full, so that reading n positions one by one copies each about once.
+    """
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "GrowingCache":
         """The cache after reading more positions."""
-        return replace(self, keys=joined(self.keys, keys), values=joined(self.values, values))
+        needed = self.length + keys.shape[-2]
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return replace(
+                self,
+                length=needed,
+                key_room=joined(self.keys, keys),
+                value_room=joined(self.values, values),
+                written=[needed],
+            )
+        held = 0 if self.key_room is None else self.key_room.shape[-2]
+        return replace(self, **self.filled(keys, values, held if held >= needed else max(16, 2 * needed)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,37 +128,14 @@ class WindowCache:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedCache:
-    """Room for `capacity` positions, taken once: without gradients, appending copies only what is new.
-
-    Successive caches share the room. `written` says how far the newest of them filled it, so that a second continuation
-    of an older cache is given room of its own and neither overwrites the other.
-    """
+class FixedCache(Room):
+    """Room for `capacity` positions, taken once."""
 
     capacity: int
-    length: int = 0
-    key_room: Float[Tensor, "... capacity key"] | None = None
-    value_room: Float[Tensor, "... capacity value"] | None = None
-    written: list[int] = field(default_factory=lambda: [0])
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise ValueError(f"capacity is {self.capacity}, expected 1 position or more.")
-
-    @property
-    def keys(self) -> Float[Tensor, "... K key"] | None:
-        """The part that is filled."""
-        return None if self.key_room is None else self.key_room[..., : self.length, :]
-
-    @property
-    def values(self) -> Float[Tensor, "... K value"] | None:
-        """The part that is filled."""
-        return None if self.value_room is None else self.value_room[..., : self.length, :]
-
-    @property
-    def first(self) -> int:
-        """Nothing is ever dropped."""
-        return 0
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "FixedCache":
         """The cache after reading more positions."""
@@ -119,14 +145,4 @@ class FixedCache:
                 f"the cache has room for {self.capacity} positions, but {stop} would be read. "
                 f"Use FixedCache(capacity={stop}) or more, GrowingCache(), or WindowCache(size=..)."
             )
-        # what a gradient may still need, or another continuation wrote, must not be written over
-        shared = self.written[0] != self.length or torch.is_grad_enabled() or is_inference(self.key_room)
-        rooms = []
-        for old, new in ((self.key_room, keys), (self.value_room, values)):
-            room = new.new_zeros(*new.shape[:-2], self.capacity, new.shape[-1]) if old is None else old
-            room = room.clone() if shared and old is not None else room
-            room[..., self.length : stop, :] = new
-            rooms.append(room)
-        written = [0] if shared else self.written
-        written[0] = stop
-        return replace(self, length=stop, key_room=rooms[0], value_room=rooms[1], written=written)
+        return replace(self, **self.filled(keys, values, self.capacity))

@@ -17,7 +17,7 @@ from regard.kernels.cross_entropy import chunked_cross_entropy, plain_cross_entr
 class Readout(nn.Module):
     """The last layer. `tied` takes another layer's table instead of one of its own, and then has no bias."""
 
-    def __init__(self, *, size: int, vocab_size: int, tied: nn.Parameter | None = None) -> None:
+    def __init__(self, *, size: int, vocab_size: int, tied: Tensor | None = None) -> None:
         super().__init__()
         if tied is not None and tuple(tied.shape) != (vocab_size, size):
             raise ValueError(

@@ -6,6 +6,7 @@ the CPU SDPA is three times slower, and quadratic in memory, when they differ), 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,12 @@ def refusals(read: DotRead) -> Iterator[str]:
 
 def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     """Fused softmax attention."""
+    dtype = read.values.dtype
+    if is_slow_half(read):
+        wide = {name: getattr(read, name).float() for name in ("queries", "keys", "values")}
+        # autocast would take it back to half
+        with torch.autocast("cpu", enabled=False):
+            return read_sdpa(replace(read, **wide)).to(dtype)
     leading = read.shape[:-2]
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     queries, keys = fold_key_bias(read)
@@ -50,6 +57,16 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     if len(leading) != 2:
         context = context.reshape(*leading, *context.shape[-2:])
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def is_slow_half(read: DotRead) -> bool:
+    """Half precision with gradients on a CPU: its backward pass is three times slower than float32's."""
+    return (
+        read.queries.device.type == "cpu"
+        and read.queries.dtype.itemsize == 2
+        and torch.is_grad_enabled()
+        and any(tensor.requires_grad for tensor in (read.queries, read.keys, read.values))
+    )
 
 
 def widened(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, "... L wide"]:

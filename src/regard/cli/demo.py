@@ -1,0 +1,149 @@
+"""`regard demo`: three systems learn to read dates, and show what attention is for.
+
+Seq2Seq keeps the whole source in one state, Bahdanau looks back at it, the Transformer does nothing else. All three
+have about as many parameters, learn from the same dates, and are tested on dates that none has seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from regard.cli.train import INTERRUPTED, speed_of
+from regard.data import Pair
+from regard.display import show
+from regard.display.figure import has_matplotlib
+from regard.evaluation import by_length, exact_match
+from regard.models import MODELS
+from regard.recipes import Fitted, Run, Translator, count_parameters, fit, make_run, make_search, override
+from regard.training import Interrupted
+
+SYSTEMS = ("seq2seq", "bahdanau", "transformer")
+QUICK_STEPS = {"seq2seq": 600, "bahdanau": 280, "transformer": 340}
+QUICK_TOKENS = 1024
+EDGES = (15, 30, 45)
+TITLE = "read without a mistake, %: all, and by letters in the source"
+LONGEST_SHOWN = 34
+"""Letters whose heat map is no wider than 80 columns."""
+
+LOOKED_AT = "bahdanau"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """A system after its training, and its answers to the test."""
+
+    name: str
+    fitted: Fitted
+    answers: tuple[str, ...]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the models and pictures.")] = Path("demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="Under a minute; the systems learn less.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over an earlier demo.")] = False,
+) -> None:
+    """Train three systems to read dates, compare them, and look at where they look."""
+    console = Console()
+    pictures = picture_files(out)
+    check_demo(out, pictures, overwrite=overwrite)
+    console.print("English dates to Chinese, character by character; tested on dates that no system has seen.\n")
+    test: Sequence[Pair] = ()
+    learned = []
+    for name in SYSTEMS:
+        console.print(Text(f"{MODELS[name].title} ({MODELS[name].year})", style="bold"))
+        run = plan(name, quick=quick, seed=seed)
+        test = run.data.read("test")
+        try:
+            fitted = fit(run, out / name, overwrite=overwrite, console=console)
+        except Interrupted:
+            console.print("The demo is not finished. Begin it again with --overwrite.")
+            raise typer.Exit(INTERRUPTED) from None
+        answers = fitted.translator.answer([pair.source for pair in test], make_search(1), return_attention=False)
+        learned.append(Learned(name=name, fitted=fitted, answers=tuple(answer.text for answer in answers)))
+    console.print(table_of(learned, test))
+    looked = next(one for one in learned if one.name == LOOKED_AT)
+    shown = max((pair.source for pair in test if len(pair.source) <= LONGEST_SHOWN), key=len)
+    look(console, looked.fitted.translator, shown, pictures, overwrite=overwrite)
+    suggest(console, out)
+
+
+def plan(name: str, *, quick: bool, seed: int) -> Run:
+    """The run of one system; in a hurry each text has one date, and fewer are tested."""
+    run = make_run("dates", name, steps=QUICK_STEPS[name] if quick else None)
+    run = override(run, f"training.seed={seed}", f"batch.seed={seed}", f"data.seed={seed}")
+    if not quick:
+        return run
+    once = f"training.every.validate={run.training.steps}"
+    small = f"batch.tokens={min(run.batch.tokens, QUICK_TOKENS)}"
+    return override(run, once, small, "data.content.max_dates=1", "data.held_out=300", "validation.sentences=0")
+
+
+def picture_files(out: Path) -> list[Path]:
+    """A page always; figures where matplotlib is."""
+    kinds = ("html", "png", "svg") if has_matplotlib() else ("html",)
+    return [out / f"alignment.{kind}" for kind in kinds]
+
+
+def check_demo(out: Path, pictures: list[Path], *, overwrite: bool) -> None:
+    """Refuse before the first minute is spent, not after the last."""
+    taken = [path for path in (*(out / name for name in SYSTEMS), *pictures) if path.exists()]
+    if taken and not overwrite:
+        raise ValueError(f"{taken[0]} exists. Choose another --out, or allow it with --overwrite.")
+
+
+def table_of(learned: Sequence[Learned], test: Sequence[Pair]) -> Table:
+    """Exact matches, in all and by the length of the source."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=TITLE, title_justify="left")
+    table.add_column("system", style="bold", no_wrap=True)
+    references = [pair.target for pair in test]
+    lengths = [len(pair.source) for pair in test]
+    columns = [
+        bucket for bucket in by_length(lengths, references, references, metric=exact_match, edges=EDGES) if bucket.count
+    ]
+    for name in ("all", *(bucket.label for bucket in columns), "parameters", "tokens/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in learned:
+        buckets = by_length(lengths, one.answers, references, metric=exact_match, edges=EDGES)
+        table.add_row(
+            MODELS[one.name].title,
+            f"{100 * exact_match(one.answers, references):.1f}",
+            *(f"{100 * bucket.value:.1f}" for bucket in buckets if bucket.value is not None),
+            f"{count_parameters(one.fitted.translator.model):,}",
+            f"{speed_of(one.fitted):,.0f}",
+        )
+    return table
+
+
+def look(console: Console, translator: Translator, text: str, pictures: list[Path], *, overwrite: bool) -> None:
+    """Where each letter of one answer comes from."""
+    answer = translator.translate([text], beam=1, return_attention=True)[0]
+    assert answer.attention is not None
+    console.print(Text(f"{MODELS[LOOKED_AT].title} reads {text} as {answer.text}", style="bold"))
+    draw = partial(show, answer.attention, query_tokens=answer.tokens, key_tokens=answer.source_tokens)
+    draw()
+    for path in pictures:
+        draw(file=path, overwrite=overwrite)
+    console.print(Text("  ".join(map(str, pictures)), style="dim", overflow="fold"))
+    if not has_matplotlib():
+        console.print("No PNG and SVG: matplotlib is not installed (pip install matplotlib).", style="yellow")
+
+
+def suggest(console: Console, out: Path) -> None:
+    """What to try next."""
+    console.print("\nTry:", style="bold")
+    for command in (
+        f"echo 'July 20, 1969' | regard translate {out / LOOKED_AT} --alignments",
+        f"regard evaluate {out / 'transformer'} --split test",
+        "regard train reverse --model luong --out runs/reverse",
+        "regard list models",
+    ):
+        console.print(Text(f"  {command}"), soft_wrap=True)

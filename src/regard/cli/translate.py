@@ -1,0 +1,102 @@
+"""`regard translate`: lines in, lines out; line n of the answer belongs to line n of the question.
+
+An empty line stays empty. Lines are translated in batches as they come, from a terminal one by one. With --n-best, a
+line becomes so many, each `number ||| text ||| score`, the number counted from 0. With --alignments, links follow after
+a tab: source-target, words counted from 0, or characters where the model reads characters.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from regard.decoding import Sample, Search, to_pharaoh
+from regard.display import show
+from regard.display.show import checked_file
+from regard.models import MODELS
+from regard.recipes import Translation, load, make_search
+from regard.recipes.translator import cut_off
+
+LINES_AT_ONCE = 256
+
+
+def translate(
+    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote.")],
+    *,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses that the search keeps; 1 is greedy.")] = 5,
+    num_best: Annotated[int, typer.Option("--n-best", min=1, help="Answers for each line.")] = 1,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw the answer at random.")] = False,
+    temperature: Annotated[float, typer.Option(help="Above 1 more varied, below 1 less.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Add links 0-0 1-2 after a tab.")] = False,
+    attention: Annotated[
+        Path | None, typer.Option(help="Draw the first line's attention: .html, .png, .svg or .pdf.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the picture.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Translate lines from standard input to standard output."""
+    if attention is not None:
+        checked_file(attention, overwrite=overwrite)
+    if sample and num_best > 1:
+        raise ValueError("a line has one sample. Leave out --n-best, or sample again with another --seed.")
+    translator = load(folder, device=device)
+    name = translator.config.model_name
+    if (alignments or attention is not None) and not MODELS[name].attends:
+        raise ValueError(
+            f"{name} does not attend, so it has no alignments. Choose a model that does, such as bahdanau."
+        )
+    first = 0
+    for lines in blocks(read_lines(sys.stdin.buffer), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
+        # a sample is drawn by its line's number, which begins anew in every block
+        search: Search = Sample(temperature=temperature, seed=seed + first) if sample else make_search(beam, num_best)
+        found = translator.answer(lines, search, return_attention=alignments or attention is not None)
+        for number, translation in enumerate(found, start=first):
+            write(translation, number, num_best=num_best, alignments=alignments)
+        sys.stdout.flush()
+        if attention is not None:
+            draw(found, attention, overwrite=overwrite)
+            attention = None
+        first += len(lines)
+
+
+def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
+    """Lines of UTF-8, without their ends."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"line {number} of the input is not UTF-8: byte {error.start + 1} is 0x{line[error.start]:02x}. "
+                f"Save it as UTF-8."
+            ) from None
+
+
+def blocks(lines: Iterable[str], count: int) -> Iterator[list[str]]:
+    """So many lines at a time."""
+    rest = iter(lines)
+    while block := list(islice(rest, count)):
+        yield block
+
+
+def write(translation: Translation, number: int, *, num_best: int, alignments: bool) -> None:
+    """One line, or the best of it."""
+    if translation.num_dropped:
+        said = cut_off(f"line {number + 1}", translation.num_dropped)
+        Console(stderr=True, soft_wrap=True).print(f"Warning: {said}", style="yellow", markup=False, highlight=False)
+    for one in (translation, *translation.alternatives):
+        linked = f"\t{to_pharaoh(one.links or ())}" if alignments else ""
+        text = one.text if num_best == 1 else f"{number} ||| {one.text} ||| {one.score:.4f}"
+        sys.stdout.write(f"{text}{linked}\n")
+
+
+def draw(found: list[Translation], file: Path, *, overwrite: bool) -> None:
+    """Where the model looked for the first line that is not empty."""
+    drawn = next((one for one in found if one.attention is not None), None)
+    if drawn is None or drawn.attention is None:
+        raise ValueError("there is no line to draw the attention of. Give a line that is not empty.")
+    show(drawn.attention, query_tokens=drawn.tokens, key_tokens=drawn.source_tokens, file=file, overwrite=overwrite)

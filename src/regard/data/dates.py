@@ -1,0 +1,192 @@
+"""Dates as people write them, to be said in another language: endless, with one right answer and a known alignment.
+
+    Tuesday, March 5, 2024  ->  2024年3月5日星期二        5 March 2024  ->  2024年3月5日        (en to zh)
+
+Formats: full (weekday and month in words), abbreviated (both short), long (month in words), medium (short or numbers,
+never month before day). The target keeps what the source tells: with a weekday the full format, otherwise the long
+one; ISO 8601 has no weekday. Every year has four digits, 1900 to 2099. With `max_dates` over 1, one to that many dates
+stand in one text, as the locale writes a list, or two as a range; the longer the text, the more has to be remembered.
+
+Patterns and names are the CLDR's, in the edition that the installed babel brings. Narrow and unbreakable spaces become
+plain ones, marks of writing direction are left out.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from regard.data.date_forms import DIGITS, YEARS, Form, numbers, parse_form, tidy, write
+from regard.data.pairs import Pair
+from regard.data.splits import below, draw_from
+
+FORMATS = ("full", "long", "medium", "abbreviated")
+ISO = "iso"
+
+LOCALES = {
+    "en": ("en", "en_GB"),
+    "zh": ("zh",),
+    "zh_Hant": ("zh_Hant",),
+    "ja": ("ja",),
+    "ko": ("ko",),
+    "fr": ("fr",),
+    "de": ("de",),
+    "es": ("es",),
+    "it": ("it",),
+    "pt": ("pt",),
+    "nl": ("nl",),
+    "sv": ("sv",),
+    "pl": ("pl",),
+    "ru": ("ru",),
+    "uk": ("uk",),
+    "tr": ("tr",),
+    "ar": ("ar_EG",),
+    "he": ("he",),
+    "hi": ("hi",),
+    "vi": ("vi",),
+    "id": ("id",),
+    "el": ("el",),
+}
+"""A language, and whose ways of writing it knows; as a target it is written the first way."""
+
+FIRST = date(YEARS.start, 1, 1)
+NUM_DAYS = (date(YEARS.stop - 1, 12, 31) - FIRST).days + 1
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How one locale writes dates, lists of them and ranges."""
+
+    forms: Mapping[str, Form]
+    pair: str
+    start: str
+    middle: str
+    end: str
+    between: str
+
+    def separators(self, count: int, ranged: bool) -> list[str]:
+        """What stands between this many dates."""
+        if ranged:
+            return [self.between]
+        return [self.pair] if count == 2 else [self.start, *[self.middle] * (count - 3), self.end]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a text is about: dates one after the other, or from the first to the second."""
+
+    dates: tuple[date, ...]
+    ranged: bool
+
+    @property
+    def key(self) -> str:
+        """What the split is chosen by: the dates, however they are written."""
+        return " ".join(day.isoformat() for day in self.dates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates:
+    """From one locale or several ("en,fr,de" or "all") to one locale or "iso"; formats are drawn evenly."""
+
+    source: str = "en"
+    target: str = "zh"
+    formats: str = ",".join(FORMATS)
+    max_dates: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.sources:
+            _check_name(name, LOCALES, "locale")
+        _check_name(self.target, (*LOCALES, ISO), "locale")
+        for name in self.formats.split(","):
+            _check_name(name, FORMATS, "date format")
+        if self.max_dates < 1:
+            raise ValueError(f"max_dates is {self.max_dates}. Give 1 or more.")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The source locales by name."""
+        return tuple(LOCALES) if self.source == "all" else tuple(self.source.split(","))
+
+    def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:
+        """So many pairs; the same arguments give the same ones, and what they are about occurs in one split only."""
+        sources = [tuple(_writing(way) for way in LOCALES[name]) for name in self.sources]
+        target = _iso() if self.target == ISO else _writing(LOCALES[self.target][0])
+        formats = self.formats.split(",")
+        pairs = []
+        for chance, content in islice(draw_from(split, seed, self._draw, lambda drawn: drawn.key), count):
+            ways = sources[below(chance, len(sources))]
+            pairs.append(_pair(content, ways[below(chance, len(ways))], target, formats[below(chance, len(formats))]))
+        return pairs
+
+    def _draw(self, chance: random.Random) -> Content:
+        count = 1 + below(chance, self.max_dates)
+        dates = [FIRST + timedelta(days=below(chance, NUM_DAYS)) for _ in range(count)]
+        ranged = count == 2 and below(chance, 2) == 1 and dates[0] != dates[1]
+        return Content(tuple(sorted(dates) if ranged else dates), ranged)
+
+
+def _pair(content: Content, source: Writing, target: Writing, kind: str) -> Pair:
+    dates, count = content.dates, len(content.dates)
+    form = source.forms[kind]
+    said = write(form, dates, source.separators(count, content.ranged))
+    wanted = target.forms["full" if "weekday" in form.fields else "long"]
+    meant = write(wanted, dates, target.separators(count, content.ranged))
+    spans = tuple((*span, *meant.places[place]) for place, span in said.places.items() if place in meant.places)
+    joined = " range" if content.ranged else f" list of {count}" if count > 1 else ""
+    return Pair(said.text, meant.text, spans, kind + joined)
+
+
+def _check_name(name: str, known: Sequence[str] | Mapping[str, Any], what: str) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        raise ValueError(f"there is no {what} {name!r}; the nearest is {near!r}. Known: {', '.join(known)}.")
+
+
+@lru_cache
+def _iso() -> Writing:
+    """ISO 8601: 2024-03-05, a range with a slash."""
+    two, dash = numbers(2, "latn"), ("", ["-"])
+    form = Form((("year", two), dash, ("month", two), dash, ("day", two)))
+    return Writing({"full": form, "long": form}, ", ", ", ", ", ", ", ", "/")
+
+
+@lru_cache
+def _writing(locale: str) -> Writing:
+    """What babel knows about a locale."""
+    try:
+        from babel import Locale
+    except ImportError:
+        raise ImportError("Dates needs the babel package. Install it with: pip install babel") from None
+    known = Locale.parse(locale)
+    patterns = {name: known.date_formats[name].pattern for name in FORMATS[:3]}
+    patterns["abbreviated"] = known.datetime_skeletons["yMMMEd"].pattern
+    numbering = known.default_numbering_system if known.default_numbering_system in DIGITS else "latn"
+    names = _names(known)
+    joins = {name: _between(known.list_patterns["standard"][name]) for name in ("2", "start", "middle", "end")}
+    return Writing(
+        forms={name: parse_form(pattern, names, numbering) for name, pattern in patterns.items()},
+        pair=joins["2"],
+        start=joins["start"],
+        middle=joins["middle"],
+        end=joins["end"],
+        between=_between(known.interval_formats[None]),
+    )
+
+
+def _names(locale: Any) -> dict[str, list[str]]:
+    """Names of months (from place 1) and weekdays (Monday first), by the field that asks for them."""
+    names = {}
+    for width, name in ((3, "abbreviated"), (4, "wide")):
+        for months, days, use in (("M", "E", "format"), ("L", "c", "stand-alone")):
+            names[months * width] = ["", *(tidy(locale.months[use][name][number]) for number in range(1, 13))]
+            names[days * width] = [tidy(locale.days[use][name][number]) for number in range(7)]
+    return names
+
+
+def _between(pattern: str) -> str:
+    """What stands between {0} and {1}."""
+    return tidy(pattern.removeprefix("{0}").removesuffix("{1}"))

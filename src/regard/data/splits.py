@@ -1,0 +1,43 @@
+"""Which part of an endless set a piece of content belongs to: its hash decides, so that the parts never meet."""
+
+import random
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import TypeVar
+
+Content = TypeVar("Content")
+
+SPLITS = {"train": range(80), "validation": range(80, 90), "test": range(90, 100)}
+"""Hundredths of all content."""
+
+TRIES = 10_000
+
+
+def split_of(content: str) -> str:
+    """The part that this content belongs to, on every machine and for every seed."""
+    place = int.from_bytes(blake2b(content.encode(), digest_size=8).digest(), "big") % 100
+    return next(name for name, places in SPLITS.items() if place in places)
+
+
+def draw_from(
+    split: str, seed: int, draw: Callable[[random.Random], Content], key: Callable[[Content], str]
+) -> Iterator[tuple[random.Random, Content]]:
+    """Drawn content of one part without end, with the generator to draw more from."""
+    if split not in SPLITS:
+        near = get_close_matches(split, SPLITS, n=1, cutoff=0.0)[0]
+        raise ValueError(f"there is no split {split!r}; the nearest is {near!r}. Known: {', '.join(SPLITS)}.")
+    chance, misses = random.Random(f"{split} {seed}"), 0
+    while misses < TRIES:
+        content = draw(chance)
+        if split_of(key(content)) == split:
+            misses = 0
+            yield chance, content
+        else:
+            misses += 1
+    raise ValueError(f"{TRIES:,} draws gave nothing for {split}: the set is too small. Allow more different content.")
+
+
+def below(chance: random.Random, number: int) -> int:
+    """A whole number in 0 .. number - 1; `random()` is the one method that Python promises never to change."""
+    return int(chance.random() * number)

@@ -1,0 +1,32 @@
+"""Search over the Model contract: greedy, beam and sampling; scoring; alignments as links. Knows no model class."""
+
+from regard.decoding.beam import Beam
+from regard.decoding.decode import decode, evaluating
+from regard.decoding.greedy import Greedy
+from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
+from regard.decoding.links import Link, best_links, from_pharaoh, links, merge_words, to_pharaoh
+from regard.decoding.many import decode_all, score_all
+from regard.decoding.sample import Sample
+from regard.decoding.score import forced_alignment, score
+
+__all__ = [
+    "Beam",
+    "Greedy",
+    "Hypothesis",
+    "Limit",
+    "Link",
+    "Sample",
+    "Search",
+    "Task",
+    "best_links",
+    "decode",
+    "decode_all",
+    "evaluating",
+    "forced_alignment",
+    "from_pharaoh",
+    "links",
+    "merge_words",
+    "score",
+    "score_all",
+    "to_pharaoh",
+]

@@ -1,0 +1,63 @@
+"""Decoding: answers to a batch of sources, by any search, over any model."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.contracts import Model, Sequences
+from regard.decoding.greedy import Greedy
+from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
+
+GREEDY = Greedy()
+LIMIT = Limit()
+
+
+def decode(
+    model: Model,
+    source: Sequences,
+    *,
+    search: Search = GREEDY,
+    limit: Limit = LIMIT,
+    return_alignment: bool = False,
+    numbers: Int[Tensor, " B"] | None = None,
+) -> list[list[Hypothesis]]:
+    """Hypotheses for each source, best first.
+
+    No answer depends on the rest of the batch. `numbers` are the rows' places in the caller's own list (0, 1, ..
+    where left out): `Sample` draws by them, so that a list cut into batches gets the same samples.
+    """
+    lengths = source.lengths.tolist()
+    if not lengths:
+        return []
+    if min(lengths) < 1:
+        raise ValueError(
+            f"source {lengths.index(min(lengths))} is empty. A source ends with <eos>: give that at least."
+        )
+    if numbers is None:
+        numbers = torch.arange(len(lengths), device=source.ids.device)
+    task = Task(
+        model=model,
+        source=source,
+        limits=[limit.of(length) for length in lengths],
+        numbers=numbers.to(source.ids.device),
+        return_alignment=return_alignment,
+    )
+    with evaluating(model):
+        return search.run(task)
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """No dropout and no gradients; afterwards every module trains again that did."""
+    training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
+    if training and isinstance(model, nn.Module):
+        model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,0 +1,93 @@
+"""Long lists: sorted by length, cut into batches by size, and given back in the order they came.
+
+Rows of like length share a batch, so little of it is padding and its rows end at about the same step. The longest go
+first: where memory does not suffice, that shows at once.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.contracts import BOS, EOS, Model, Sequences
+from regard.decoding.decode import GREEDY, LIMIT, decode
+from regard.decoding.hypothesis import Hypothesis, Limit, Search
+from regard.decoding.score import score
+
+TOKENS_PER_BATCH = 4096
+
+
+def decode_all(
+    model: Model,
+    rows: list[list[int]],
+    *,
+    search: Search = GREEDY,
+    limit: Limit = LIMIT,
+    tokens_per_batch: int = TOKENS_PER_BATCH,
+    device: torch.device | str | None = None,
+    return_alignment: bool = False,
+) -> list[list[Hypothesis]]:
+    """Hypotheses for each source, which ends with <eos>; a batch holds so many source tokens, padding included.
+
+    Left out, the device is the one that the model is on.
+    """
+    place = home(model) if device is None else torch.device(device)
+    results: list[list[Hypothesis]] = [[] for _ in rows]
+    for numbers in batches([len(row) for row in rows], tokens_per_batch):
+        answers = decode(
+            model,
+            moved(Sequences.of([rows[number] for number in numbers]), place),
+            search=search,
+            limit=limit,
+            return_alignment=return_alignment,
+            numbers=torch.tensor(numbers, device=place),
+        )
+        for number, answer in zip(numbers, answers, strict=True):
+            results[number] = answer
+    return results
+
+
+def score_all(
+    model: Model,
+    sources: list[list[int]],
+    targets: list[list[int]],
+    *,
+    tokens_per_batch: int = TOKENS_PER_BATCH,
+    device: torch.device | str | None = None,
+) -> list[float]:
+    """log p(target <eos> | source) of each pair; sources end with <eos>, targets have no marks."""
+    if len(sources) != len(targets):
+        raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets. Give one target a source.")
+    place = home(model) if device is None else torch.device(device)
+    results = [0.0] * len(sources)
+    pairs = zip(sources, targets, strict=True)
+    for numbers in batches([max(len(source), len(target) + 1) for source, target in pairs], tokens_per_batch):
+        read = Sequences.of([[BOS, *targets[number]] for number in numbers])
+        said = Sequences.of([[*targets[number], EOS] for number in numbers])
+        source = Sequences.of([sources[number] for number in numbers])
+        found = score(model, moved(source, place), moved(read, place), said.ids.to(place))
+        for number, log_prob in zip(numbers, found.tolist(), strict=True):
+            results[number] = log_prob
+    return results
+
+
+def batches(lengths: list[int], tokens_per_batch: int) -> list[list[int]]:
+    """Row numbers, longest first, in batches of at most so many tokens; a longer row goes alone."""
+    if tokens_per_batch < 1:
+        raise ValueError(f"tokens_per_batch is {tokens_per_batch}, expected 1 or more; {TOKENS_PER_BATCH} is usual.")
+    cut: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
+        if cut and (len(cut[-1]) + 1) * lengths[cut[-1][0]] <= tokens_per_batch:
+            cut[-1].append(number)
+        else:
+            cut.append([number])
+    return cut
+
+
+def moved(sequences: Sequences, device: torch.device) -> Sequences:
+    """The same sequences on this device."""
+    return Sequences(sequences.ids.to(device), sequences.lengths.to(device))
+
+
+def home(model: Model) -> torch.device:
+    """The device that a model's parameters are on."""
+    first: Tensor | None = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    return torch.device("cpu") if first is None else first.device

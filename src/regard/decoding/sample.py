@@ -1,0 +1,102 @@
+"""Sampling: the next token is drawn from the model's distribution.
+
+    y_t ~ softmax(logits / temperature), kept to the k best tokens and to the nucleus
+
+Top-k: Fan, Lewis and Dauphin 2018. https://arxiv.org/abs/1805.04833
+Nucleus (top-p), the fewest best tokens that hold p of the probability: Holtzman et al. 2020.
+https://arxiv.org/abs/1904.09751 Where both are given, top-p is taken of what top-k left.
+
+The one random number of a step depends on the seed, the row's number and the step, and on nothing else: a source gets
+the same sample in any batch. It comes from SplitMix64 (Steele, Lea and Flood 2014,
+https://doi.org/10.1145/2660193.2660195), in whole numbers, so a CPU and a GPU draw alike.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.contracts import EOS
+from regard.decoding.hypothesis import Hypothesis, Task
+from regard.decoding.walk import walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One sample a source. `log_prob` and `score` are the model's own, before temperature, top_k and top_p."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature == 0:
+            raise ValueError("temperature is 0, which always takes the best token. Use Greedy() for that.")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature is {self.temperature}, expected a number above 0, such as 0.7.")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k is {self.top_k}, expected 1 token or more, or None to keep all.")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}, expected a share above 0 and at most 1, or None to keep all.")
+
+    def run(self, task: Task) -> list[list[Hypothesis]]:
+        """One hypothesis for each source."""
+        return walk(task, self.draw)
+
+    def draw(self, logits: Float[Tensor, "n vocab"], numbers: Int[Tensor, " n"], step: int) -> Int[Tensor, " n"]:
+        """The next token of each row; <pad> and <bos>, the first two columns, are never said."""
+        scaled = logits[:, EOS:].double() / self.temperature
+        if self.top_k is None and self.top_p is None:
+            return invert(scaled.softmax(dim=1), uniform(self.seed, numbers, step)) + EOS
+        ranked = scaled.sort(dim=1, descending=True, stable=True)
+        share = self.keep(ranked.values.softmax(dim=1))
+        place = invert(share, uniform(self.seed, numbers, step))
+        return ranked.indices.gather(1, place[:, None])[:, 0] + EOS
+
+    def keep(self, share: Float[Tensor, "n V"]) -> Float[Tensor, "n kept"]:
+        """Shares in falling order with what is left out at 0; they need not sum to 1."""
+        if self.top_k is not None:
+            share = share[:, : self.top_k]
+        if self.top_p is not None:
+            share = share / share.sum(dim=1, keepdim=True)
+            before = share.cumsum(dim=1) - share
+            share = share.masked_fill(before >= self.top_p, 0.0)
+        return share
+
+
+def invert(share: Float[Tensor, "n V"], at: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """The column in which the running sum of the shares passes `at` of their total; never one with share 0."""
+    running = share.cumsum(dim=1)
+    place = torch.searchsorted(running, running[:, -1:] * at[:, None], right=True)[:, 0]
+    # shares that are NaN are passed nowhere
+    return place.clamp(max=share.shape[1] - 1)
+
+
+def uniform(seed: int, numbers: Int[Tensor, " n"], step: int) -> Float[Tensor, " n"]:
+    """A number in [0, 1) for each row at this step."""
+    bits = mixed(mixed(numbers + signed(seed * GOLDEN)) + signed(step * GOLDEN))
+    # 52 bits: times a sum, the result stays below the sum
+    return shifted(bits, 12).double() * 2.0**-52
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def signed(number: int) -> int:
+    """The last 64 bits of a number, as torch counts them."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def shifted(bits: Int[Tensor, " n"], by: int) -> Int[Tensor, " n"]:
+    """A shift to the right that brings in zeros."""
+    return (bits >> by) & (2 ** (64 - by) - 1)
+
+
+def mixed(bits: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """SplitMix64's finaliser."""
+    bits = bits + signed(GOLDEN)
+    bits = (bits ^ shifted(bits, 30)) * signed(0xBF58476D1CE4E5B9)
+    bits = (bits ^ shifted(bits, 27)) * signed(0x94D049BB133111EB)
+    return bits ^ shifted(bits, 31)

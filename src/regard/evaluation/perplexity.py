@@ -1,0 +1,65 @@
+"""Perplexity: how many tokens a model hesitates between, given the true ones before.
+
+    perplexity = exp( - 1/N  sum log p(y_t | y_<t, x) )
+
+N counts target tokens, each sentence's <eos> among them and <bos> and padding not. The tokens are the vocabulary's own
+(words, pieces, characters): two models compare only with the same target tokenizer.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.contracts import Batch, Model, map_tensors
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """Negative log-likelihood in nats, summed; over how many tokens; and exp of their quotient."""
+
+    nats: float
+    tokens: int
+    perplexity: float
+
+    @classmethod
+    def of(cls, *, nats: float, tokens: int) -> "Perplexity":
+        """From the sums; a quotient too large for exp gives infinity."""
+        if tokens < 1:
+            raise ValueError(f"perplexity over {tokens} tokens is undefined. Give at least one batch with a target.")
+        try:
+            return cls(nats, tokens, math.exp(nats / tokens))
+        except OverflowError:
+            return cls(nats, tokens, math.inf)
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Dropout off inside; every module's mode as it was before, afterwards."""
+    before = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
+    for module, _ in before:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
+    """Teacher-forced, without label smoothing; batches are moved to the model's device."""
+    parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    nats: list[torch.Tensor] = []
+    tokens = 0
+    with evaluating(model), torch.inference_mode():
+        for given in batches:
+            batch = given if parameter is None else map_tensors(lambda tensor: tensor.to(parameter.device), given)
+            features = model.features(batch.source, batch.target)
+            nats.append(model.readout.loss(features, batch.labels))
+            tokens += batch.num_tokens
+        # one transfer at the end: the device need not wait for the host after every batch
+        total = math.fsum(torch.stack(nats).tolist()) if nats else 0.0
+    return Perplexity.of(nats=total, tokens=tokens)

@@ -1,0 +1,215 @@
+"""ConvS2S: convolutions instead of recurrence, and attention in every decoder layer.
+
+    block:      y = (GLU(conv(x)) + x) sqrt(1/2)
+    attention:  d_i = W h_i + b + g_i,   a_ij = softmax_j(d_i . z_j),   c_i = m sqrt(1/m) sum_j a_ij (z_j + e_j)
+
+Gehring et al. 2017. https://arxiv.org/abs/1705.03122
+h a decoder block before its residual, g the target word's embedding, z the encoder's output, e the source word's
+embedding, m the true source length. Embeddings are word plus learned position. Training sees all positions at once;
+decoding keeps the last inputs of every convolution. Gradients into the encoder's output are scaled by 1 / (2 x decoder
+layers), those into its embeddings are not (section 3.4). `Step.alignment` is the mean over the decoder layers.
+
+Departs from the paper: the context is mapped back to the hidden size before it is added, and that sum too is times
+sqrt(1/2), as in the authors' own code. The readout is not weight-normalised. Positions past `max_length` share its
+last vector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import Attention
+from regard.attention.positions import Learned
+from regard.attention.scores import Dot
+from regard.contracts import Memory, Sequences, Step
+from regard.layers import CausalConvolution, Readout, SameConvolution, normalised_linear
+
+HALF = 0.5**0.5
+"""Keeps the variance of a sum of two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvSeq2SeqConfig:
+    """Defaults are the published English-Romanian model (section 4.2); `num_layers` on each side."""
+
+    source_vocab_size: int = 40_000
+    target_vocab_size: int = 40_000
+    embedding_size: int = 512
+    hidden_size: int = 512
+    num_layers: int = 20
+    kernel_size: int = 3
+    max_length: int = 1024
+    dropout: float = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """What every decoder layer reads of the source, keys z and values z + e, and the true lengths."""
+
+    memory: Memory
+    lengths: Int[Tensor, " B"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What each convolution still sees, and how many tokens were read."""
+
+    windows: tuple[Float[Tensor, "B before hidden"], ...]
+    length: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoded:
+    """Several positions at once: what the readout sees, the state after them, and where each layer looked."""
+
+    features: Float[Tensor, "B T embedding"]
+    state: State
+    weights: tuple[Float[Tensor, "B T source"], ...]
+
+
+class ConvSeq2Seq(nn.Module):
+    """Encoder and decoder of equal depth, without recurrence."""
+
+    def __init__(self, config: ConvSeq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        embedding_size, hidden_size, keep = config.embedding_size, config.hidden_size, 1.0 - config.dropout
+        self.source_embedding = PlacedEmbedding(config.source_vocab_size, config)
+        self.target_embedding = PlacedEmbedding(config.target_vocab_size, config)
+        self.encoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
+        self.encoder = nn.ModuleList(
+            SameConvolution(size=hidden_size, kernel_size=config.kernel_size, dropout=config.dropout)
+            for _ in range(config.num_layers)
+        )
+        self.encoder_output = normalised_linear(hidden_size, embedding_size)
+        self.decoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
+        layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
+        self.decoder = cast("Sequence[DecoderLayer]", layers)
+        self.decoder_output = normalised_linear(hidden_size, embedding_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.readout = Readout(size=embedding_size, vocab_size=config.target_vocab_size)
+        nn.init.normal_(self.readout.weight, std=(keep / embedding_size) ** 0.5)
+
+    def encode(self, source: Sequences) -> Encoded:
+        """Read the source once; keys are the convolutions' output, values add the words themselves."""
+        mask = source.mask
+        words = self.dropout(self.source_embedding(source.ids))
+        states = self.encoder_input(words)
+        for layer in self.encoder:
+            states = (layer(states, mask) + states) * HALF
+        keys = ScaleGradient.apply(self.encoder_output(states), 0.5 / len(self.decoder))
+        return Encoded(memory=Memory(keys=keys, values=keys + words, mask=mask), lengths=source.lengths)
+
+    def start(self, encoded: Encoded) -> State:
+        """Nothing read yet."""
+        return State(windows=tuple(layer.convolution.start(encoded.memory.keys) for layer in self.decoder))
+
+    def advance(
+        self, tokens: Int[Tensor, "B T"], state: State, encoded: Encoded, *, return_weights: bool = False
+    ) -> Decoded:
+        """Read tokens, all at once, after those the state has seen."""
+        words = self.dropout(self.target_embedding(tokens, state.length))
+        states = self.decoder_input(words)
+        windows, weights = [], []
+        for layer, window in zip(self.decoder, state.windows, strict=True):
+            done = layer(states, words, window, encoded, return_weights)
+            states = done.states
+            windows.append(done.window)
+            weights.append(done.weights)
+        return Decoded(
+            features=self.dropout(self.decoder_output(states)),
+            state=State(windows=tuple(windows), length=state.length + tokens.shape[1]),
+            weights=tuple(weights) if return_weights else (),
+        )
+
+    def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
+        """Read one target token and predict the next."""
+        done = self.advance(tokens[:, None], state, encoded, return_weights=True)
+        return Step(
+            logits=self.readout(done.features[:, 0]),
+            state=done.state,
+            alignment=torch.stack(done.weights).mean(dim=0)[:, 0],
+        )
+
+    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T embedding"]:
+        """What the readout sees at every target position, all at once."""
+        encoded = self.encode(source)
+        return self.advance(target.ids, self.start(encoded), encoded).features
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+        """Logits for every target position, given the true previous tokens."""
+        return self.readout(self.features(source, target))
+
+
+class PlacedEmbedding(nn.Module):
+    """A word's vector plus its place's; both start at standard deviation 0.1 (section 3.5)."""
+
+    def __init__(self, vocab_size: int, config: ConvSeq2SeqConfig) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, config.embedding_size)
+        self.places = Learned(size=config.embedding_size, max_length=config.max_length)
+        self.last = config.max_length - 1
+        for table in (self.words, self.places.table):
+            nn.init.normal_(table.weight, std=0.1)
+
+    def forward(self, ids: Int[Tensor, "B L"], first: int = 0) -> Float[Tensor, "B L embedding"]:
+        """Vectors of these tokens, the first of which stands at position `first`."""
+        places = torch.arange(first, first + ids.shape[1], device=ids.device)
+        return self.places(self.words(ids), places.clamp(max=self.last))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerDone:
+    """One decoder layer's output, the window of its convolution, and where it looked if asked."""
+
+    states: Float[Tensor, "B T hidden"]
+    window: Float[Tensor, "B before hidden"]
+    weights: Float[Tensor, "B T source"] | None
+
+
+class DecoderLayer(nn.Module):
+    """A causal block whose output asks the source before it joins the residual."""
+
+    def __init__(self, config: ConvSeq2SeqConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.convolution = CausalConvolution(size=size, kernel_size=config.kernel_size, dropout=config.dropout)
+        self.query_proj = normalised_linear(size, config.embedding_size)
+        self.attention = Attention(Dot())
+        self.context_proj = normalised_linear(config.embedding_size, size)
+
+    def forward(
+        self,
+        states: Float[Tensor, "B T hidden"],
+        words: Float[Tensor, "B T embedding"],
+        window: Float[Tensor, "B before hidden"],
+        encoded: Encoded,
+        return_weights: bool,
+    ) -> LayerDone:
+        """Convolve, look, add."""
+        convolved = self.convolution(states, window)
+        hidden = convolved.states
+        read = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
+        # m sqrt(1/m): a mean of m vectors, brought back to the size of one
+        context = read.context * encoded.lengths.to(read.context.dtype).sqrt()[:, None, None]
+        looked = (self.context_proj(context) + hidden) * HALF
+        return LayerDone(states=(looked + states) * HALF, window=convolved.window, weights=read.weights)
+
+
+class ScaleGradient(torch.autograd.Function):
+    """The same numbers forward; backward, the gradient times a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, factor: float) -> Tensor:
+        """The states as they are."""
+        ctx.factor = factor
+        return states.view_as(states)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """The gradient, scaled."""
+        return gradients[0] * ctx.factor, None

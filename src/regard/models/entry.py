@@ -1,0 +1,24 @@
+"""One line of the timeline: what the command line, recipes, the docs and the tests read of a system."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry:
+    """A system with its place in history: `build(config(..))` makes one.
+
+    `attends` says that its steps have an alignment, `packs` that it learns from batches without padding. `variants` are
+    the paper's other forms, as changes of the config.
+    """
+
+    build: Callable[..., Any]
+    config: Callable[..., Any]
+    year: int
+    title: str
+    formula: str
+    paper: str
+    attends: bool
+    packs: bool = False
+    variants: tuple[Mapping[str, Any], ...] = ()

@@ -1,0 +1,163 @@
+"""Luong: the current state looks at the source, everywhere or near a place.
+
+    s_t = LSTM(s_{t-1}, [y_{t-1}; h~_{t-1}]),   a_t = align(score(s_t, h)),   c_t = sum_j a_tj h_j
+    h~_t = tanh(W_c [c_t; s_t]),   p(y_t) = softmax(W h~_t)
+
+Luong, Pham and Manning 2015. https://arxiv.org/abs/1508.04025
+Stacked LSTMs on both sides; the encoder's last states start the decoder. Scores dot, general, concat and location
+(section 3.1); alignments global, local_monotonic and local_predictive (section 3.2). `input_feeding` hands h~ to the
+next step (section 3.3). The source is read backwards, its end mark first, as in all of the paper's better systems;
+states are put back in order, so that positions count as the sentence does. Weights start uniform within 0.1.
+
+Departs from the paper: dropout also acts on h~, both where it is read out and where it is fed. The decoder starts with
+h~_0 = 0. Sources keep their end mark as a position to look at.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import Attention
+from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.scores import Concat, Dot, General, Location
+from regard.contracts import Align, Look, Memory, Score, Sequences, Step
+from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
+from regard.models.named import named
+
+
+@dataclass(frozen=True, kw_only=True)
+class LuongConfig:
+    """Defaults are the published sizes (section 4.1). `window` is the paper's D; `max_length` is for location alone."""
+
+    source_vocab_size: int = 50_000
+    target_vocab_size: int = 50_000
+    embedding_size: int = 1000
+    hidden_size: int = 1000
+    num_layers: int = 4
+    score: str = "general"
+    alignment: str = "global"
+    window: int = 10
+    max_length: int = 100
+    input_feeding: bool = True
+    dropout: float = 0.2
+
+
+def concat(config: LuongConfig) -> Score:
+    """The concat score, its hidden layer as wide as the states."""
+    return Concat(query_size=config.hidden_size, key_size=config.hidden_size, hidden_size=config.hidden_size)
+
+
+LUONG_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
+    "dot": lambda config: Dot(),
+    "general": lambda config: General(query_size=config.hidden_size, key_size=config.hidden_size),
+    "concat": concat,
+    "location": lambda config: Location(query_size=config.hidden_size, max_length=config.max_length),
+}
+
+LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Align]] = {
+    "global": lambda config: Softmax(),
+    "local_monotonic": lambda config: LocalMonotonic(window=config.window),
+    "local_predictive": lambda config: LocalPredictive(
+        query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """The top states to look at, in the sentence's order, and each layer's last state and cell."""
+
+    memory: Memory
+    lengths: Int[Tensor, " B"]
+    hidden: tuple[Float[Tensor, "B H"], ...]
+    cells: tuple[Float[Tensor, "B H"], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Each layer's state and cell, the last h~, and how many tokens were read."""
+
+    hidden: tuple[Float[Tensor, "B H"], ...]
+    cells: tuple[Float[Tensor, "B H"], ...]
+    attended: Float[Tensor, "B H"]
+    length: int = 0
+
+
+class Luong(nn.Module):
+    """Encoder-decoder whose decoder looks after it has moved."""
+
+    def __init__(self, config: LuongConfig) -> None:
+        super().__init__()
+        self.config = config
+        size, layers = config.hidden_size, config.num_layers
+        self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
+        self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
+        between = config.dropout if layers > 1 else 0.0
+        self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
+        # the word's share of the first layer, for all positions at once; the rest goes step by step
+        self.word_gates = nn.Linear(config.embedding_size, 4 * size)
+        first = size + (size if config.input_feeding else 0)
+        self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
+        self.attention = Attention(
+            named(config.score, LUONG_SCORES, "score")(config),
+            named(config.alignment, LUONG_ALIGNMENTS, "alignment")(config),
+        )
+        self.combine = nn.Linear(2 * size, size, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.readout = Readout(size=size, vocab_size=config.target_vocab_size)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def encode(self, source: Sequences) -> Encoded:
+        """Read the source backwards; the states go back to where their words stand."""
+        words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
+        read = run_lstm(self.encoder, words, lengths=source.lengths)
+        return Encoded(
+            memory=self.attention.remember(reverse_rows(read.outputs, source.lengths), mask=source.mask),
+            lengths=source.lengths,
+            hidden=read.state.hidden.unbind(1),
+            cells=read.state.cell.unbind(1),
+        )
+
+    def start(self, encoded: Encoded) -> State:
+        """The encoder's last states, layer by layer."""
+        return State(hidden=encoded.hidden, cells=encoded.cells, attended=torch.zeros_like(encoded.hidden[0]))
+
+    def advance(self, word: Float[Tensor, "B gates"], state: State, encoded: Encoded) -> Advanced:
+        """Move the stack by one word (given as its gates), then look with the top state."""
+        hidden, cells = [], []
+        below = state.attended if self.config.input_feeding else None
+        for layer, gates in enumerate(self.gates):
+            before = state.hidden[layer]
+            moved = gates(before if below is None else torch.cat([below, before], dim=-1))
+            taken, kept, new, shown = (moved + word if layer == 0 else moved).chunk(4, dim=-1)
+            cells.append(torch.sigmoid(kept) * state.cells[layer] + torch.sigmoid(taken) * torch.tanh(new))
+            hidden.append(torch.sigmoid(shown) * torch.tanh(cells[-1]))
+            below = self.dropout(hidden[-1]) if layer + 1 < len(self.gates) else hidden[-1]
+        look = Look(positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths)
+        read = self.attention(hidden[-1].unsqueeze(1), encoded.memory, look=look, return_weights=True)
+        assert read.weights is not None
+        attended = self.dropout(torch.tanh(self.combine(torch.cat([read.context[:, 0], hidden[-1]], dim=-1))))
+        after = State(hidden=tuple(hidden), cells=tuple(cells), attended=attended, length=state.length + 1)
+        return Advanced(features=attended, state=after, alignment=read.weights[:, 0])
+
+    def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
+        """Read one target token and predict the next."""
+        done = self.advance(self._words(tokens), state, encoded)
+        return Step(logits=self.readout(done.features), state=done.state, alignment=done.alignment)
+
+    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+        """What the readout sees at every target position; words enter all at once, states one by one."""
+        encoded = self.encode(source)
+        return unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+        """Logits for every target position, given the true previous tokens."""
+        return self.readout(self.features(source, target))
+
+    def _words(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B gates"]:
+        """What each word says to the first layer's gates."""
+        return self.word_gates(self.dropout(self.target_embedding(ids)))

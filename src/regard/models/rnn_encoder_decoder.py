@@ -1,0 +1,95 @@
+"""RNN encoder-decoder: one GRU reads a phrase into a vector, another writes it out again.
+
+Cho et al. 2014, section 2 and appendix A. https://arxiv.org/abs/1406.1078
+
+    h_t  = GRU(x_t, h_{t-1}),   c = tanh(V h_S)
+    s_0  = tanh(V' c),          s_t = GRU([y_{t-1}; c], s_{t-1})
+    o_t  = maxout(O_h s_t + O_y y_{t-1} + O_c c),   p(y_t) = softmax(G o_t), G the product of two narrow matrices
+
+The paper scores phrase pairs of a statistical system with it.
+
+Departs from the paper: the gates are torch's, which reset after the matrix product (the paper's encoder before it), and
+c joins the decoder's input, outside the reset gate. So the whole decoder is one fused call under teacher forcing.
+Initial weights are torch's.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.contracts import Sequences, Step
+from regard.layers import Maxout, Readout, last_states
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNEncoderDecoderConfig:
+    """Defaults are the published sizes (section 4.1); the output matrix has the rank of the embeddings."""
+
+    source_vocab_size: int = 15_000
+    target_vocab_size: int = 15_000
+    embedding_size: int = 100
+    hidden_size: int = 1000
+    maxout_size: int = 500
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """The source's one vector c."""
+
+    summary: Float[Tensor, "B H"]
+
+
+class RNNEncoderDecoder(nn.Module):
+    """Everything the decoder knows of the source is one vector, which it sees at every step."""
+
+    def __init__(self, config: RNNEncoderDecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        word, size = config.embedding_size, config.hidden_size
+        self.source_embedding = nn.Embedding(config.source_vocab_size, word)
+        self.target_embedding = nn.Embedding(config.target_vocab_size, word)
+        self.encoder = nn.GRU(word, size, batch_first=True)
+        self.summary_proj = nn.Linear(size, size)
+        self.start_proj = nn.Linear(size, size)
+        self.decoder = nn.GRU(word + size, size, batch_first=True)
+        self.maxout = Maxout(input_size=size + word + size, output_size=config.maxout_size)
+        self.narrow = nn.Linear(config.maxout_size, word, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.readout = Readout(size=word, vocab_size=config.target_vocab_size)
+
+    def encode(self, source: Sequences) -> Encoded:
+        """Read the source into one vector."""
+        states, _ = self.encoder(self.dropout(self.source_embedding(source.ids)))
+        return Encoded(summary=torch.tanh(self.summary_proj(last_states(states, source.lengths))))
+
+    def start(self, encoded: Encoded) -> Float[Tensor, "B H"]:
+        """The decoder begins with what the vector says."""
+        return torch.tanh(self.start_proj(encoded.summary))
+
+    def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
+        """Read one target token and predict the next."""
+        features, state = self._write(tokens[:, None], state, encoded)
+        return Step(logits=self.readout(features[:, 0]), state=state)
+
+    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T word"]:
+        """What the readout sees at every target position; no step waits for Python."""
+        encoded = self.encode(source)
+        features, _ = self._write(target.ids, self.start(encoded), encoded)
+        return features
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+        """Logits for every target position, given the true previous tokens."""
+        return self.readout(self.features(source, target))
+
+    def _write(
+        self, ids: Int[Tensor, "B T"], state: Float[Tensor, "B H"], encoded: Encoded
+    ) -> tuple[Float[Tensor, "B T word"], Float[Tensor, "B H"]]:
+        """Read these tokens: what the readout sees after each, and the state after the last."""
+        words = self.dropout(self.target_embedding(ids))
+        summaries = encoded.summary[:, None].expand(-1, ids.shape[1], -1).to(words.dtype)
+        states, last = self.decoder(torch.cat([words, summaries], dim=-1), state[None])
+        said = self.maxout(torch.cat([states, words, summaries], dim=-1))
+        return self.narrow(self.dropout(said)), last[0]

@@ -1,0 +1,82 @@
+"""Seq2Seq: a deep LSTM reads the source backwards, and its last state is all the decoder gets.
+
+Sutskever, Vinyals and Le 2014, section 2. https://arxiv.org/abs/1409.3215
+
+    (h, c) = LSTM over <eos> x_S .. x_1,   all layers
+    s_t    = LSTM(y_{t-1}, s_{t-1}),   s_0 = (h, c) layer by layer,   p(y_t) = softmax(W s_t)
+
+The source is reversed, each row by its own length, so that its first words stand right before the translation of them.
+The row's <eos> is reversed with it and comes first: x_1 is the last thing read, and <bos> follows it where the paper
+has one <EOS> between the two sentences.
+
+Departs from the paper: initial weights are torch's, with which Adam learns sooner than from the paper's uniform 0.08.
+Dropout, where asked for, acts on words, between layers and before the readout.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.contracts import Sequences, Step
+from regard.layers import LSTMState, Readout, reverse_rows, run_lstm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig:
+    """Defaults are the published sizes (section 3.4)."""
+
+    source_vocab_size: int = 160_000
+    target_vocab_size: int = 80_000
+    embedding_size: int = 1000
+    hidden_size: int = 1000
+    num_layers: int = 4
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """The encoder's last state, layer by layer."""
+
+    state: LSTMState
+
+
+class Seq2Seq(nn.Module):
+    """Two stacks of LSTMs; the source is told once, as the decoder's first state."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
+        self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
+        size, layers = config.hidden_size, config.num_layers
+        between = config.dropout if layers > 1 else 0.0
+        self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
+        self.decoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
+        self.dropout = nn.Dropout(config.dropout)
+        self.readout = Readout(size=size, vocab_size=config.target_vocab_size)
+
+    def encode(self, source: Sequences) -> Encoded:
+        """Read the source from its end to its beginning."""
+        backwards = reverse_rows(source.ids, source.lengths)
+        words = self.dropout(self.source_embedding(backwards))
+        return Encoded(state=run_lstm(self.encoder, words, lengths=source.lengths).state)
+
+    def start(self, encoded: Encoded) -> LSTMState:
+        """Where the encoder stopped."""
+        return encoded.state
+
+    def step(self, tokens: Int[Tensor, " B"], state: LSTMState, encoded: Encoded) -> Step:
+        """Read one target token and predict the next."""
+        run = run_lstm(self.decoder, self.dropout(self.target_embedding(tokens[:, None])), state=state)
+        return Step(logits=self.readout(self.dropout(run.outputs[:, 0])), state=run.state)
+
+    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+        """The top layer at every target position; no step waits for Python."""
+        words = self.dropout(self.target_embedding(target.ids))
+        run = run_lstm(self.decoder, words, state=self.start(self.encode(source)))
+        return self.dropout(run.outputs)
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+        """Logits for every target position, given the true previous tokens."""
+        return self.readout(self.features(source, target))

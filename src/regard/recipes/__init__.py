@@ -1,0 +1,27 @@
+"""Functions that return a complete run, and what is done with one: train it, load it, translate, evaluate."""
+
+from regard.recipes.evaluate import evaluate, steps_of
+from regard.recipes.fit import Fitted, count_parameters, fit
+from regard.recipes.folder import load
+from regard.recipes.override import override
+from regard.recipes.run import Run
+from regard.recipes.table import RECIPES, Recipe, make_run
+from regard.recipes.translation import Translation
+from regard.recipes.translator import Translator, make_search
+
+__all__ = [
+    "RECIPES",
+    "Fitted",
+    "Recipe",
+    "Run",
+    "Translation",
+    "Translator",
+    "count_parameters",
+    "evaluate",
+    "fit",
+    "load",
+    "make_run",
+    "make_search",
+    "override",
+    "steps_of",
+]

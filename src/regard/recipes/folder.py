@@ -1,0 +1,78 @@
+"""A run's folder: what is written before training begins, and a translator out of what training left."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.contracts import VERSION
+from regard.data import Tokenizer, Tokenizers
+from regard.models import MODELS
+from regard.recipes.run import Run, from_config, to_config
+from regard.recipes.table import CORPORA
+from regard.recipes.translator import Translator
+from regard.storage import Checkpoint, read_text, write_text
+
+
+def save_start(checkpoint: Checkpoint, run: Run, tokenizers: Tokenizers) -> None:
+    """Write what a model needs beside its weights."""
+    write_text(checkpoint.tokenizer, tokenizers.source.to_json())
+    if not tokenizers.joint:
+        write_text(checkpoint.target_tokenizer, tokenizers.target.to_json())
+    # last, for a folder with a config is a run
+    checkpoint.save_config(to_config(run, VERSION))
+
+
+def read_run(checkpoint: Checkpoint) -> Run:
+    """The run that a folder was written by."""
+    if not checkpoint.folder.is_dir():
+        raise FileNotFoundError(f"{checkpoint.folder} is not a folder. Name the folder that `regard train` wrote.")
+    if not checkpoint.config.is_file():
+        raise FileNotFoundError(
+            f"{checkpoint.folder} has no config.json, so `regard train` did not write it. Name one that it wrote."
+        )
+    return from_config(checkpoint.load_config(), CORPORA, str(checkpoint.config))
+
+
+def read_tokenizers(checkpoint: Checkpoint, run: Run) -> Tokenizers:
+    """The tokenizers of a folder."""
+    source = read_tokenizer(checkpoint.tokenizer)
+    joint = run.tokenizer.joint
+    return Tokenizers(source, source if joint else read_tokenizer(checkpoint.target_tokenizer), joint)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """One tokenizer, or what is wrong with its file."""
+    text = read_text(path)
+    try:
+        return Tokenizer.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def build(run: Run) -> Any:
+    """The model of a run, with weights as the seed draws them."""
+    torch.manual_seed(run.training.seed)
+    return MODELS[run.model_name].build(run.model)
+
+
+def load(folder: str | Path, *, device: str = "auto") -> Translator:
+    """A translator from the folder that `regard train` wrote; `device` is auto, cpu or cuda."""
+    checkpoint = Checkpoint(Path(folder))
+    run = read_run(checkpoint)
+    checkpoint = Checkpoint.open(Path(folder))
+    tokenizers = read_tokenizers(checkpoint, run)
+    # the first weights are drawn on the CPU and written over: nobody's random numbers need notice
+    with torch.random.fork_rng(devices=[]):
+        model = MODELS[run.model_name].build(run.model)
+    checkpoint.load_weights(model)
+    return Translator(model=model.eval().to(choose_device(device)), tokenizers=tokenizers, config=run)
+
+
+def choose_device(device: str) -> torch.device:
+    """The GPU where there is one, or what was asked for."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device is {device!r}, expected auto, cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is cuda, but torch sees no CUDA device. Choose auto or cpu.")
+    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")

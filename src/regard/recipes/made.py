@@ -1,0 +1,31 @@
+"""Sentences that are made, not read: dates, and strings to reverse or copy. Endless, with one right answer each."""
+
+from dataclasses import dataclass
+
+from regard.data import Copy, Dates, Pairs, Reverse
+from regard.recipes.corpora import check_split
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeCorpus:
+    """`count` pairs to learn from and `held_out` each for validation and test, which share no content."""
+
+    content: Dates | Reverse | Copy
+    count: int = 50_000
+    held_out: int = 1000
+    seed: int = 0
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Those of the dates; letters have none."""
+        return (self.content.source, self.content.target) if isinstance(self.content, Dates) else ("", "")
+
+    @property
+    def tokenised(self) -> bool:
+        """Letters have spaces between them."""
+        return not isinstance(self.content, Dates)
+
+    def read(self, split: str) -> Pairs:
+        """The pairs of a split, the same for the same seed."""
+        count = self.count if check_split(split) == "train" else self.held_out
+        return Pairs(tuple(self.content.pairs(count, split=split, seed=self.seed)))

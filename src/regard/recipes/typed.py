@@ -1,0 +1,157 @@
+"""Settings by their types: a dataclass to plain JSON and strictly back, and one value from the text a person typed.
+
+A field's annotation decides what it may hold: int, float, bool, str, Literal, tuple, None, another dataclass, or one
+of several dataclasses, which is then tagged with its name (`{"kind": "Cosine", ..}`).
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path", NoneType: "none"}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that looks most like this one."""
+    return get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
+
+
+def options(hint: Any) -> tuple[Any, ...]:
+    """The types a field may hold, one by one."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def dataclasses_of(hint: Any) -> dict[str, type]:
+    """The dataclasses among the types a field may hold, by name."""
+    return {one.__name__: one for one in options(hint) if isinstance(one, type) and is_dataclass(one)}
+
+
+def said(hint: Any) -> str:
+    """A type as people say it."""
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return f"a list, each {said(get_args(hint)[0])}"
+    if len(options(hint)) > 1:
+        return " or ".join(map(said, options(hint)))
+    return WORDS.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def to_plain(value: Any, hint: Any = Any) -> Any:
+    """Settings as JSON can hold them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        hints = get_type_hints(type(value))
+        plain = {field.name: to_plain(getattr(value, field.name), hints[field.name]) for field in fields(value)}
+        return {"kind": type(value).__name__, **plain} if len(dataclasses_of(hint)) > 1 else plain
+    if isinstance(value, (tuple, list)):
+        return [to_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_plain(hint: Any, plain: Any, where: str) -> Any:
+    """Settings from JSON; what is missing, unknown or of another type is a sentence that says where."""
+    if isinstance(plain, dict):
+        return build(choose_class(hint, plain, where), plain, where)
+    for option in options(hint):
+        if fits(option, plain):
+            return convert(option, plain)
+    raise ValueError(f"{where} is {said(hint)}, not {plain!r}.")
+
+
+def choose_class(hint: Any, plain: dict[str, Any], where: str) -> type:
+    """The dataclass a tagged or a plain object stands for."""
+    known = dataclasses_of(hint)
+    if not known:
+        raise ValueError(f"{where} is {said(hint)}, not an object.")
+    if len(known) == 1:
+        return next(iter(known.values()))
+    kind = plain.get("kind")
+    if kind not in known:
+        raise ValueError(f"{where} has kind {kind!r}. Known: {', '.join(known)}.")
+    return known[kind]
+
+
+def build(cls: type, plain: dict[str, Any], where: str) -> Any:
+    """A dataclass from all of its fields and no others."""
+    hints = get_type_hints(cls)
+    given = {name: value for name, value in plain.items() if name != "kind" or "kind" in hints}
+    for name in given:
+        if name not in hints:
+            raise ValueError(f"{where} has no setting {name!r}; the nearest is {nearest(name, hints)!r}.")
+    for field in fields(cls):
+        if field.name not in given and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{where} has no {field.name}, and needs one.")
+    return cls(**{name: from_plain(hints[name], value, f"{where}.{name}") for name, value in given.items()})
+
+
+def fits(hint: Any, plain: Any) -> bool:
+    """Whether a plain value may stand where a type is expected; a whole number may stand for a number."""
+    if get_origin(hint) is Literal:
+        return plain in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(plain, (list, tuple)) and all(fits(get_args(hint)[0], one) for one in plain)
+    if hint is float:
+        return isinstance(plain, (int, float)) and not isinstance(plain, bool)
+    if hint is int:
+        return isinstance(plain, int) and not isinstance(plain, bool)
+    if hint is Path:
+        return isinstance(plain, str)
+    return hint is Any or (isinstance(hint, type) and isinstance(plain, hint))
+
+
+def convert(hint: Any, plain: Any) -> Any:
+    """A plain value that fits, in its own type."""
+    if get_origin(hint) is tuple:
+        return tuple(convert(get_args(hint)[0], one) for one in plain)
+    return hint(plain) if hint in (float, Path) else plain
+
+
+def from_text(hint: Any, text: str, where: str) -> Any:
+    """What a person typed, in the type of the setting."""
+    for option in sorted(options(hint), key=lambda option: option is str):
+        value = read_text(option, text.strip())
+        if value is not MISSING:
+            return value
+    raise ValueError(f"{where} is {said(hint)}, and {text!r} is not.")
+
+
+def read_text(hint: Any, text: str) -> Any:
+    """The value of one type, or MISSING where the text says none."""
+    words: dict[str, Any] = {}
+    if hint is bool:
+        words = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
+    elif hint is NoneType:
+        words = {"none": None, "null": None}
+    elif is_dataclass(hint) and isinstance(hint, type):
+        words = {hint.__name__.lower(): hint}
+        found = words.get(text.replace("_", "").lower(), MISSING)
+        return found if found is MISSING else found()
+    elif get_origin(hint) is Literal:
+        words = {str(known).lower(): known for known in get_args(hint)}
+    elif get_origin(hint) is tuple:
+        parts = [read_text(get_args(hint)[0], part.strip()) for part in text.split(",") if part.strip()]
+        return MISSING if MISSING in parts else tuple(parts)
+    elif hint in (int, float):
+        return read_number(hint, text)
+    elif hint in (str, Path):
+        return hint(text)
+    return words.get(text.lower(), MISSING)
+
+
+def read_number(hint: type, text: str) -> Any:
+    """A number; 2e3 is a whole one too."""
+    try:
+        value = float(text)
+    except ValueError:
+        return MISSING
+    if hint is float:
+        return value if math.isfinite(value) else MISSING
+    try:
+        return int(text)
+    except ValueError:
+        return int(value) if value.is_integer() else MISSING

@@ -1,0 +1,39 @@
+"""Training: one loop for every model, with schedules, selection of weights, and resumption after any end."""
+
+from regard.training.card import model_card
+from regard.training.engine import is_main_process
+from regard.training.feed import TrainingData
+from regard.training.loop import train
+from regard.training.objective import Objective
+from regard.training.outcome import Diverged, Interrupted, Result
+from regard.training.schedules import SCHEDULES
+from regard.training.selection import average_tensors
+from regard.training.settings import (
+    AdamSettings,
+    ComputeSettings,
+    EverySettings,
+    ScheduleSettings,
+    SelectionSettings,
+    TrainingSettings,
+)
+from regard.training.tensorboard import TensorBoard
+
+__all__ = [
+    "SCHEDULES",
+    "AdamSettings",
+    "ComputeSettings",
+    "Diverged",
+    "EverySettings",
+    "Interrupted",
+    "Objective",
+    "Result",
+    "ScheduleSettings",
+    "SelectionSettings",
+    "TensorBoard",
+    "TrainingData",
+    "TrainingSettings",
+    "average_tensors",
+    "is_main_process",
+    "model_card",
+    "train",
+]

@@ -1,0 +1,234 @@
+"""Devices, processes and precision, through accelerate. https://huggingface.co/docs/accelerate.
+
+One process needs nothing but this file's defaults; several are started by `torchrun` or `accelerate launch`, which also
+decides on sharded weights (FSDP version 2). No step waits for the device.
+"""
+
+import copy
+import os
+import random
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from regard.contracts import Batch, map_tensors
+from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
+from regard.training.graph import Fill, GraphedStep
+from regard.training.objective import Objective
+from regard.training.settings import AdamSettings, ComputeSettings, TrainingSettings
+
+FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
+FILL = Fill()
+"""Few shapes, and so few graphs."""
+
+
+class Engine:
+    """A model ready to learn on whatever devices and processes there are."""
+
+    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+        self.accelerator = _make_accelerator(settings.compute)
+        self.sharded = str(getattr(self.accelerator.distributed_type, "value", "")) == "FSDP"
+        if self.sharded and not self.accelerator.is_fsdp2:
+            raise ValueError("sharded training needs FSDP version 2. Launch with: accelerate launch --fsdp_version 2")
+        self.model = model.to(self.device)
+        # sharded weights cannot be read outside a training step, so a whole copy is validated
+        self.whole = copy.deepcopy(self.model) if self.sharded else self.model
+        self.settings = settings
+        objective = Objective(self.model, label_smoothing=settings.label_smoothing)
+        optimizer = make_adam(objective, settings.optimizer)
+        self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
+        self.graphed = self._make_graphed(objective) if settings.compute.step == "graphed" else None
+
+    @property
+    def device(self) -> torch.device:
+        """This process's device."""
+        return torch.device(self.accelerator.device)
+
+    @property
+    def rank(self) -> int:
+        """This process's number."""
+        return int(self.accelerator.process_index)
+
+    @property
+    def num_processes(self) -> int:
+        """How many processes train together."""
+        return int(self.accelerator.num_processes)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return bool(self.accelerator.is_main_process)
+
+    def learn(self, parts: tuple[tuple[Batch, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
+        """One step; returns this process's summed loss, still on the device."""
+        if self.graphed is not None:
+            return self.graphed(FILL(parts[0][0]), num_tokens=num_tokens, learning_rate=learning_rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        total = torch.zeros((), device=self.device)
+        for number, (batch, counts) in enumerate(parts, start=1):
+            with self._syncing(number == len(parts)):
+                loss = self.objective(map_tensors(self._move, batch)) * float(counts)
+                # processes' gradients are averaged; the mean is over the tokens of all of them
+                self.accelerator.backward(loss * (self.num_processes / num_tokens))
+            total += loss.detach()
+        if (bound := self.settings.optimizer.clip_norm) is not None:
+            self.accelerator.clip_grad_norm_(self.objective.parameters(), bound)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+    def sum(self, value: Tensor) -> float:
+        """The sum over all processes, on the host: waits for the device."""
+        return float(self.accelerator.reduce(value.double() if self.device.type != "mps" else value, "sum"))
+
+    def any(self, value: bool) -> bool:
+        """Whether it is so in any process."""
+        if self.num_processes == 1:
+            return value
+        return self.sum(torch.tensor(float(value), device=self.device)) > 0
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        self.accelerator.wait_for_everyone()
+
+    def seed(self, seed: int) -> None:
+        """Start all random generators; each process its own, so that dropout differs."""
+        own = (seed + 1_000_003 * self.rank) % 2**32
+        random.seed(own)
+        np.random.seed(own)
+        torch.manual_seed(own)
+
+    def forked(self) -> AbstractContextManager[Any]:
+        """Within, random numbers may be drawn without training's noticing."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        return torch.random.fork_rng(devices=devices)
+
+    def weights(self) -> dict[str, Tensor]:
+        """All weights by the model's own names; whole on the main process."""
+        if not self.sharded:
+            return self.model.state_dict()
+        whole: dict[str, Any] = get_model_state_dict(self.objective, options=FULL)
+        return {name.removeprefix("model."): tensor for name, tensor in whole.items()}
+
+    def running_average(self, decay: float | None) -> AveragedModel | None:
+        """A copy of the model that follows its weights, where a decay is given."""
+        if decay is None:
+            return None
+        if self.sharded:
+            raise ValueError("ema keeps a whole copy of the weights, which sharded training has not. Leave one out.")
+        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    def state(self) -> "EngineState":
+        """What else must be saved to go on exactly here; every process takes part."""
+        rows = {
+            name: self.accelerator.gather(tensor[None].to(self.device)).cpu()
+            for name, tensor in pack_random(self.device).items()
+        }
+        if self.sharded:
+            plain: Mapping[str, Any] = get_optimizer_state_dict(self.objective, self.optimizer.optimizer, options=FULL)
+        else:
+            plain = self.optimizer.state_dict()
+            # a graph keeps the rate on the device; what is saved is plain
+            groups = [group | {"lr": float(group["lr"]), "capturable": False} for group in plain["param_groups"]]
+            plain = {**plain, "param_groups": groups}
+        tensors, facts = pack_optimizer(plain) if self.is_main else ({}, {})
+        return EngineState(optimizer=tensors, facts=facts, random=rows)
+
+    def restore(self, state: "EngineState") -> None:
+        """Go on where the state was taken; a process that was not there then keeps its seed."""
+        if self.sharded:
+            whole = unpack_optimizer(state.optimizer, state.facts)
+            set_optimizer_state_dict(self.objective, self.optimizer.optimizer, whole, options=FULL)
+        else:
+            load_optimizer(self.optimizer, state.optimizer, state.facts)
+        if self.rank < len(state.random["torch"]):
+            unpack_random({name: rows[self.rank] for name, rows in state.random.items()}, self.device)
+
+    def _make_graphed(self, objective: Objective) -> GraphedStep:
+        """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
+        if self.device.type != "cuda" or self.num_processes > 1 or self.settings.compute.accumulation > 1:
+            raise ValueError(
+                "a graphed step needs one process on one CUDA device, without accumulation. Choose compute.step=eager."
+            )
+        half = self.accelerator.mixed_precision == "bf16"
+
+        def run(batch: Batch) -> Tensor:
+            # copies of the weights must not outlive the graph's own memory
+            with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
+                # as it was before accelerate wrapped it, whose own autocast keeps such copies
+                return Objective.forward(objective, batch)
+
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        clip_norm = self.settings.optimizer.clip_norm
+        return GraphedStep(run, parameters, self.optimizer.optimizer, clip_norm=clip_norm)
+
+    def _move(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, non_blocking=True)
+
+    def _syncing(self, last: bool) -> AbstractContextManager[Any]:
+        return nullcontext() if last else self.accelerator.no_sync(self.objective)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineState:
+    """Optimizer and random generators (a row a process), as flat tensors and plain facts."""
+
+    optimizer: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+    random: Mapping[str, Tensor]
+
+
+def is_main_process() -> bool:
+    """Whether this process is the only one, or the first of those that a launcher started."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def make_adam(module: nn.Module, settings: AdamSettings) -> torch.optim.Optimizer:
+    """Adam in one kernel where torch has it for these parameters."""
+    arguments: dict[str, Any] = {
+        "lr": settings.learning_rate,
+        "betas": (settings.beta1, settings.beta2),
+        "eps": settings.eps,
+        "weight_decay": settings.weight_decay,
+    }
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    try:
+        return torch.optim.AdamW(parameters, **arguments, fused=True)
+    except RuntimeError:
+        return torch.optim.AdamW(parameters, **arguments)
+
+
+def _make_accelerator(settings: ComputeSettings) -> Any:
+    try:
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState, PartialState
+    except ImportError:
+        raise ImportError("training needs the accelerate package. Install it with: pip install accelerate") from None
+    if PartialState._shared_state and PartialState().num_processes == 1:
+        # an earlier run in this process may have chosen another device or precision
+        AcceleratorState._reset_state(reset_partial_state=True)
+    has_cuda = torch.cuda.is_available()
+    if settings.device == "cuda" and not has_cuda:
+        raise ValueError("device is cuda, but torch sees no CUDA device. Choose device auto or cpu.")
+    on_cpu = settings.device == "cpu"
+    return Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
+
+
+def _precision(settings: ComputeSettings, *, on_cuda: bool) -> str:
+    supported = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
+    if settings.precision == "bf16" and on_cuda and not supported:
+        raise ValueError("precision is bf16, but this GPU has no bfloat16. Choose precision auto or fp32.")
+    return "bf16" if settings.precision == "bf16" or (settings.precision == "auto" and supported) else "no"

@@ -1,0 +1,158 @@
+"""A training step as one CUDA graph: small models on large GPUs wait for launches, a graph launches once.
+
+    copy the batch into the graph's own tensors -> replay: forward, backward, clip, update
+
+A graph is of one shape, so batches are packed and filled up to a few shapes. The first steps of each shape run as they
+are, which warms up kernels and allocations; then the step is captured, and from then on replayed. The numbers are those
+of the eager step, to rounding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.contracts import Batch, Packed, map_tensors
+
+WARM_UP = 3
+"""Steps of each shape before it is captured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill:
+    """Batches in few shapes: rows, tokens and the longest row are rounded up to multiples of these."""
+
+    rows: int = 64
+    tokens: int = 512
+    longest: int = 8
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The same rows, filled up; labels of the fill are <pad>."""
+        source, target = batch.source, batch.target
+        if not (isinstance(source, Packed) and isinstance(target, Packed)):
+            raise ValueError("a graph takes packed batches: set batch.packed=true, or train without graphs.")
+        shapes = [self._shape(side) for side in (source, target)]
+        num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
+        filled = [
+            side.fill(num_rows=num_rows, num_tokens=tokens, longest=longest)
+            for side, (tokens, longest) in zip((source, target), shapes, strict=True)
+        ]
+        labels = torch.zeros_like(filled[1].ids)
+        labels[: len(batch.labels)] = batch.labels
+        return replace(batch, source=filled[0], target=filled[1], labels=labels)
+
+    def _shape(self, side: Packed) -> tuple[int, int]:
+        return up(side.ids.shape[0], self.tokens), up(side.longest, self.longest)
+
+    def _rows(self, side: Packed, shape: tuple[int, int]) -> int:
+        missing = shape[0] - side.ids.shape[0]
+        return up(side.offsets.shape[0] - 1 + -(-missing // shape[1]), self.rows)
+
+
+def up(count: int, multiple: int) -> int:
+    """The next multiple, at least one."""
+    return max(-(-count // multiple), 1) * multiple
+
+
+@dataclass(kw_only=True)
+class Captured:
+    """One shape's graph, the tensors it reads, and the loss it writes."""
+
+    batch: Batch
+    weight: Tensor
+    runs: int = 0
+    graph: Any = None
+    loss: Tensor | None = None
+
+
+class GraphedStep:
+    """Forward, backward, clip and update of an objective by graphs, one a shape, on the current CUDA device."""
+
+    def __init__(
+        self,
+        objective: Callable[[Batch], Tensor],
+        parameters: list[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip_norm: float | None = None,
+    ) -> None:
+        self.objective, self.parameters, self.optimizer = objective, parameters, optimizer
+        self.clip_norm = clip_norm
+        self.shapes: dict[tuple[int, ...], Captured] = {}
+        self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+        self.learning_rate = torch.zeros((), device="cuda")
+
+    def __call__(self, batch: Batch, *, num_tokens: int, learning_rate: float) -> Tensor:
+        """One step on a filled batch from the host; the summed loss, still on the device."""
+        self.learning_rate.fill_(learning_rate)
+        for group in self.optimizer.param_groups:
+            # a graph reads the rate where it was when captured: a tensor, and one that can be captured at all
+            group["lr"], group["capturable"] = self.learning_rate, True
+        shape = shape_of(batch)
+        if shape not in self.shapes:
+            given = map_tensors(lambda tensor: tensor.cuda(non_blocking=True), batch)
+            self.shapes[shape] = Captured(batch=given, weight=torch.zeros((), device="cuda"))
+        captured = self.shapes[shape]
+        copy_batch(batch, captured.batch)
+        captured.weight.fill_(1.0 / num_tokens)
+        captured.runs += 1
+        if captured.runs <= WARM_UP:
+            return self._eager(captured)
+        if captured.graph is None:
+            self._capture(captured)
+        captured.graph.replay()
+        assert captured.loss is not None
+        return captured.loss
+
+    def _eager(self, captured: Captured) -> Tensor:
+        # a graph is captured on a stream of its own, and so warmed up there
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            loss = self._run(captured)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return loss
+
+    def _capture(self, captured: Captured) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        captured.graph = torch.cuda.CUDAGraph()
+        # the thread that prepares batches may pin memory meanwhile: its calls are not captured
+        with torch.cuda.graph(captured.graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local"):
+            captured.loss = self._run(captured)
+
+    def _run(self, captured: Captured) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.objective(captured.batch)
+        (loss * captured.weight).backward()
+        if self.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.clip_norm, foreach=True)
+        self.optimizer.step()
+        return loss.detach()
+
+
+def shape_of(batch: Batch) -> tuple[int, ...]:
+    """What two batches must share to share a graph."""
+    sides = (batch.source, batch.target)
+    return tuple(
+        size
+        for side in sides
+        if isinstance(side, Packed)
+        for size in (side.ids.shape[0], side.offsets.shape[0], side.longest)
+    )
+
+
+def copy_batch(given: Batch, kept: Batch) -> None:
+    """Write a batch's tensors into those a graph reads."""
+    tensors: list[Tensor] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    map_tensors(collect, given)
+    half = len(tensors)
+    map_tensors(collect, kept)
+    for old, new in zip(tensors[:half], tensors[half:], strict=True):
+        new.copy_(old, non_blocking=True)

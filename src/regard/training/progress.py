@@ -1,0 +1,66 @@
+"""What a person sees of a training: a bar on a terminal, a plain line now and then elsewhere."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn as RemainingColumn
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Display:
+    """Shows steps and metrics; `total` is the number of steps, where it is known."""
+
+    def __init__(self, console: Console, *, total: int | None, step: int) -> None:
+        self._console = console
+        self._total = total
+        self._last = 0.0
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        if console.is_terminal and not console.quiet:
+            self._bar = Progress(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[figures]}"),
+                TimeElapsedColumn(),
+                RemainingColumn(),
+                console=console,
+            )
+            self._task = self._bar.add_task("training", total=total, completed=step, figures="")
+            self._bar.start()
+
+    def advance(self, step: int) -> None:
+        """A step is done."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step)
+
+    def show(self, record: dict[str, Any]) -> None:
+        """Metrics have come: validations always, others now and then."""
+        figures = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} tokens/s"
+        if self._bar is not None:
+            self._bar.update(self._task, figures=figures)
+        now = time.monotonic()
+        validation = record.get("validation")
+        if validation or (self._bar is None and now - self._last >= SECONDS_BETWEEN_LINES):
+            self._last = now
+            of = f"/{self._total}" if self._total else ""
+            validated = "".join(f"  {name} {_figure(value)}" for name, value in (validation or {}).items())
+            self.say(
+                f"step {record['step']}{of}  epoch {record['epoch']}  {figures}" + (validated and f" |{validated}")
+            )
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _figure(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.4g}"

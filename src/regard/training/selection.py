@@ -1,0 +1,80 @@
+"""Which weights are best so far, whether to go on waiting, and the average of the last ones.
+
+Averaging checkpoints: Vaswani et al. 2017, section 6.1. https://arxiv.org/abs/1706.03762
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.training.settings import SelectionSettings
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The best validation so far, and how many came after it."""
+
+    step: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    since: int = 0
+
+    def after(self, step: int, metrics: dict[str, float], settings: SelectionSettings) -> "Standing":
+        """The standing after another validation."""
+        if is_better(metrics, self.metrics, settings):
+            return Standing(step, metrics, 0)
+        return Standing(self.step, self.metrics, self.since + 1)
+
+    def exhausted(self, settings: SelectionSettings) -> bool:
+        """Whether patience is at its end."""
+        return settings.patience is not None and self.since >= settings.patience
+
+
+def is_better(metrics: Mapping[str, float], best: Mapping[str, float], settings: SelectionSettings) -> bool:
+    """Whether these metrics beat those; anything beats nothing, and a number beats NaN."""
+    value = metric_of(metrics, settings)
+    if not best:
+        return True
+    old = metric_of(best, settings)
+    if math.isnan(value) or math.isnan(old):
+        return not math.isnan(value)
+    return value < old if settings.better == "lower" else value > old
+
+
+def metric_of(metrics: Mapping[str, float], settings: SelectionSettings) -> float:
+    """The metric that decides."""
+    if settings.metric not in metrics:
+        near = difflib.get_close_matches(settings.metric, metrics, n=1) or list(metrics)
+        raise ValueError(f"validation gives no {settings.metric!r}. Choose the metric among: {', '.join(near)}.")
+    return metrics[settings.metric]
+
+
+def average_tensors(all_tensors: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each tensor over several sets of the same names, summed in float64; integers are those of the last.
+
+    Names that are one tensor stay one.
+    """
+    sums: dict[str, Tensor] = {}
+    last: Mapping[str, Tensor] = {}
+    count = 0
+    for tensors in all_tensors:
+        count, last = count + 1, tensors
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point():
+                sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
+    if not count:
+        raise ValueError("there are no weights to average.")
+    made: dict[int, Tensor] = {}
+    for name, tensor in last.items():
+        if id(tensor) not in made:
+            made[id(tensor)] = (sums[name] / count).to(tensor.dtype) if name in sums else tensor
+    return {name: made[id(tensor)] for name, tensor in last.items()}
+
+
+def all_finite(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether every number is one."""
+    checks = [torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()]
+    return not checks or bool(torch.stack(checks).all())

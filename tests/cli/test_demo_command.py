@@ -1,0 +1,46 @@
+"""`regard demo`: three systems, a table, a picture, and folders that go on to be used."""
+
+import sys
+
+import pytest
+
+import regard.cli.demo as demo
+from regard.recipes import make_run, override
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Two steps for each system, and few dates."""
+    few = ("data.count=50", "data.held_out=10", "training.steps=2", "batch.tokens=512", "training.every.validate=2")
+    monkeypatch.setattr(demo, "make_run", lambda *given, **named: override(make_run(*given, **named), *few))
+
+
+def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp_path, capsys):
+    assert command("demo", "--quick", "--out", tmp_path / "demo") == 0
+    told = capsys.readouterr().out
+    for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows are queries", "regard translate"):
+        assert part in told
+    made = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert made == {*demo.SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
+    assert command("translate", tmp_path / "demo" / "bahdanau", "--beam", 1, stdin=b"July 20, 1969\n") == 0
+    capsys.readouterr()
+    assert command("demo", "--out", tmp_path / "demo") == 2
+    assert "exists. Choose another --out, or allow it with --overwrite" in " ".join(capsys.readouterr().err.split())
+    assert command("demo", "--quick", "--out", tmp_path / "demo", "--overwrite") == 0
+
+
+def test_without_matplotlib_there_is_a_page_and_a_word(hurried, command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert command("demo", "--out", tmp_path) == 0
+    assert "pip install matplotlib" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.png")) and (tmp_path / "alignment.html").exists()
+
+
+def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "babel", None)
+    from regard.data import dates
+
+    dates._writing.cache_clear()
+    assert command("demo", "--out", tmp_path / "demo") == 2
+    assert "Dates needs the babel package" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()

@@ -1,0 +1,133 @@
+"""`regard train`: a folder and a table at the end; what cannot be done is a sentence before any work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TINY = [
+    "--set=data.content.alphabet=abcd",
+    "--set=data.content.max_length=5",
+    "--set=data.count=64",
+    "--set=data.held_out=8",
+    "--set=model.embedding_size=8",
+    "--set=model.hidden_size=8",
+    "--set=model.layers=1",
+]
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_it_trains_says_what_came_of_it_and_what_to_try(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 3, "--seed", 7, *TINY) == 0
+    told = capsys.readouterr().out
+    for part in ("validation exact match", "validation perplexity", "parameters", "regard evaluate", "3 steps"):
+        assert part in told
+    config = json.loads((out / "config.json").read_text())
+    assert config["training"]["seed"] == config["batch"]["seed"] == 7
+    assert config["model_name"] == "luong" and config["model"]["num_layers"] == 1
+
+
+def test_names_may_have_hyphens(command, tmp_path, capsys):
+    assert command("train", "copy", "--model", "conv-seq2seq", "--out", tmp_path / "a", "--steps", 1, *TINY) == 0
+    assert json.loads((tmp_path / "a" / "config.json").read_text())["model_name"] == "conv_seq2seq"
+
+
+def test_files_of_a_user(command, tmp_path, capsys):
+    (tmp_path / "train.en").write_text("".join(f"the number {n}\n" for n in range(40)))
+    (tmp_path / "train.zh").write_text("".join(f"数字{n}\n" for n in range(40)))
+    arguments = ["--source", tmp_path / "train.en", "--target", tmp_path / "train.zh", *TINY[-3:], "--steps", 1]
+    assert command("train", "pairs", *arguments, "--model", "luong", "--out", tmp_path / "run") == 0
+    assert command("evaluate", tmp_path / "run", "--split", "test", "--beam", 1) == 0
+    assert "tok:zh" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["copi"], "there is no recipe 'copi'; the nearest is 'copy'"),
+        (["copy", "--model", "bahdanow"], "there is no model 'bahdanow'; the nearest is 'bahdanau'"),
+        (["copy", "--set", "model.hiden_size=3"], "the nearest is 'model.hidden_size'"),
+        (["copy", "--set", "training.steps=many"], "training.steps is a whole number"),
+        (["copy", "--set", "training.steps"], "sets nothing"),
+        (["copy", "--device", "tpu"], "'cpu' or 'cuda', and 'tpu' is not"),
+        (["copy", "--precision", "fp8"], "'fp32' or 'bf16', and 'fp8' is not"),
+        (["copy", "--steps", "0"], "steps is 0, expected more than 0"),
+        (["copy", "--source", "x"], "the recipe copy takes no source"),
+        (["copy", "--resume"], "to resume"),
+        (["pairs"], "the recipe pairs needs source. Name it with --source."),
+        (["pairs", "--source", "no.en", "--target", "no.de"], "there is no file"),
+        (["multi30k", "--data", "/no/such"], "is not there"),
+        (["multi30k", "--pair", "en-xx"], "there is no language pair 'en-xx'"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(command, arguments, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    assert command("train", *arguments, "--out", tmp_path / "run") == 2
+    captured = capsys.readouterr()
+    assert sentence in flat(captured.err)
+    assert "Traceback" not in captured.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "sentence"),
+    [
+        (b"", b"a\n", "is empty"),
+        (b"a\nb\n", b"a\n", "Line 2 of"),
+        (b"a\n\xff\n", b"a\nb\n", "line 2 of"),
+        (b"\n\n", b"a\nb\n", "hold no pair"),
+        (b"a\nb\n", b"c\nd\n", "too few to hold some out"),
+    ],
+)
+def test_bad_files_are_sentences(command, source, target, sentence, tmp_path, capsys):
+    (tmp_path / "a.en").write_bytes(source)
+    (tmp_path / "a.de").write_bytes(target)
+    files = ["--source", tmp_path / "a.en", "--target", tmp_path / "a.de"]
+    assert command("train", "pairs", *files, "--out", tmp_path / "run") == 2
+    assert sentence in flat(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, capsys):
+    train = ["train", "copy", "--model", "luong", "--out", tmp_path / "run", *TINY]
+    assert command(*train, "--steps", 2) == 0
+    assert command(*train, "--steps", 2) == 2
+    assert "is not empty. Choose another --out, go on with the run in it (--resume)" in flat(capsys.readouterr().err)
+    assert command(*train, "--steps", 4, "--resume") == 0
+    assert "4 steps" in capsys.readouterr().out
+    assert command(*train, "--steps", 4, "--resume", "--set", "model.hidden_size=4") == 2
+    assert "model.hidden_size: 8 -> 4" in flat(capsys.readouterr().err)
+    assert command(*train, "--steps", 1, "--overwrite") == 0
+    assert "1 steps" in capsys.readouterr().out
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_is_130(tmp_path):
+    """In a process of its own, for the signal."""
+    out = tmp_path / "run"
+    line = [Path(sys.executable).with_name("regard"), "train", "copy", "--model=luong", f"--out={out}", "--steps=5000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
+    with subprocess.Popen([*line, *TINY], stderr=subprocess.PIPE, text=True, env=environment) as process:
+        deadline = time.monotonic() + 50
+        while not (out / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=50)[1]
+    assert process.returncode == 130
+    assert "is saved in" in error and "--resume" in error
+    assert "Traceback" not in error
+    assert list((out / "training").glob("step-*"))
+
+
+def test_tensorboard_is_named_where_it_is_missing(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.cli.train.find_spec", lambda name: None)
+    assert command("train", "copy", "--out", tmp_path / "run", "--tensorboard") == 2
+    assert "pip install tensorboard" in flat(capsys.readouterr().err)

@@ -1,0 +1,171 @@
+"""`regard translate`, `score` and `evaluate`: lines stay where they are, files say what they hold."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regard.models import MODELS
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_line_n_answers_line_n(command, trained, capsys):
+    given = ["a b c", "", "d", "  ", "b b", *["c a"] * 300]
+    assert command("translate", trained, "--beam", 2, stdin="\n".join(given).encode()) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert lines.pop() == "" and len(lines) == len(given)
+    assert lines[1] == lines[3] == ""
+    assert len(set(lines[5:])) == 1
+
+
+def test_alignments_follow_a_tab(command, trained, capsys):
+    assert command("translate", trained, "--alignments", stdin=b"a b c\n\n") == 0
+    first, second = capsys.readouterr().out.removesuffix("\n").split("\n")
+    text, links = first.split("\t")
+    assert second == "\t"
+    for link in links.split():
+        source, target = map(int, link.split("-"))
+        assert 0 <= source < 5 and 0 <= target < len(text)
+
+
+def test_n_best_lists_are_numbered(command, trained, capsys):
+    assert command("translate", trained, "--beam", 4, "--n-best", 3, stdin=b"a b\nc\n") == 0
+    rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
+    assert [float(row[2]) for row in rows[:3]] == sorted((float(row[2]) for row in rows[:3]), reverse=True)
+    assert command("translate", trained, "--beam", 2, "--n-best", 3, stdin=b"a\n") == 2
+
+
+def test_samples_are_drawn_by_their_seed(command, trained, capsys):
+    drawn = []
+    for seed in (1, 1, 2):
+        assert (
+            command("translate", trained, "--sample", "--temperature", 2.0, "--seed", seed, stdin=b"a b c d\n" * 5) == 0
+        )
+        drawn.append(capsys.readouterr().out)
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert command("translate", trained, "--sample", "--n-best", 2, stdin=b"a\n") == 2
+
+
+@pytest.mark.parametrize("kind", ["html", "png", "svg"])
+def test_attention_is_drawn_and_not_written_over(command, trained, kind, tmp_path, capsys):
+    picture = tmp_path / f"look.{kind}"
+    assert command("translate", trained, "--attention", picture, stdin=b"\na b c\n") == 0
+    assert picture.stat().st_size > 1000
+    assert command("translate", trained, "--attention", picture, stdin=b"a\n") == 2
+    assert "exists" in flat(capsys.readouterr().err)
+    assert command("translate", trained, "--attention", picture, "--overwrite", stdin=b"a\n") == 0
+
+
+def test_a_line_that_is_too_long_is_cut_off_and_numbered(command, trained, capsys):
+    assert command("translate", trained, "--beam", 1, stdin=b"a\n" + b"a " * 10_000 + b"\nb\n") == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 3
+    assert "line 2 has 19,999 tokens; only the first 999 were translated" in flat(captured.err)
+
+
+def test_wrong_input_is_a_sentence(command, trained, capsys, tmp_path):
+    assert command("translate", trained, stdin=b"a\n\xff\xfe\n") == 2
+    assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
+    assert command("translate", tmp_path, stdin=b"a\n") == 2
+    assert "has no config.json" in flat(capsys.readouterr().err)
+    assert command("translate", trained, "--attention", tmp_path / "a.gif", stdin=b"a\n") == 2
+    assert "expected .png" in flat(capsys.readouterr().err)
+    assert command("translate", trained, "--attention", tmp_path / "a.html", stdin=b"\n") == 2
+    assert "no line to draw" in flat(capsys.readouterr().err)
+    assert command("translate", trained, "--temperature", 0, "--sample", stdin=b"a\n") == 2
+
+
+def test_a_system_that_does_not_attend_has_no_alignments(command, trained, capsys, monkeypatch):
+    monkeypatch.setitem(MODELS, "bahdanau", replace(MODELS["bahdanau"], attends=False))
+    assert command("translate", trained, "--alignments", stdin=b"a\n") == 2
+    assert "bahdanau does not attend, so it has no alignments" in flat(capsys.readouterr().err)
+
+
+def test_no_input_gives_no_output(command, trained, capsys):
+    assert command("translate", trained, stdin=b"") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_broken_pipe_is_quiet(trained):
+    line = f"{Path(sys.executable).with_name('regard')} translate {trained} --beam 1 | head -n 1"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    given = "a b\n" * 3000
+    done = subprocess.run(
+        ["bash", "-c", line], input=given, capture_output=True, text=True, env=environment, check=False, timeout=100
+    )
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_scores_are_log_probabilities_a_line(command, trained, tmp_path, capsys):
+    (tmp_path / "a").write_text("a b\nc\n")
+    (tmp_path / "b").write_text("a b\nc\n")
+    assert command("score", trained, "--source", tmp_path / "a", "--target", tmp_path / "b") == 0
+    values = [float(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(values) == 2 and all(value < 0 for value in values)
+
+
+def test_n_best_lists_are_rescored_and_sorted(command, trained, tmp_path, capsys):
+    (tmp_path / "a").write_text("a b\nc\n")
+    (tmp_path / "list").write_text("0 ||| a b ||| -1.0\n0 ||| a ||| -2.0\n0 ||| a b c d ||| -3.0\n1 ||| c ||| -1.0\n")
+    rescore = ["score", trained, "--source", tmp_path / "a", "--n-best", tmp_path / "list"]
+    assert command(*rescore) == 0
+    plain = capsys.readouterr().out.splitlines()
+    assert [line.rsplit(" ||| ", 1)[0] for line in plain] == (tmp_path / "list").read_text().splitlines()
+    assert command(*rescore, "--rerank") == 0
+    ranked = capsys.readouterr().out.splitlines()
+    assert sorted(ranked) == sorted(plain)
+    first = [float(line.rsplit(" ||| ", 1)[1]) for line in ranked[:3]]
+    assert first == sorted(first, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [("0 a b\n", "line 1 of"), ("7 ||| a\n", "belongs to source 7, but there are 2"), ("x ||| a\n", "line 1 of")],
+)
+def test_a_bad_list_is_a_sentence(command, trained, content, sentence, tmp_path, capsys):
+    (tmp_path / "a").write_text("a b\nc\n")
+    (tmp_path / "list").write_text(content)
+    assert command("score", trained, "--source", tmp_path / "a", "--n-best", tmp_path / "list") == 2
+    assert sentence in flat(capsys.readouterr().err)
+
+
+def test_scoring_needs_something_to_score(command, trained, tmp_path, capsys):
+    (tmp_path / "a").write_text("a b\nc\n")
+    (tmp_path / "b").write_text("a b\n")
+    assert command("score", trained, "--source", tmp_path / "a") == 2
+    assert "either --target" in flat(capsys.readouterr().err)
+    assert command("score", trained, "--source", tmp_path / "a", "--target", tmp_path / "b") == 2
+    assert "has 2 lines" in flat(capsys.readouterr().err)
+    assert command("score", trained, "--source", tmp_path / "a", "--target", tmp_path / "a", "--rerank") == 2
+
+
+def test_an_evaluation_is_told_and_kept(command, trained, capsys):
+    assert command("evaluate", trained, "--split", "test", "--beam", 2) == 0
+    told = capsys.readouterr().out
+    for part in ("tokenised lower-case", "tok:none", "chrF2", "exact match", "perplexity", "source length"):
+        assert part in told
+    kept = json.loads((trained / "evaluation-test-beam-2.json").read_text())
+    assert kept["circumstances"]["sentences"] == 8
+    assert command("evaluate", trained, "--split", "validation") == 0
+    assert (trained / "evaluation-validation.json").exists()
+    assert command("evaluate", trained, "--split", "tests") == 2
+    assert "the nearest is 'test'" in flat(capsys.readouterr().err)
+    assert command("evaluate", trained, "--data", "x") == 2
+    assert "reads no data folder" in flat(capsys.readouterr().err)
+
+
+def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys):
+    (tmp_path / "mine.tsv").write_text("a b\ta b\nc\tc\n")
+    assert command("evaluate", trained, "--source", tmp_path / "mine.tsv", "--beam", 1) == 0
+    assert "2 sentences" in capsys.readouterr().out
+    assert (trained / "evaluation-mine.tsv-beam-1.json").exists()

@@ -1,0 +1,128 @@
+"""Alignments of the winning hypothesis, as numbers, as links and as text; long lists and forced targets."""
+
+import pytest
+import torch
+
+from regard.contracts import BOS, EOS, Sequences
+from regard.decoding import (
+    Beam,
+    Greedy,
+    Hypothesis,
+    Sample,
+    best_links,
+    decode,
+    decode_all,
+    forced_alignment,
+    from_pharaoh,
+    links,
+    merge_words,
+    score,
+    score_all,
+    to_pharaoh,
+)
+from regard.decoding.many import batches
+from tests.decoding.fakes import Attending, markov, sources
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=4, num_best=4), Sample()], ids=str)
+def test_alignment_is_that_of_the_winning_hypothesis(search):
+    model, rows = Attending().double(), sources(8)
+    found = decode_all(model, rows, search=search, return_alignment=True)
+    for row, hypotheses in zip(rows, found, strict=True):
+        for hypothesis in hypotheses:
+            read = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
+            (expected,) = forced_alignment(model, Sequences.of([row]), Sequences.of([read]))
+            assert hypothesis.alignment.shape == (len(hypothesis.ids) + hypothesis.finished, len(row))
+            torch.testing.assert_close(hypothesis.alignment, expected)
+            assert not hypothesis.alignment.is_inference()
+
+
+def test_no_alignment_unless_asked_for_and_given():
+    rows = sources(3)
+    assert decode_all(Attending(), rows)[0][0].alignment is None
+    for search in (Greedy(), Beam(size=3)):
+        assert decode_all(markov(vocab_size=8), rows, search=search, return_alignment=True)[0][0].alignment is None
+    assert forced_alignment(markov(vocab_size=8), Sequences.of(rows), Sequences.of([[BOS]] * 3)) is None
+
+
+def test_forced_alignments_have_each_rows_own_size():
+    model, rows = Attending(), sources(5)
+    targets = [[BOS, *row[:-1]] for row in sources(5, seed=1)]
+    found = forced_alignment(model, Sequences.of(rows), Sequences.of(targets))
+    assert [tuple(one.shape) for one in found] == [(len(y), len(x)) for x, y in zip(rows, targets, strict=True)]
+    assert model.training
+
+
+def hypothesis(alignment, ids):
+    return Hypothesis(ids=ids, log_prob=0.0, score=0.0, finished=True, alignment=torch.tensor(alignment))
+
+
+def test_links_by_hand():
+    # columns a b <eos>; rows 10 11 12 <eos>
+    seen = hypothesis([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0], [0.9, 0.1, 0.0]], (10, 11, 12))
+    assert links(seen) == [(0, 1), (1, 0)]
+    assert to_pharaoh(links(seen)) == "0-1 1-0"
+    assert links(hypothesis([[1.0]], ())) == []
+    assert best_links(torch.zeros(0, 4)) == []
+    with pytest.raises(ValueError, match=r"has no alignment\. Decode with return_alignment=True"):
+        links(Hypothesis(ids=(4,), log_prob=0.0, score=0.0, finished=False))
+
+
+def test_words_by_hand():
+    tokens = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.2, 0.2], [0.0, 0.0, 0.0, 1.0]])
+    merged = merge_words(tokens, source_words=[0, 0, 1, 3], target_words=[0, 0, 1])
+    expected = torch.tensor([[0.45, 0.25, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
+    torch.testing.assert_close(merged, expected)
+    assert best_links(merged) == [(0, 0), (3, 1)]
+    seen = hypothesis([[0.3, 0.3, 0.4, 0.0], [0.0, 0.1, 0.9, 0.0], [0.0, 0.0, 0.0, 1.0]], (10, 11))
+    assert links(seen) == [(2, 0), (2, 1)]
+    assert links(seen, source_words=[0, 0, 1]) == [(0, 0), (1, 1)]
+    assert links(seen, source_words=[0, 0, 1], target_words=[0, 0]) == [(1, 0)]
+    with pytest.raises(ValueError, match="source_words names the words of 2 tokens, but the alignment has 4"):
+        merge_words(tokens, source_words=[0, 1], target_words=[0, 0, 1])
+    with pytest.raises(ValueError, match="target_words has -1, expected words counted from 0"):
+        merge_words(tokens, source_words=[0, 0, 1, 3], target_words=[0, 0, -1])
+
+
+def test_pharaoh_text():
+    assert from_pharaoh("0-0 1-2\n") == [(0, 0), (1, 2)]
+    assert from_pharaoh("") == [] and to_pharaoh([]) == ""
+    assert from_pharaoh(to_pharaoh([(3, 1), (0, 12)])) == [(3, 1), (0, 12)]
+    for wrong in ("1-x", "1--2", "2", "1-2-3", "-1-2"):
+        with pytest.raises(ValueError, match=rf"line 7: '{wrong}' is not a link"):
+            from_pharaoh(f"0-0 {wrong}", number=7)
+
+
+def test_long_lists_come_back_in_order():
+    model, rows = Attending().double(), sources(30)
+    expected = [row[0].ids for row in decode(model, Sequences.of(rows))]
+    for budget in (1, 20, 10_000):
+        assert [row[0].ids for row in decode_all(model, rows, tokens_per_batch=budget, device="cpu")] == expected
+    assert decode_all(model, []) == [] and score_all(model, [], []) == []
+    with pytest.raises(ValueError, match="tokens_per_batch is 0"):
+        decode_all(model, rows, tokens_per_batch=0)
+    with pytest.raises(ValueError, match="30 sources and 1 targets"):
+        score_all(model, rows, [[3]])
+
+
+def test_batches_hold_their_budget():
+    lengths = [3, 9, 1, 4, 4, 30, 2, 2]
+    cut = batches(lengths, 12)
+    assert sorted(number for batch in cut for number in batch) == list(range(8))
+    assert all(len(batch) == 1 or max(lengths[number] for number in batch) * len(batch) <= 12 for batch in cut)
+    assert cut[0] == [5] and len(cut) == 4
+
+
+def test_scores_are_sums_of_log_probabilities():
+    model, rows = Attending(), sources(6)
+    targets = [row[:-1] for row in sources(6, seed=2)]
+    found = score_all(model, rows, targets, tokens_per_batch=15)
+    assert model.training
+    model.eval()
+    for row, target, got in zip(rows, targets, found, strict=True):
+        logits = model.forward(Sequences.of([row]), Sequences.of([[BOS, *target]]))[0]
+        said = [*target, EOS]
+        assert got == pytest.approx(logits.log_softmax(-1)[range(len(said)), said].sum().item(), abs=1e-5)
+    labels = Sequences.of([[*target, EOS] for target in targets]).ids
+    total = score(model, Sequences.of(rows), Sequences.of([[BOS, *target] for target in targets]), labels)
+    assert total.tolist() == pytest.approx(found, abs=1e-5)

@@ -1,0 +1,44 @@
+"""Every system of the table goes through every search."""
+
+import pytest
+import torch
+
+from regard.contracts import BOS, Sequences
+from regard.decoding import Beam, Greedy, Limit, Sample, decode, forced_alignment, score_all
+from regard.models import MODELS
+from tests.contracts.test_models import SOURCES, every_model, make
+
+LIMIT = Limit(1.0, 3)
+
+
+@every_model
+@pytest.mark.parametrize(
+    "search", [Greedy(), Beam(size=3, num_best=2), Sample()], ids=lambda search: type(search).__name__
+)
+def test_alone_and_together_and_as_scored(name, change, search):
+    model = make(name, change)
+    found = decode(model, Sequences.of(SOURCES), search=search, limit=LIMIT, return_alignment=True)
+    for number, (row, hypotheses) in enumerate(zip(SOURCES, found, strict=True)):
+        source = Sequences.of([row])
+        numbers = torch.tensor([number])
+        (alone,) = decode(model, source, search=search, limit=LIMIT, numbers=numbers)
+        assert [one.ids for one in alone] == [one.ids for one in hypotheses]
+        assert [one.log_prob for one in alone] == pytest.approx([one.log_prob for one in hypotheses], abs=1e-9)
+        for one in hypotheses:
+            assert len(one.ids) + one.finished <= len(row) + 3
+            if one.finished:
+                assert score_all(model, [row], [list(one.ids)]) == pytest.approx([one.log_prob], abs=1e-9)
+            assert (one.alignment is not None) == MODELS[name].attends
+            if one.alignment is not None:
+                read = [BOS, *one.ids][: len(one.ids) + one.finished]
+                (expected,) = forced_alignment(model, source, Sequences.of([read]))
+                torch.testing.assert_close(one.alignment, expected)
+
+
+@every_model
+def test_a_beam_reorders_the_state(name, change):
+    model = make(name, change)
+    (found,) = decode(model, Sequences.of(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=Limit(0.0, 4))
+    finished = [one for one in found if one.finished]
+    scores = score_all(model, SOURCES[:1] * len(finished), [list(one.ids) for one in finished])
+    assert finished and scores == pytest.approx([one.log_prob for one in finished], abs=1e-9)

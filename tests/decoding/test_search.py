@@ -1,0 +1,245 @@
+"""Greedy and beam search against exhaustive search, against each other, and in every batch alike."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.contracts import BOS, EOS, PAD, UNK, Sequences
+from regard.decoding import Beam, Greedy, Limit, Sample, beam, decode, decode_all, score_all, walk
+from tests.decoding.fakes import Attending, Markov, markov, padded, sources
+
+
+def log_prob(model, source, ids):
+    """log p(ids <eos> | source), a sum over the table."""
+    said = [*ids, EOS]
+    logits = model.features(Sequences.of([source]), Sequences.of([[BOS, *said[:-1]]]))[0]
+    return logits.log_softmax(-1)[range(len(said)), said].sum().item()
+
+
+def all_answers(vocab_size, limit):
+    for length in range(limit):
+        yield from itertools.product(range(UNK, vocab_size), repeat=length)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 0.6])
+def test_a_wide_beam_is_exhaustive(alpha):
+    model, limit = markov(vocab_size=6, num_sources=3), 4
+    answers = list(all_answers(6, limit))
+    rows = [[3, EOS], [4, 5, EOS], [5, EOS]]
+    # what lives on at the last step must fit beside what ends
+    search = Beam(size=4**limit, length_penalty=alpha, num_best=len(answers))
+    found = decode(model, Sequences.of(rows), search=search, limit=Limit(0.0, limit))
+    for row, hypotheses in zip(rows, found, strict=True):
+        scored = {ids: log_prob(model, row, ids) / ((6 + len(ids)) / 6) ** alpha for ids in answers}
+        expected = sorted(answers, key=lambda ids: -scored[ids])
+        assert [hypothesis.ids for hypothesis in hypotheses] == expected
+        assert all(hypothesis.finished for hypothesis in hypotheses)
+        for hypothesis in hypotheses:
+            assert hypothesis.score == pytest.approx(scored[hypothesis.ids], abs=1e-9)
+            assert hypothesis.log_prob == pytest.approx(log_prob(model, row, hypothesis.ids), abs=1e-9)
+
+
+def reference_beam(model, row, *, size, limit, alpha):
+    """Beam search as plainly as it can be said, for one source."""
+    live, finished = [((), 0.0)], []
+    for step in range(limit):
+        table = (model.table[row[0] % len(model.table)] * (1 + step / 10)).log_softmax(-1).tolist()
+        candidates = [
+            ((*ids, token), total + table[ids[-1] if ids else BOS][token])
+            for ids, total in live
+            for token in range(EOS, len(table))
+        ]
+        candidates.sort(key=lambda pair: -pair[1])
+        finished += [pair for pair in candidates[:size] if pair[0][-1] == EOS]
+        live = [pair for pair in candidates if pair[0][-1] != EOS][:size]
+        if len(finished) >= size:
+            live = []
+            break
+
+    def rank(pairs):
+        scored = [(ids, total / ((5 + len(ids)) / 6) ** alpha) for ids, total in pairs]
+        return sorted(scored, key=lambda pair: -pair[1])
+
+    ranked = rank(finished) + rank(live)
+    return [(tuple(token for token in ids if token != EOS), score, ids[-1] == EOS) for ids, score in ranked[:size]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("ending", [-1.0, 0.0, 2.0])
+def test_beam_is_the_plain_algorithm(size, ending):
+    model = markov(vocab_size=9, num_sources=8, seed=1, ending=ending)
+    rows = sources(12, longest=5, vocab_size=12)
+    search = Beam(size=size, num_best=size)
+    found = decode(model, Sequences.of(rows), search=search, limit=Limit(1.0, 3))
+    for row, hypotheses in zip(rows, found, strict=True):
+        expected = reference_beam(model, row, size=size, limit=len(row) + 3, alpha=1.0)
+        assert [(got.ids, got.finished) for got in hypotheses] == [(ids, done) for ids, _, done in expected]
+        for got, (_, score, _) in zip(hypotheses, expected, strict=True):
+            assert got.score == pytest.approx(score, abs=1e-9)
+
+
+def test_beam_of_one_is_greedy():
+    model, source = Attending(), Sequences.of(sources(20))
+    greedy, beam = decode(model, source), decode(model, source, search=Beam(size=1, length_penalty=0.0))
+    assert greedy == beam
+    penalised = decode(model, source, search=Beam(size=1))
+    for (one,), (other,) in zip(greedy, penalised, strict=True):
+        assert (one.ids, one.log_prob, one.finished) == (other.ids, other.log_prob, other.finished)
+        assert other.score == one.log_prob / ((5 + len(one.ids) + one.finished) / 6)
+
+
+SEARCHES = [Greedy(), Beam(size=4, num_best=3), Sample(seed=3), Sample(top_k=4, top_p=0.9, temperature=1.5)]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_answers_do_not_depend_on_the_batch(search):
+    model, rows = Attending().double(), sources(17)
+    together = decode(model, Sequences.of(rows), search=search, return_alignment=True)
+    alone = [
+        decode(model, Sequences.of([row]), search=search, return_alignment=True, numbers=torch.tensor([number]))[0]
+        for number, row in enumerate(rows)
+    ]
+    wide = decode(model, padded(rows, 5), search=search, return_alignment=True)
+    order = torch.randperm(len(rows))
+    mixed = decode(model, Sequences.of([rows[i] for i in order]), search=search, return_alignment=True, numbers=order)
+    mixed = [mixed[place] for place in order.argsort()]
+    assert len({len(row[0].ids) for row in together}) > 3
+    for other in (alone, wide, mixed):
+        for expected, got in zip(together, other, strict=True):
+            assert [hypothesis.ids for hypothesis in expected] == [hypothesis.ids for hypothesis in got]
+            for one, two in zip(expected, got, strict=True):
+                assert one.log_prob == pytest.approx(two.log_prob, abs=1e-9)
+                torch.testing.assert_close(one.alignment, two.alignment)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize(("every", "share"), [(1, 0), (4, 0), (4, 1), (1000, 0.25)])
+def test_answers_do_not_depend_on_when_the_host_looks(search, every, share, monkeypatch):
+    model, rows = Attending().double(), Sequences.of(sources(17))
+    expected = decode(model, rows, search=search, return_alignment=True)
+    for module in (walk, beam):
+        monkeypatch.setattr(module, "steps_between_looks", lambda device: every)
+        monkeypatch.setattr(module, "leaving_pays", lambda closed, count: closed > share * count)
+    found = decode(model, rows, search=search, return_alignment=True)
+    for one, two in zip(expected, found, strict=True):
+        assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
+        for mine, other in zip(one, two, strict=True):
+            assert mine.log_prob == pytest.approx(other.log_prob, abs=1e-9)
+            torch.testing.assert_close(mine.alignment, other.alignment)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_log_prob_is_what_teacher_forcing_gives(search):
+    model, rows = Attending(), sources(12)
+    found = decode_all(model, rows, search=search)
+    pairs = [(row, one) for row, hypotheses in zip(rows, found, strict=True) for one in hypotheses if one.finished]
+    assert len(pairs) > 5
+    scores = score_all(model, [row for row, _ in pairs], [list(one.ids) for _, one in pairs])
+    assert scores == pytest.approx([one.log_prob for _, one in pairs], abs=1e-5)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_padding_and_beginning_are_never_said(search):
+    model = markov(vocab_size=8)
+    model.table[:, :, [PAD, BOS]] = 50.0
+    for hypotheses in decode(model, Sequences.of(sources(9)), search=search):
+        for hypothesis in hypotheses:
+            assert not {PAD, BOS, EOS} & set(hypothesis.ids)
+            assert hypothesis.log_prob < -40 * len(hypothesis.ids)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_each_row_has_its_own_limit(search):
+    model, rows = markov(vocab_size=8, ending=-100.0), [[3, EOS], [4, 4, 4, 4, EOS], [EOS]]
+    found = decode(model, Sequences.of(rows), search=search, limit=Limit(2.0, 1))
+    assert [len(row[0].ids) for row in found] == [5, 11, 3]
+    assert not any(hypothesis.finished for row in found for hypothesis in row)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_an_end_at_once_and_an_unknown_word(search):
+    certain = markov(vocab_size=8, ending=100.0)
+    assert [row[0].ids for row in decode(certain, Sequences.of([[3, EOS]]), search=search)] == [()]
+    unknown = markov(vocab_size=8)
+    unknown.table[:, :, UNK] = 100.0
+    assert decode(unknown, Sequences.of([[3, EOS]]), search=search, limit=Limit(0.0, 3))[0][0].ids == (UNK,) * 3
+
+
+def test_a_vocabulary_smaller_than_the_beam():
+    model = markov(vocab_size=4)
+    found = decode(model, Sequences.of([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=Limit(0.0, 3))
+    assert {hypothesis.ids for hypothesis in found[0]} == {(), (3,), (3, 3), (3, 3, 3)}
+    assert [hypothesis.finished for hypothesis in found[0]] == [True, True, True, False]
+
+
+def test_a_model_that_must_end_stops_the_search():
+    model = markov(vocab_size=8)
+    model.table[:, :, UNK:] = float("-inf")
+    found = decode(model, Sequences.of([[3, EOS]]), search=Beam(size=3, num_best=3), limit=Limit(0.0, 50))
+    assert [hypothesis.ids for hypothesis in found[0]] == [()]
+    assert model.num_steps == 1
+
+
+def test_finished_rows_leave_the_batch():
+    model = markov(vocab_size=8, num_sources=2)
+    model.table[0, :, EOS], model.table[1, :, EOS] = 100.0, -100.0
+    rows = [[4, EOS]] * 30 + [[5, EOS]] * 2
+    decode(model, Sequences.of(rows), limit=Limit(0.0, 11))
+    assert model.num_rows == 32 + 10 * 2
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_an_empty_batch_and_an_empty_source(search):
+    assert decode(markov(vocab_size=8), Sequences.of([]), search=search) == []
+    with pytest.raises(ValueError, match=r"source 1 is empty\. A source ends with <eos>"):
+        decode(markov(vocab_size=8), Sequences.of([[3, EOS], []]), search=search)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_a_broken_model_is_refused(search):
+    with pytest.raises(ValueError, match="gives NaN for source 0"):
+        decode(Markov(torch.full((1, 8, 8), float("nan"))), Sequences.of([[3, EOS]]), search=search)
+
+
+def test_modes_are_restored():
+    model = Attending()
+    model.cell.eval()
+    first = decode(model, Sequences.of(sources(4)))
+    assert model.training and model.dropout.training and not model.cell.training
+    assert decode(model, Sequences.of(sources(4))) == first
+    model.eval()
+    decode(model, Sequences.of(sources(4)))
+    assert not model.training
+
+
+def test_ties_go_to_the_first_token():
+    model = Markov(torch.zeros(1, 3000, 3000))
+    model.table[:, :, 1200:] = 1.0
+    assert decode(model, Sequences.of([[3, EOS]]), limit=Limit(0.0, 2))[0][0].ids == (1200, 1200)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Beam(size=0), "size is 0, expected 1 hypothesis or more"),
+        (lambda: Beam(size=3, num_best=4), "num_best is 4, but the beam looks for 3"),
+        (lambda: Beam(length_penalty=-1.0), "length_penalty is -1.0"),
+        (lambda: Limit(0.0, 0), "leaves no room for a token"),
+        (lambda: Limit(-1.0, 5), "leaves no room for a token"),
+    ],
+)
+def test_wrong_settings_are_sentences(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_cuda_gives_the_same(search):
+    model, rows = Attending().double(), sources(17)
+    expected = decode_all(model, rows, search=search, return_alignment=True)
+    found = decode_all(model.cuda(), rows, search=search, return_alignment=True)
+    for one, two in zip(expected, found, strict=True):
+        assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
+        torch.testing.assert_close(one[0].alignment, two[0].alignment)

@@ -1,0 +1,93 @@
+"""The chunked loss equals the formula, gradients too, whatever the chunk."""
+
+import pytest
+import torch
+
+from regard.contracts import PAD
+from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, plain_cross_entropy
+
+SIZE, VOCAB = 6, 11
+
+
+def given(dtype, *, bias, shape=(3, 5)):
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(*shape, SIZE, generator=generator, dtype=dtype, requires_grad=True)
+    weight = torch.randn(VOCAB, SIZE, generator=generator, dtype=dtype, requires_grad=True)
+    added = torch.randn(VOCAB, generator=generator, dtype=dtype, requires_grad=True) if bias else None
+    labels = torch.randint(0, VOCAB, shape, generator=generator)
+    labels[0, :2] = PAD
+    return features, weight, added, labels
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
+    monkeypatch.setattr(chunked, "CHUNK_ELEMENTS", rows * VOCAB)
+    monkeypatch.setattr(chunked, "SMALLEST_CHUNK", 1)
+    features, weight, added, labels = given(torch.float64, bias=bias)
+    found, gradients = [], []
+    for kernel in (plain_cross_entropy, chunked_cross_entropy):
+        loss = kernel(features, weight, added, labels, ignored=PAD, label_smoothing=label_smoothing)
+        found.append(loss)
+        inputs = [one for one in (features, weight, added) if one is not None]
+        gradients.append(torch.autograd.grad(loss / 7, inputs))
+    assert found[1].item() == pytest.approx(found[0].item(), rel=1e-12)
+    for plain, fast in zip(*gradients, strict=True):
+        assert fast.allclose(plain, atol=1e-12)
+
+
+def test_by_hand():
+    features, weight, added, labels = given(torch.float64, bias=True)
+    log_probs = torch.log_softmax(features @ weight.T + added, dim=-1)
+    expected = 0.0
+    for row in range(3):
+        for place in range(5):
+            if labels[row, place] != PAD:
+                smooth = torch.full((VOCAB,), 0.2 / VOCAB, dtype=torch.float64)
+                smooth[labels[row, place]] += 0.8
+                expected -= (smooth * log_probs[row, place]).sum().item()
+    found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD, label_smoothing=0.2)
+    assert found.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_errs_no_more_than_twice_plain_torch(dtype):
+    exact = [
+        None if one is None else one.detach().clone().requires_grad_(one.is_floating_point())
+        for one in given(torch.float64, bias=True, shape=(4, 9))
+    ]
+    errors = []
+    truth = plain_cross_entropy(*exact, ignored=PAD, label_smoothing=0.1)
+    true_gradients = torch.autograd.grad(truth, exact[:3])
+    for kernel in (plain_cross_entropy, chunked_cross_entropy):
+        inputs = [one.detach().to(dtype).requires_grad_() for one in exact[:3]]
+        loss = kernel(*inputs, exact[3], ignored=PAD, label_smoothing=0.1)
+        gradients = torch.autograd.grad(loss, inputs)
+        errors.append(
+            [(one.double() - true).norm().item() for one, true in zip(gradients, true_gradients, strict=True)]
+        )
+    for plain, fast in zip(*errors, strict=True):
+        assert fast <= 2 * plain + 1e-6
+
+
+def test_no_labels_no_loss_and_no_nan():
+    features, weight, added, labels = given(torch.float32, bias=True)
+    loss = chunked_cross_entropy(features, weight, added, torch.zeros_like(labels), ignored=PAD)
+    loss.backward()
+    assert loss.item() == 0.0
+    assert features.grad.abs().max() == 0.0
+
+
+def test_under_autocast_and_without_gradients():
+    features, weight, added, labels = given(torch.float32, bias=True)
+    plain = plain_cross_entropy(features, weight, added, labels, ignored=PAD)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(plain.item(), rel=2e-2)
+    loss.backward()
+    assert weight.grad.dtype == torch.float32
+    with torch.no_grad():
+        found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item()
+        assert found == pytest.approx(plain.item(), rel=1e-5)

@@ -1,0 +1,48 @@
+"""Recurrent layers over padded rows give what each row gives alone."""
+
+import torch
+from torch import nn
+
+from regard.layers import BidirectionalGRU, LSTMState, last_states, reverse_rows, run_lstm
+
+LENGTHS = torch.tensor([4, 1, 3])
+
+
+def test_rows_are_reversed_by_their_own_length():
+    rows = torch.tensor([[1, 2, 3, 4], [5, 0, 0, 0], [6, 7, 8, 0]])
+    expected = [[4, 3, 2, 1], [5, 0, 0, 0], [8, 7, 6, 0]]
+    assert reverse_rows(rows, LENGTHS).tolist() == expected
+    vectors = rows[..., None].expand(-1, -1, 2).double()
+    assert reverse_rows(vectors, LENGTHS)[..., 1].tolist() == expected
+
+
+def test_the_last_state_is_that_of_the_last_real_place():
+    states = torch.arange(12.0).view(3, 4, 1)
+    assert last_states(states, LENGTHS).flatten().tolist() == [3.0, 4.0, 10.0]
+
+
+def test_both_ways_as_torch_has_it_row_by_row():
+    layer, inputs = BidirectionalGRU(input_size=3, hidden_size=5), torch.randn(3, 4, 3)
+    plain = nn.GRU(3, 5, batch_first=True, bidirectional=True)
+    for name, parameter in layer.forwards.named_parameters():
+        getattr(plain, name).data.copy_(parameter)
+    for name, parameter in layer.backwards.named_parameters():
+        getattr(plain, f"{name}_reverse").data.copy_(parameter)
+    found = layer(inputs, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
+
+
+def test_an_lstm_stops_at_the_end_of_each_row():
+    lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True), torch.randn(3, 4, 3)
+    begun = LSTMState(hidden=torch.randn(3, 2, 5), cell=torch.randn(3, 2, 5))
+    found = run_lstm(lstm, inputs, state=begun, lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        first = (begun.hidden[row][:, None], begun.cell[row][:, None])
+        outputs, (hidden, cell) = lstm(inputs[row : row + 1, :length], first)
+        assert found.outputs[row, :length].allclose(outputs[0], atol=1e-6)
+        assert (found.outputs[row, length:] == 0).all()
+        assert found.state.hidden[row].allclose(hidden[:, 0], atol=1e-6)
+        assert found.state.cell[row].allclose(cell[:, 0], atol=1e-6)
+    longest = run_lstm(lstm, inputs[:1], state=LSTMState(hidden=begun.hidden[:1], cell=begun.cell[:1]))
+    assert longest.state.cell[0].allclose(found.state.cell[0], atol=1e-6)

@@ -1,0 +1,76 @@
+"""Every recipe with every model is a complete run that can be built, written down and read back."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from regard.contracts import VERSION
+from regard.models import MODELS
+from regard.recipes import RECIPES, count_parameters, make_run, override
+from regard.recipes.folder import build
+from regard.recipes.run import differences, from_config, to_config
+from regard.recipes.table import CORPORA
+
+NEEDED = {"pairs": {"source": "a.en", "target": "a.zh"}}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_is_complete_and_survives_json(recipe, model):
+    run = make_run(recipe, model, **NEEDED.get(recipe, {}))
+    assert (run.recipe, run.model_name) == (recipe, model)
+    config = json.loads(json.dumps(to_config(run, VERSION)))
+    assert config["regard"] == VERSION
+    assert from_config(config, CORPORA, "config.json") == run
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_toys_have_alike_sizes(model):
+    run = make_run("dates", model)
+    sized = replace(run, model=replace(run.model, source_vocab_size=46, target_vocab_size=28))
+    assert 200_000 < count_parameters(build(sized)) < 420_000
+
+
+def test_models_may_be_spelled_wrong_only_once():
+    with pytest.raises(ValueError, match="there is no model 'bahdanaw'; the nearest is 'bahdanau'"):
+        make_run("dates", "bahdanaw")
+    with pytest.raises(ValueError, match="there is no recipe 'date'; the nearest is 'dates'"):
+        make_run("date")
+    with pytest.raises(ValueError, match=r"the recipe multi30k takes no source. It takes pair, form, folder"):
+        make_run("multi30k", source="x")
+    with pytest.raises(ValueError, match="the recipe pairs needs source"):
+        make_run("pairs")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"trainin": {}}, "the nearest is 'training'"),
+        ({"recipe": "multi"}, "recipe is 'multi'; the nearest is 'multi30k'"),
+        ({"model_name": "luon"}, "model_name is 'luon'; the nearest is 'luong'"),
+        ({"model": {"hidden": 3}}, "no setting 'hidden'; the nearest is 'hidden_size'"),
+        ({"data": 3}, "data is"),
+    ],
+)
+def test_reading_a_config_is_strict(change, sentence):
+    config = {**to_config(make_run("dates", "luong"), VERSION), **change}
+    with pytest.raises(ValueError, match=r"config\.json") as error:
+        from_config(config, CORPORA, "config.json")
+    assert sentence in str(error.value)
+
+
+def test_a_setting_that_is_gone_and_a_foreign_config_are_named():
+    config = to_config(make_run("dates", "luong"), VERSION)
+    del config["batch"]
+    with pytest.raises(ValueError, match="has no batch, and needs one"):
+        from_config(config, CORPORA, "config.json")
+    with pytest.raises(ValueError, match="was not written by regard"):
+        from_config({"architectures": ["MarianMTModel"]}, CORPORA, "config.json")
+
+
+def test_differences_name_what_matters_and_not_where_it_ran():
+    old = make_run("dates", "luong")
+    new = override(old, "model.layers=3", "training.compute.device=cpu", "training.every.log=7")
+    assert differences(old, new) == ["model.num_layers: 1 -> 3"]
+    assert differences(old, old) == []

@@ -1,0 +1,78 @@
+"""Two processes, or a batch learned in two parts, give the weights of one process to rounding."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.storage import load_tensors, read_lines
+from regard.training import ComputeSettings, EverySettings, SelectionSettings, train
+from tests.training import toy
+from tests.training.toy import Letters, Toy, settings
+
+# Adam divides by the root of a mean square, which magnifies the rounding of small gradients
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+ARGUMENTS = {"steps": 12, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    threads = torch.get_num_threads()
+    toy.main(folder, ARGUMENTS)
+    torch.set_num_threads(threads)
+    return folder
+
+
+def assert_same(folder, other):
+    for name in ("model.safetensors", "training/step-00000012/weights.safetensors"):
+        ours, theirs = load_tensors(folder / name), load_tensors(other / name)
+        assert ours.keys() == theirs.keys()
+        for key in ours:
+            torch.testing.assert_close(ours[key], theirs[key], **TOLERANCE)
+    losses = [[line["loss"] for line in read_lines(each / "metrics.jsonl")] for each in (folder, other)]
+    torch.testing.assert_close(*map(torch.tensor, losses), **TOLERANCE)
+
+
+def launch(folder, arguments):
+    script = str(Path(__file__).with_name("toy.py"))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script]
+    return subprocess.run(
+        [*command, str(folder), json.dumps(arguments)],
+        env=os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_two_processes_learn_what_one_learns_also_when_resumed(alone, tmp_path):
+    for steps in (5, 12):
+        done = launch(tmp_path / "two", ARGUMENTS | {"accumulation": 2, "steps": steps})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("model.safetensors holds") == 1
+    assert_same(tmp_path / "two", alone)
+    assert len(load_tensors(tmp_path / "two" / "training" / "step-00000012" / "random.safetensors")["torch"]) == 2
+
+
+@pytest.mark.parametrize("accumulation", [2, 3])
+def test_parts_that_follow_each_other_learn_what_the_whole_batch_learns(alone, tmp_path, accumulation):
+    toy.main(tmp_path / "parts", ARGUMENTS | {"accumulation": accumulation})
+    assert_same(tmp_path / "parts", alone)
+
+
+def test_a_batch_smaller_than_its_parts_is_learned_once(tmp_path):
+    weights = []
+    for accumulation in (1, 4):
+        model = Toy()
+        compute = ComputeSettings(device="cpu", precision="fp32", accumulation=accumulation)
+        chosen = settings(steps=3, compute=compute, every=EverySettings(log=1), selection=SelectionSettings())
+        train(model, Letters(count=6, rows=2), chosen, tmp_path / str(accumulation))
+        weights.append(model.state_dict())
+    for key in weights[0]:
+        torch.testing.assert_close(weights[0][key], weights[1][key], **TOLERANCE)

@@ -1,0 +1,291 @@
+"""The loop: what it learns, writes, keeps, refuses and resumes."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+import torch
+from rich.console import Console
+
+from regard.storage import Checkpoint, load_facts, load_tensors, load_weights, read_lines
+from regard.training import (
+    AdamSettings,
+    ComputeSettings,
+    Diverged,
+    EverySettings,
+    Interrupted,
+    ScheduleSettings,
+    SelectionSettings,
+    train,
+)
+from tests.training.toy import Letters, Toy, loss_of, settings
+
+QUIET = Console(quiet=True)
+
+
+def fit(folder, *, model=None, data=None, validate=True, chosen=None, **options):
+    data = data or Letters()
+    judge = (lambda module: loss_of(module, data)) if validate is True else validate
+    return train(model or Toy(), data, chosen or settings(), folder, validate=judge, console=QUIET, **options)
+
+
+def test_it_learns_and_says_so(tmp_path):
+    model, output = Toy(), StringIO()
+    before = loss_of(model, Letters())["loss"]
+    data = Letters()
+    result = train(
+        model,
+        data,
+        settings(steps=40),
+        tmp_path,
+        validate=lambda module: loss_of(module, data),
+        console=Console(file=output, width=200),
+    )
+    assert result.steps == 40 and result.epochs == 8 and result.stopped == "steps" and result.chosen == "best"
+    assert result.metrics["loss"] < 0.8 * before
+    assert loss_of(model, data) == pytest.approx(result.metrics)
+    assert "step 40/40" in output.getvalue() and "tokens/s" in output.getvalue()
+    lines = read_lines(tmp_path / "metrics.jsonl")
+    assert set(lines[-1]) >= {"step", "epoch", "loss", "learning_rate", "tokens_per_second", "seconds", "validation"}
+    steps = [line["step"] for line in lines]
+    assert steps == sorted(set(steps)) and steps[-1] == 40
+    assert result.tokens == sum(data.num_tokens(batch) for epoch in range(8) for batch in data.order.epoch(epoch))
+
+
+def test_the_model_holds_what_the_file_holds(tmp_path):
+    model, again = Toy(), Toy()
+    fit(tmp_path, model=model)
+    Checkpoint(tmp_path).load_weights(again)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name])
+    assert load_facts(tmp_path / "model.safetensors") == {"step": 12}
+
+
+def test_the_best_is_kept_and_patience_ends_the_wait(tmp_path):
+    scores = iter([3.0, 1.0, 2.0, 2.5])
+    chosen = settings(
+        steps=None,
+        epochs=50,
+        every=EverySettings(validate=2, save=5),
+        selection=SelectionSettings(patience=2),
+    )
+    result = fit(tmp_path, chosen=chosen, validate=lambda module: {"loss": next(scores)})
+    assert (result.stopped, result.steps, result.chosen, result.chosen_step) == ("patience", 8, "best", 4)
+    assert load_facts(tmp_path / "model.safetensors")["step"] == 4
+
+
+def test_higher_can_be_better(tmp_path):
+    scores = iter([30.0, 10.0, 20.0])
+    selection = SelectionSettings(metric="bleu", better="higher")
+    result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: {"bleu": next(scores)})
+    assert result.chosen_step == 4 and result.metrics == {"bleu": 30.0}
+
+
+@pytest.mark.parametrize(("at_the_end", "chosen"), [(0.5, "average"), (9.0, "best")])
+def test_the_average_is_kept_if_it_is_better(tmp_path, at_the_end, chosen):
+    seen, scores = [], iter([3.0, 2.0, 1.0, at_the_end])
+
+    def judge(module):
+        seen.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
+        return {"loss": next(scores)}
+
+    result = fit(tmp_path, chosen=settings(selection=SelectionSettings(average_last=2)), validate=judge)
+    mean = {name: (seen[1][name].double() + seen[2][name].double()) / 2 for name in seen[0]}
+    assert result.chosen == chosen
+    for name, tensor in seen[3].items():
+        torch.testing.assert_close(tensor, mean[name].float())
+    kept = load_tensors(tmp_path / "model.safetensors")
+    expected = seen[3] if chosen == "average" else seen[2]
+    assert all(torch.equal(kept[name], expected[name]) for name in expected)
+
+
+def test_without_validation_the_last_weights_are_kept(tmp_path):
+    model = Toy()
+    result = fit(tmp_path, model=model, validate=None)
+    assert result.chosen == "last" and result.metrics == {}
+    point = Checkpoint(tmp_path).points.latest()
+    load_weights(point.folder / "weights.safetensors", last := Toy())
+    assert all(torch.equal(a, b) for a, b in zip(last.parameters(), model.parameters(), strict=True))
+
+
+def test_the_running_average_is_what_is_validated(tmp_path):
+    model = Toy()
+    fit(tmp_path, model=model, chosen=settings(selection=SelectionSettings(ema=0.9)))
+    point = Checkpoint(tmp_path).points.latest()
+    raw, running = (load_tensors(point.folder / f"{name}.safetensors") for name in ("weights", "running"))
+    assert not torch.equal(raw["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
+    assert torch.equal(model.state_dict()["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_saves_and_goes_on(tmp_path, signal_number):
+    whole, resumed = Toy(dropout=0.3), Toy(dropout=0.3)
+    fit(tmp_path / "whole", model=whole)
+
+    def stop(record):
+        if record["step"] == 6:
+            os.kill(os.getpid(), signal_number)
+
+    with pytest.raises(Interrupted, match="after step 7 and is saved") as caught:
+        fit(tmp_path / "cut", model=Toy(dropout=0.3), listeners=[stop])
+    assert caught.value.step == 7
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    fit(tmp_path / "cut", model=resumed, resume=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+
+
+def test_a_longer_training_goes_on_from_a_finished_one(tmp_path):
+    whole, resumed = Toy(dropout=0.3), Toy(dropout=0.3)
+    fit(tmp_path / "whole", model=whole, chosen=settings(steps=24))
+    fit(tmp_path / "twice", model=Toy(dropout=0.3))
+    result = fit(tmp_path / "twice", model=resumed, chosen=settings(steps=24), resume=True)
+    assert result.steps == 24
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+    assert fit(tmp_path / "twice", model=resumed, chosen=settings(steps=24), resume=True).steps == 24
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    fit(tmp_path)
+    with pytest.raises(ValueError, match=r"holds a training at step 12\. Go on with it"):
+        fit(tmp_path)
+    with pytest.raises(ValueError, match="seed is 1 but was 0"):
+        fit(tmp_path, chosen=settings(seed=1), resume=True)
+    with pytest.raises(ValueError, match="does not fit the model"):
+        fit(tmp_path, model=Toy(size=8), resume=True)
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
+    class Sick(Toy):
+        def features(self, source, target):
+            self.count = getattr(self, "count", 0) + 1
+            return super().features(source, target) * (float("nan") if self.count > 5 else 1.0)
+
+    with pytest.raises(Diverged, match=r"loss is nan at step 6 .*lower learning rate"):
+        fit(tmp_path, model=Sick(), validate=None)
+    assert Checkpoint(tmp_path).points.latest().step == 3
+    assert torch.isfinite(load_tensors(tmp_path / "model.safetensors")["embedding.weight"]).all()
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    class Poisoned(Toy):
+        def features(self, source, target):
+            features = super().features(source, target)
+            if features.requires_grad:
+                features.register_hook(lambda gradient: gradient * float("inf"))
+            return features
+
+    with pytest.raises(Diverged, match="weights are not finite at step 1"):
+        fit(tmp_path, model=Poisoned(), validate=None, chosen=settings(every=EverySettings(save=1)))
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_validation_does_not_disturb_the_training(tmp_path):
+    def noisy(module):
+        assert not module.training and not torch.is_grad_enabled()
+        return {"loss": torch.rand(()).item()}
+
+    quiet, disturbed = Toy(dropout=0.3), Toy(dropout=0.3)
+    fit(tmp_path / "quiet", model=quiet, validate=None)
+    fit(tmp_path / "noisy", model=disturbed, validate=noisy)
+    first, second = (Checkpoint(tmp_path / name).points.latest().folder for name in ("quiet", "noisy"))
+    assert (first / "weights.safetensors").read_bytes() == (second / "weights.safetensors").read_bytes()
+
+
+def test_the_learning_rate_follows_the_schedule(tmp_path):
+    schedule = ScheduleSettings(name="cosine", warmup_steps=4)
+    records = []
+    fit(tmp_path, chosen=settings(schedule=schedule, every=EverySettings(log=1)), listeners=[records.append])
+    rates = [record["learning_rate"] for record in records]
+    assert rates[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01]) and rates[-1] == pytest.approx(0.0)
+
+
+def test_epochs_end_a_training_and_set_the_rhythm(tmp_path):
+    every = EverySettings(log=100)
+    result = fit(tmp_path, chosen=settings(steps=None, epochs=2, every=every))
+    assert (result.stopped, result.epochs, result.steps) == ("epochs", 2, 10)
+    assert [line["step"] for line in read_lines(tmp_path / "metrics.jsonl")] == [5, 10]
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp32"])
+def test_precision(tmp_path, name):
+    chosen = settings(compute=ComputeSettings(device="cpu", precision=name), steps=3)
+    model = Toy()
+    fit(tmp_path, model=model, chosen=chosen, validate=None)
+    assert model.readout.weight.dtype == torch.float32
+
+
+def test_errors_of_the_data_reach_the_caller(tmp_path):
+    class Broken(Letters):
+        def make(self, indices):
+            raise ValueError("line 3 is broken")
+
+    with pytest.raises(ValueError, match="line 3 is broken"):
+        fit(tmp_path, data=Broken(), validate=None)
+    with pytest.raises(ValueError, match="the training data are empty"):
+        fit(tmp_path, data=Letters(count=0), validate=None)
+
+
+@pytest.mark.unchecked
+def test_settings_that_no_run_can_mean_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="give steps or epochs"):
+        settings(steps=None)
+    with pytest.raises(ValueError, match="better is 'more', expected one of lower, higher"):
+        SelectionSettings(better="more")
+    with pytest.raises(ValueError, match="learning_rate is 0"):
+        AdamSettings(learning_rate=0)
+    with pytest.raises(ValueError, match="Did you mean cosine"):
+        fit(tmp_path, chosen=settings(schedule=ScheduleSettings(name="cosin")))
+    with pytest.raises(ValueError, match="patience needs a validation"):
+        fit(tmp_path, chosen=settings(selection=SelectionSettings(patience=1)), validate=None)
+    chosen = settings(selection=SelectionSettings(metric="blue"))
+    with pytest.raises(ValueError, match=r"validation gives no 'blue'\. Choose the metric among: bleu"):
+        fit(tmp_path, chosen=chosen, validate=lambda module: {"bleu": 1.0, "loss": 2.0})
+
+
+BARE = """
+import sys
+sys.modules["accelerate"] = None
+sys.modules["tensorboard"] = None
+from pathlib import Path
+from regard.training import TensorBoard, TrainingSettings, train
+from regard.training.engine import Engine
+import torch
+for make in (lambda: Engine(torch.nn.Linear(1, 1), TrainingSettings(steps=1)), lambda: TensorBoard(Path("x"))):
+    try:
+        make()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_a_missing_package_is_named():
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False, timeout=200)
+    assert done.stdout.splitlines() == [
+        "training needs the accelerate package. Install it with: pip install accelerate",
+        "TensorBoard needs the tensorboard package. Install it with: pip install tensorboard",
+    ], done.stderr
+
+
+@pytest.mark.cuda
+def test_cuda_learns_what_the_cpu_learns(tmp_path):
+    models = {"cpu": Toy(), "cuda": Toy()}
+    for device, model in models.items():
+        chosen = settings(compute=ComputeSettings(device=device, precision="fp32"))
+        fit(tmp_path / device, model=model, chosen=chosen, validate=None)
+    for ours, theirs in zip(models["cpu"].parameters(), models["cuda"].parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs.cpu(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.cuda
+def test_cuda_resumes_in_bf16(tmp_path):
+    chosen = settings(compute=ComputeSettings(device="cuda", precision="auto"))
+    whole, resumed = Toy(dropout=0.3), Toy(dropout=0.3)
+    fit(tmp_path / "whole", model=whole, validate=None, chosen=chosen)
+    fit(tmp_path / "cut", model=Toy(dropout=0.3), validate=None, chosen=replace(chosen, steps=6))
+    fit(tmp_path / "cut", model=resumed, validate=None, chosen=chosen, resume=True)
+    for ours, theirs in zip(whole.parameters(), resumed.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
