@@ -1,10 +1,14 @@
 """What every test shares: a fixed seed, and at the end the number of combinations that passed the contract."""
 
+import errno
 import os
+from contextlib import contextmanager
 
 import pytest
 import torch
 from hypothesis import settings
+
+from regard.storage import tensors
 
 settings.register_profile("regard", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("regard")
@@ -17,6 +21,27 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def filling_disk(monkeypatch):
+    """A block in which the disk is full after so many files of tensors."""
+
+    @contextmanager
+    def block(after):
+        real, calls = tensors.save_file, []
+
+        def save(*arguments, **named):
+            calls.append(arguments)
+            if len(calls) > after:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(*arguments, **named)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(tensors, "save_file", save)
+            yield
+
+    return block
 
 
 def pytest_collection_modifyitems(items):

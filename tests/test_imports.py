@@ -93,6 +93,20 @@ def test_contracts_need_torch_only():
         assert outside <= sys.stdlib_module_names
 
 
+PICKLES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_is_pickled(path):
+    """A pickle runs code when it is read: tensors are safetensors, all else is text."""
+    assert not {module.split(".")[0] for module, _ in imports(path)} & PICKLES
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            name = f"{node.value.id}.{node.attr}"
+            assert name not in ("torch.load", "torch.save", "np.load", "np.save", "numpy.load", "numpy.save"), name
+        assert not (isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only"))
+
+
 BLOCKED = """
 import sys
 

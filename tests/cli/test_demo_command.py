@@ -5,14 +5,14 @@ import sys
 import pytest
 
 import regard.cli.demo as demo
-from regard.recipes import make_run, override
+from regard.recipes import override
 
 
 @pytest.fixture
 def hurried(monkeypatch):
     """Two steps for each system, and few dates."""
     few = ("data.count=50", "data.held_out=10", "training.steps=2", "batch.tokens=512", "training.every.validate=2")
-    monkeypatch.setattr(demo, "make_run", lambda *given, **named: override(make_run(*given, **named), *few))
+    monkeypatch.setattr(demo, "override", lambda run, *changes: override(run, *changes, *few))
 
 
 def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp_path, capsys):

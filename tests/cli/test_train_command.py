@@ -116,15 +116,26 @@ def test_ctrl_c_saves_says_how_to_go_on_and_is_130(tmp_path):
     line = [Path(sys.executable).with_name("regard"), "train", "copy", "--model=luong", f"--out={out}", "--steps=5000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
     with subprocess.Popen([*line, *TINY], stderr=subprocess.PIPE, text=True, env=environment) as process:
-        deadline = time.monotonic() + 50
+        deadline = time.monotonic() + 200
         while not (out / "metrics.jsonl").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        error = process.communicate(timeout=50)[1]
+        error = process.communicate(timeout=200)[1]
     assert process.returncode == 130
     assert "is saved in" in error and "--resume" in error
     assert "Traceback" not in error
     assert list((out / "training").glob("step-*"))
+
+
+def test_a_full_disk_keeps_what_was_saved_and_the_run_goes_on_later(command, filling_disk, tmp_path, capsys):
+    train = ["train", "copy", "--model", "luong", "--out", tmp_path / "run", "--steps", 8, *TINY]
+    train.append("--set=training.every.validate=2")
+    with filling_disk(after=6):
+        assert command(*train) == 2
+        assert "the disk is full" in " ".join(capsys.readouterr().err.split())
+    assert command("translate", tmp_path / "run", "--beam", 1, stdin=b"a b\n") == 0
+    assert command(*train, "--resume") == 0
+    assert "8 steps" in capsys.readouterr().out
 
 
 def test_tensorboard_is_named_where_it_is_missing(command, tmp_path, capsys, monkeypatch):

@@ -99,7 +99,7 @@ def test_a_broken_pipe_is_quiet(trained):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     given = "a b\n" * 3000
     done = subprocess.run(
-        ["bash", "-c", line], input=given, capture_output=True, text=True, env=environment, check=False, timeout=100
+        ["bash", "-c", line], input=given, capture_output=True, text=True, env=environment, check=False, timeout=300
     )
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1

@@ -178,6 +178,16 @@ def test_every_parameter_learns(name, change):
 
 
 @every_model
+def test_the_same_seed_draws_the_same_weights(name, change):
+    drawn = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        drawn.append(MODELS[name].build(make_config(name, change)).state_dict())
+    assert all(torch.equal(tensor, drawn[1][key]) for key, tensor in drawn[0].items())
+    assert not all(torch.equal(tensor, drawn[2][key]) for key, tensor in drawn[0].items())
+
+
+@every_model
 def test_starts_with_even_guesses(name, change):
     model = MODELS[name].build(make_config(name, change)).eval()
     logits = model(Sequences.of(SOURCES), Sequences.of(TARGETS))

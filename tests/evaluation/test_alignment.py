@@ -96,9 +96,9 @@ def test_readers_count_from_zero(tmp_path):
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (read_pharaoh, "0-0\n1:2\n", "line 2: '1:2' is no link"),
-        (read_pharaoh, "0-0 1p2\n", "line 1: '1p2' is no link"),
-        (read_pharaoh, "0-0 1-\n", "line 1: '1-' is no link"),
+        (read_pharaoh, "0-0\n1:2\n", "line 2: '1:2' is not a link"),
+        (read_pharaoh, "0-0 1p2\n", "line 1: '1p2' is not a link"),
+        (read_pharaoh, "0-0 1-\n", "line 1: '1-' is not a link"),
         (read_gold, "1-1\n\n1-0\n", "line 3: '1-0' has a word 0"),
         (read_gold, "1-1 xp1\n", "line 1: 'xp1' is no link"),
         (read_numbered, "1 1 1\n9 1 1\n", "line 2: sentence 9 is not among 1 to 2"),

@@ -13,31 +13,20 @@ from regard.experiments.small_transformer import SmallTransformer
 LANGUAGE = Language(num_symbols=5, length=8)
 
 
-@pytest.fixture(scope="module")
-def trained():
+def test_the_claim_holds_for_what_it_says_and_accuses_nobody_else():
     """Two models with the mask, two without, small enough to learn in seconds."""
-    return {
-        name: [try_mask(seed, LANGUAGE, mask, steps=350, size=48) for seed in range(2)]
-        for name, mask in (("masked", causal()), ("unmasked", None))
-    }
-
-
-def test_the_claim_holds(trained):
-    holds, verdict = judge(trained["masked"], trained["unmasked"], LANGUAGE)
+    masked, unmasked = (
+        [try_mask(seed, LANGUAGE, mask, steps=350, size=32) for seed in range(2)] for mask in (causal(), None)
+    )
+    holds, verdict = judge(masked, unmasked, LANGUAGE)
     assert holds, verdict
     assert "a collapse" in verdict
     assert "it cannot generate" in verdict
-
-
-def test_a_model_that_is_masked_is_not_accused(trained):
-    holds, verdict = judge(trained["masked"], trained["masked"], LANGUAGE)
+    holds, verdict = judge(masked, masked, LANGUAGE)
     assert not holds
     assert "no collapse" in verdict
     assert "it can generate" in verdict
-
-
-def test_a_model_that_cheats_is_not_honest(trained):
-    holds, verdict = judge(trained["unmasked"], trained["unmasked"], LANGUAGE)
+    holds, verdict = judge(unmasked, unmasked, LANGUAGE)
     assert not holds
     assert "not within a tenth" in verdict
 

@@ -1,6 +1,5 @@
 """Training into a folder: nothing is lost, what is there is refused, and a run goes on where it stopped."""
 
-import errno
 import io
 import json
 import signal
@@ -93,24 +92,10 @@ def test_resuming_with_other_settings_is_refused_and_names_them(tiny_run, fitted
     assert "Resume with the same, or choose another --out" in str(error.value)
 
 
-def test_a_full_disk_keeps_the_last_good_model(tiny_run, tmp_path, monkeypatch):
-    """The third write of tensors fails, as on a full disk."""
-    import regard.storage.tensors as tensors
-
-    fit(tiny_run, tmp_path / "good", console=QUIET)
-    real, calls = tensors.save_file, []
-
-    def full(*arguments, **named):
-        calls.append(arguments)
-        if len(calls) > 6:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(tensors, "save_file", full)
+def test_a_full_disk_keeps_the_last_good_model(tiny_run, tmp_path, filling_disk):
     run = override(tiny_run, "training.steps=8")
-    with pytest.raises(OSError, match="the disk is full"):
+    with filling_disk(after=6), pytest.raises(OSError, match="the disk is full"):
         fit(run, tmp_path / "run", console=QUIET)
-    monkeypatch.undo()
     assert load(tmp_path / "run").translate(["a b"])[0].text is not None
     assert fit(run, tmp_path / "run", resume=True, console=QUIET).result.steps == 8
 

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file, save_model
 from torch import nn
 
+from regard.contracts import replacing
 from regard.storage import (
     Checkpoint,
     Points,
@@ -26,7 +27,6 @@ from regard.storage import (
     pack_optimizer,
     pack_random,
     read_lines,
-    replacing,
     save_json,
     save_tensors,
     save_weights,

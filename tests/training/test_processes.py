@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -38,16 +39,23 @@ def assert_same(folder, other):
     torch.testing.assert_close(*map(torch.tensor, losses), **TOLERANCE)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def launch(folder, arguments):
-    script = str(Path(__file__).with_name("toy.py"))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script]
+    # --cpu would start one process unless MPI is there; --multi_gpu starts as many as it is told, here without GPUs
+    options = ["--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
+    command = [sys.executable, "-m", "accelerate.commands.launch", *options, f"--main_process_port={free_port()}"]
     return subprocess.run(
-        [*command, str(folder), json.dumps(arguments)],
+        [*command, str(Path(__file__).with_name("toy.py")), str(folder), json.dumps(arguments)],
         env=os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

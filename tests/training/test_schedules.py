@@ -44,7 +44,7 @@ def test_every_schedule_is_finite_and_never_negative(name):
 def test_what_a_schedule_lacks_is_said():
     with pytest.raises(ValueError, match="needs decay_steps"):
         factors("linear", [1])
-    with pytest.raises(ValueError, match="Did you mean noam"):
+    with pytest.raises(ValueError, match="the nearest is 'noam'"):
         find_schedule("noom")
 
 

@@ -237,12 +237,12 @@ def test_settings_that_no_run_can_mean_are_refused(tmp_path):
         SelectionSettings(better="more")
     with pytest.raises(ValueError, match="learning_rate is 0"):
         AdamSettings(learning_rate=0)
-    with pytest.raises(ValueError, match="Did you mean cosine"):
+    with pytest.raises(ValueError, match="the nearest is 'cosine'"):
         fit(tmp_path, chosen=settings(schedule=ScheduleSettings(name="cosin")))
     with pytest.raises(ValueError, match="patience needs a validation"):
         fit(tmp_path, chosen=settings(selection=SelectionSettings(patience=1)), validate=None)
     chosen = settings(selection=SelectionSettings(metric="blue"))
-    with pytest.raises(ValueError, match=r"validation gives no 'blue'\. Choose the metric among: bleu"):
+    with pytest.raises(ValueError, match=r"validation gives no 'blue'\. Choose the metric among: bleu, loss"):
         fit(tmp_path, chosen=chosen, validate=lambda module: {"bleu": 1.0, "loss": 2.0})
 
 

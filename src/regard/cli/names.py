@@ -1,7 +1,8 @@
 """Names as people type them."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from regard.contracts import check_name
 
 
 def spoken(name: str) -> str:
@@ -13,7 +14,5 @@ def find_name(given: str, names: Iterable[str], what: str) -> str:
     """The name of a table that was meant; hyphens and underscores are one, and an unknown name meets the nearest."""
     known = {spoken(name): name for name in names}
     asked = spoken(given.strip().lower())
-    if asked in known:
-        return known[asked]
-    near = get_close_matches(asked, known, n=1, cutoff=0.0)[0]
-    raise ValueError(f"there is no {what} {given!r}; the nearest is {near!r}. Known: {', '.join(known)}.")
+    check_name(asked, known, what)
+    return known[asked]

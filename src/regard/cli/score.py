@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from regard.data import read_lines
+from regard.data import read_lines, read_partners
 from regard.recipes import load
 
 BETWEEN = "|||"
@@ -43,16 +43,12 @@ def score(
         raise ValueError("name either --target, a translation of each source, or --n-best, a list of hypotheses.")
     if rerank and num_best is None:
         raise ValueError("--rerank sorts an n-best list. Name one with --n-best.")
-    sources = read_lines(source)
     if target is not None:
-        targets = read_lines(target)
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"{source} has {len(sources)} lines and {target} has {len(targets)}. Give one target a source."
-            )
+        sources, targets = read_partners(source, target)
         for value in load(folder, device=device).score(sources, targets):
             sys.stdout.write(f"{value:.6f}\n")
     elif num_best is not None:
+        sources = read_lines(source)
         entries = read_entries(num_best, len(sources))
         hypotheses = [entry.hypothesis for entry in entries]
         values = load(folder, device=device).score([sources[entry.number] for entry in entries], hypotheses)

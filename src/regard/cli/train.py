@@ -19,7 +19,7 @@ from regard.cli.names import find_name, spoken
 from regard.models import MODELS
 from regard.recipes import RECIPES, Fitted, Run, count_parameters, fit, make_run, override
 from regard.storage import Checkpoint, read_lines
-from regard.training import Interrupted, TensorBoard
+from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130
 
@@ -72,7 +72,8 @@ def train(
     except Interrupted:
         # training has said where it stopped and how to go on
         sys.exit(INTERRUPTED)
-    report(Console(), fitted, out)
+    if is_main_process():
+        report(Console(), fitted, out)
 
 
 def plan(recipe: str, model: str, given: dict[str, Any], quick: dict[str, Any], assignments: list[str]) -> Run:

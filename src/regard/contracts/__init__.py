@@ -3,9 +3,10 @@
 from regard.contracts.attention import Align, Aligned, Attended, Cache, Look, Lowered, Memory, Score
 from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
-from regard.contracts.files import check_free, make_folder, write_atomic
+from regard.contracts.files import check_free, make_folder, replacing, write_atomic
 from regard.contracts.mask import Grid, Mask
 from regard.contracts.model import Model, Readout, Step
+from regard.contracts.names import check_name, nearest
 from regard.contracts.nest import map_tensors, select_rows
 from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
@@ -37,8 +38,11 @@ __all__ = [
     "Sequences",
     "Step",
     "check_free",
+    "check_name",
     "make_folder",
     "map_tensors",
+    "nearest",
+    "replacing",
     "select_rows",
     "write_atomic",
 ]

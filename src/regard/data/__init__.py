@@ -6,7 +6,7 @@ from regard.data.examples import Example, Examples, make_examples
 from regard.data.learn import TokenizerSettings
 from regard.data.order import Batching, Budget, Order, RowBudget, TokenBudget, Turn, batches_by_length, share
 from regard.data.pairs import Pair, Pairs, Span
-from regard.data.readers import read_json_lines, read_lines, read_parallel, read_tsv
+from regard.data.readers import read_json_lines, read_lines, read_parallel, read_partners, read_tsv
 from regard.data.splits import SPLITS, split_of
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.data.toys import Copy, Reverse
@@ -40,6 +40,7 @@ __all__ = [
     "read_json_lines",
     "read_lines",
     "read_parallel",
+    "read_partners",
     "read_tsv",
     "share",
     "split_of",

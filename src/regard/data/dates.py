@@ -12,14 +12,14 @@ plain ones, marks of writing direction are left out.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from regard.contracts import check_name
 from regard.data.date_forms import DIGITS, YEARS, Form, numbers, parse_form, tidy, write
 from regard.data.pairs import Pair
 from regard.data.splits import below, draw_from
@@ -99,10 +99,10 @@ class Dates:
 
     def __post_init__(self) -> None:
         for name in self.sources:
-            _check_name(name, LOCALES, "locale")
-        _check_name(self.target, (*LOCALES, ISO), "locale")
+            check_name(name, LOCALES, "locale")
+        check_name(self.target, (*LOCALES, ISO), "locale")
         for name in self.formats.split(","):
-            _check_name(name, FORMATS, "date format")
+            check_name(name, FORMATS, "date format")
         if self.max_dates < 1:
             raise ValueError(f"max_dates is {self.max_dates}. Give 1 or more.")
 
@@ -138,12 +138,6 @@ def _pair(content: Content, source: Writing, target: Writing, kind: str) -> Pair
     spans = tuple((*span, *meant.places[place]) for place, span in said.places.items() if place in meant.places)
     joined = " range" if content.ranged else f" list of {count}" if count > 1 else ""
     return Pair(said.text, meant.text, spans, kind + joined)
-
-
-def _check_name(name: str, known: Sequence[str] | Mapping[str, Any], what: str) -> None:
-    if name not in known:
-        near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise ValueError(f"there is no {what} {name!r}; the nearest is {near!r}. Known: {', '.join(known)}.")
 
 
 @lru_cache

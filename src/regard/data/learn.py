@@ -13,11 +13,10 @@ such as "<eos>", is never one piece. Ties are broken by spelling: the same text 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.contracts import SPECIAL_TOKENS, UNK
+from regard.contracts import SPECIAL_TOKENS, UNK, check_name
 from regard.data.unigram import learn_pieces
 
 SPACE = "▁"
@@ -45,11 +44,7 @@ class TokenizerSettings:
     min_count: int = 1
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            near = get_close_matches(self.kind, KINDS, n=1, cutoff=0.0)[0]
-            raise ValueError(
-                f"there is no tokenizer {self.kind!r}; the nearest is {near!r}. Known: {', '.join(KINDS)}."
-            )
+        check_name(self.kind, KINDS, "tokenizer")
         if self.vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
                 f"vocab_size is {self.vocab_size}, and the marks alone take {len(SPECIAL_TOKENS)}. Allow at least 5."

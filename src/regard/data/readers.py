@@ -17,7 +17,13 @@ Name = str | PathLike[str]
 
 
 def read_parallel(source: Name, target: Name) -> Pairs:
-    """Line n of the one file translates line n of the other."""
+    """Line n of the one file translates line n of the other; pairs with an empty side are left out."""
+    sources, targets = read_partners(source, target)
+    return _pairs(zip(sources, targets, strict=True), f"{source} and {target}")
+
+
+def read_partners(source: Name, target: Name) -> tuple[list[str], list[str]]:
+    """The lines of two files that have as many, empty ones among them."""
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         longer, lines = (source, sources) if len(sources) > len(targets) else (target, targets)
@@ -27,7 +33,7 @@ def read_parallel(source: Name, target: Name) -> Pairs:
             f"Line {first + 1} of {longer} is the first without a partner: {_excerpt(lines[first])}. "
             f"Parallel files need a line for every line."
         )
-    return _pairs(zip(sources, targets, strict=True), f"{source} and {target}")
+    return sources, targets
 
 
 def read_tsv(path: Name, source_column: int = 0, target_column: int = 1) -> Pairs:

@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from hashlib import blake2b
 from typing import TypeVar
+
+from regard.contracts import check_name
 
 Content = TypeVar("Content")
 
@@ -24,9 +25,7 @@ def draw_from(
     split: str, seed: int, draw: Callable[[random.Random], Content], key: Callable[[Content], str]
 ) -> Iterator[tuple[random.Random, Content]]:
     """Drawn content of one part without end, with the generator to draw more from."""
-    if split not in SPLITS:
-        near = get_close_matches(split, SPLITS, n=1, cutoff=0.0)[0]
-        raise ValueError(f"there is no split {split!r}; the nearest is {near!r}. Known: {', '.join(SPLITS)}.")
+    check_name(split, SPLITS, "split")
     chance, misses = random.Random(f"{split} {seed}"), 0
     while misses < TRIES:
         content = draw(chance)

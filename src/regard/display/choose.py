@@ -4,7 +4,6 @@ Shapes: H heads, Q queries, K keys.
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import AttentionMap, Trace
-from regard.contracts import Attended
+from regard.contracts import Attended, nearest
 from regard.display.picture import Panel, visible
 
 Maps = Trace | AttentionMap | Sequence[AttentionMap] | Attended | Tensor
@@ -49,7 +48,7 @@ def choose_paths(maps: Trace, path: str | None) -> list[str]:
         )
     chosen = [name for name in maps if path is None or name == path or name.startswith(f"{path}.")]
     if not chosen:
-        near = get_close_matches(str(path), list(maps), n=1, cutoff=0.0)[0]
+        near = nearest(str(path), maps)
         raise ValueError(f"no attention was traced at {path!r}; the nearest of {len(maps)} is {near!r}.")
     return chosen
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from regard.evaluation.alignment import Link
+from regard.decoding import Link
 
 Words = Sequence[str]
 Integers = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-Link = tuple[int, int]
+from regard.decoding import Link, from_pharaoh
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,19 @@ def swap(links: Iterable[Link]) -> list[Link]:
 
 def read_pharaoh(path: Path) -> list[list[Link]]:
     """Links as aligners write them: a line a sentence pair, `i-j`, counted from 0; an empty line has none."""
-    return [[_link(path, number, word, "-", 0) for word in line.split()] for number, line in _lines(path)]
+    lines = list(_lines(path))
+    try:
+        return [from_pharaoh(line, number=number) for number, line in lines]
+    except ValueError as error:
+        raise ValueError(f"{path}, {error}") from None
 
 
 def read_gold(path: Path) -> list[Gold]:
     """Links as people drew them: a line a sentence pair, `i-j` sure and `ipj` possible, counted from 1."""
     return [
         Gold(
-            frozenset(_link(path, number, word, "-", 1) for word in line.split() if "p" not in word),
-            frozenset(_link(path, number, word, "p", 1) for word in line.split() if "p" in word),
+            frozenset(_link(path, number, word, "-") for word in line.split() if "p" not in word),
+            frozenset(_link(path, number, word, "p") for word in line.split() if "p" in word),
         )
         for number, line in _lines(path)
     ]
@@ -108,7 +112,7 @@ def read_numbered_gold(path: Path, *, count: int) -> list[Gold]:
             )
         if not 1 <= int(words[0]) <= count:
             raise ValueError(f"{path}, line {number}: sentence {words[0]} is not among 1 to {count}. Check the count.")
-        links[int(words[0]) - 1][kind].add(_link(path, number, f"{words[1]}-{words[2]}", "-", 1))
+        links[int(words[0]) - 1][kind].add(_link(path, number, f"{words[1]}-{words[2]}", "-"))
     return [Gold(frozenset(kinds["S"]), frozenset(kinds["P"])) for kinds in links]
 
 
@@ -120,13 +124,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     yield from enumerate(text.splitlines(), start=1)
 
 
-def _link(path: Path, number: int, word: str, between: str, base: int) -> Link:
-    """One link, counted from 0; `base` is what the file counts from."""
+def _link(path: Path, number: int, word: str, between: str) -> Link:
+    """One link of a file that counts from 1, counted from 0."""
     source, _, target = word.partition(between)
     if not (source.isdecimal() and target.isdecimal()):
         raise ValueError(
             f"{path}, line {number}: {word!r} is no link. Write two numbers with {between!r} between them."
         )
-    if min(int(source), int(target)) < base:
+    if min(int(source), int(target)) < 1:
         raise ValueError(f"{path}, line {number}: {word!r} has a word 0, but this form counts from 1. Is it Pharaoh?")
-    return int(source) - base, int(target) - base
+    return int(source) - 1, int(target) - 1

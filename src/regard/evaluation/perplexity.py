@@ -7,14 +7,14 @@ N counts target tokens, each sentence's <eos> among them and <bos> and padding n
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from regard.contracts import Batch, Model, map_tensors
+from regard.decoding import evaluating
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,12 @@ class Perplexity:
             return cls(nats, tokens, math.inf)
 
 
-@contextmanager
-def evaluating(model: object) -> Iterator[None]:
-    """Dropout off inside; every module's mode as it was before, afterwards."""
-    before = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
-    for module, _ in before:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, training in before:
-            module.training = training
-
-
 def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
     """Teacher-forced, without label smoothing; batches are moved to the model's device."""
     parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     nats: list[torch.Tensor] = []
     tokens = 0
-    with evaluating(model), torch.inference_mode():
+    with evaluating(model):
         for given in batches:
             batch = given if parameter is None else map_tensors(lambda tensor: tensor.to(parameter.device), given)
             features = model.features(batch.source, batch.target)

@@ -8,9 +8,9 @@ import json
 import math
 import types
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from regard.contracts import nearest
 from regard.evaluation.bleu import Quality
 from regard.evaluation.lengths import LengthBucket
 from regard.evaluation.perplexity import Perplexity
@@ -108,8 +108,7 @@ def _read_fields(kind: Any, values: dict[str, Any], place: str) -> Any:
     names = [field.name for field in dataclasses.fields(kind)]
     for name in values:
         if name not in names:
-            near = get_close_matches(name, names, n=1, cutoff=0.0)[0]
-            raise ValueError(f"{place} has no field {name!r}. The nearest is {near!r}.")
+            raise ValueError(f"{place} has no field {name!r}. The nearest is {nearest(name, names)!r}.")
     missing = [name for name in names if name not in values]
     if missing:
         raise ValueError(f"{place} lacks {', '.join(missing)}. Evaluate the system again.")

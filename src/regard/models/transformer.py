@@ -13,21 +13,26 @@ score function into the heads. `Step.alignment` is the last layer's look at the 
 """
 
 import inspect
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention import SCORES
 from regard.attention.positions import Sinusoidal
-from regard.contracts import Memory, Packed, Score, Sequences, Step
+from regard.contracts import Memory, Packed, Score, Sequences, Step, map_tensors
+from regard.kernels.linear import ReadyLinear
 from regard.layers import Embedding, GrowingCache, PostNorm, PreNorm, Readout
+from regard.layers.lean import LeanLayer, lean_step, make_lean, make_ready
 from regard.layers.transformer import DecoderLayer, EncoderLayer, LayerSizes
 from regard.models.named import named
+
+READY_PLACES = 256
+"""Positions made ready for a decoder; later ones are computed as they come."""
 
 NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
@@ -50,9 +55,16 @@ class TransformerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What each decoder layer reads of the source."""
+    """What each decoder layer reads of the source; and where steps may be lean, what they need made ready.
+
+    `bias` is the source's mask as numbers to add, None without padding. `places` are the first positions' vectors.
+    """
 
     memories: tuple[Memory, ...]
+    bias: Float[Tensor, "B 1 1 source"] | None = None
+    lean: tuple[LeanLayer, ...] = field(default=(), metadata={"rows": False})
+    places: Float[Tensor, "positions size"] | None = field(default=None, metadata={"rows": False})
+    readout: ReadyLinear | None = field(default=None, metadata={"rows": False})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,17 +107,34 @@ class Transformer(nn.Module):
 
     def encode(self, source: Sequences | Packed) -> Encoded:
         """Read the source once; every decoder layer keeps its own keys and values of it."""
+        mask = source.mask
+        if isinstance(source, Sequences) and packing_pays(source):
+            source = pack(source)
         packed = source if isinstance(source, Packed) else None
         states = self._embed(self.source_embedding, source)
         # packed rows know their lengths; padded ones are masked as (batch, heads, queries, keys)
-        mask = source.mask if packed is None else None
-        keys = None if mask is None else mask[:, None, None, :]
+        keys = mask[:, None, None, :] if packed is None else None
         for layer in self.encoder:
             states = layer(states, keys, packed)
         states = self.encoder_norm(states)
         layers = cast(Iterable[DecoderLayer], self.decoder)
+        real = None if packed else mask
+        memories = tuple(layer.cross_attention.remember(states, mask=real, packed=packed) for layer in layers)
+        return self._ready(memories, mask)
+
+    def _ready(self, memories: tuple[Memory, ...], mask: Bool[Tensor, "B source"]) -> Encoded:
+        """With what lean steps need, where they serve."""
+        lean = [make_lean(layer) for layer in cast(Iterable[DecoderLayer], self.decoder)]
+        made = tuple(layer for layer in lean if layer is not None)
+        if len(made) < len(lean):
+            return Encoded(memories=memories)
+        # heads lie apart, so that no step need copy them
+        memories = map_tensors(torch.Tensor.contiguous, memories)
+        dtype = memories[0].keys.dtype
+        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
+        places = self.positions.encode(torch.arange(READY_PLACES, device=mask.device), dtype)
         return Encoded(
-            memories=tuple(layer.cross_attention.remember(states, mask=mask, packed=packed) for layer in layers)
+            memories=memories, bias=bias[:, None, None, :], lean=made, places=places, readout=make_ready(self.readout)
         )
 
     def start(self, encoded: Encoded) -> State:
@@ -114,6 +143,8 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next; the last layer says where it looked."""
+        if encoded.lean:
+            return self._lean_step(tokens, state, encoded)
         place = torch.tensor([state.length], device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), place))
         caches, weights = [], None
@@ -122,9 +153,35 @@ class Transformer(nn.Module):
             states, back, across = layer.step(states, memory, cache, return_weights=layer is self.decoder[-1])
             caches.append(back.cache)
             weights = across.weights
+        return self._say(self.readout, states[:, 0], state, caches, weights)
+
+    def _lean_step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
+        """The same in fewer calls."""
+        assert encoded.places is not None
+        if state.length < len(encoded.places):
+            place = encoded.places[state.length]
+        else:
+            place = self.positions.encode(torch.tensor(state.length, device=tokens.device), encoded.places.dtype)
+        states = self.target_embedding(tokens) + place
+        caches, weights = [], None
+        for layer, memory, cache in zip(encoded.lean, encoded.memories, state.caches, strict=True):
+            done = lean_step(layer, states, memory, cache, bias=encoded.bias)
+            states, weights = done.states, done.weights
+            caches.append(done.cache)
+        return self._say(encoded.readout or self.readout, states, state, caches, weights)
+
+    def _say(
+        self,
+        readout: Callable[[Tensor], Tensor],
+        states: Float[Tensor, "B size"],
+        state: State,
+        caches: list[GrowingCache],
+        weights: Float[Tensor, "B H 1 source"] | None,
+    ) -> Step:
+        """The step's result; every head of the last layer has an equal say in where it looked."""
         assert weights is not None
         return Step(
-            logits=self.readout(self.decoder_norm(states)[:, 0]),
+            logits=readout(self.decoder_norm(states)),
             state=State(caches=tuple(caches), length=state.length + 1),
             alignment=weights.mean(dim=1)[:, 0],
         )
@@ -154,6 +211,16 @@ class Transformer(nn.Module):
         longest = tokens.longest if isinstance(tokens, Packed) else words.shape[1]
         places = self.positions.encode(torch.arange(longest, device=words.device), words.dtype)
         return self.dropout(words + (places[tokens.positions] if isinstance(tokens, Packed) else places))
+
+
+def packing_pays(source: Sequences) -> bool:
+    """On a CPU, when decoding: the host may look at lengths for free there, and padding costs what words do."""
+    return source.ids.device.type == "cpu" and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
+def pack(source: Sequences) -> Packed:
+    """Padded rows laid end to end."""
+    return Packed.of([row[:length] for row, length in zip(source.ids.tolist(), source.lengths.tolist(), strict=True)])
 
 
 def make_score(name: str, head_size: int) -> Score:

@@ -12,8 +12,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from regard.contracts import check_name
 from regard.data import SPLITS, Pairs, read_parallel, read_tsv
-from regard.recipes.typed import nearest
 
 MULTI30K_FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 MULTI30K_LANGUAGES = ("en", "de", "fr")
@@ -50,7 +50,7 @@ class Multi30kCorpus:
 
     def __post_init__(self) -> None:
         known = [f"{one}-{other}" for one in MULTI30K_LANGUAGES for other in MULTI30K_LANGUAGES if one != other]
-        check_pair(self.pair, known)
+        check_name(self.pair, known, "language pair")
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -80,7 +80,7 @@ class TatoebaCorpus:
 
     def __post_init__(self) -> None:
         known = [*(f"en-{other}" for other in TATOEBA_FILES), *(f"{other}-en" for other in TATOEBA_FILES)]
-        check_pair(self.pair, known)
+        check_name(self.pair, known, "language pair")
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -105,14 +105,6 @@ class TatoebaCorpus:
         return Pairs(kept, pairs.dropped)
 
 
-def check_pair(pair: str, known: list[str]) -> None:
-    """Refuse languages that a set does not have."""
-    if pair not in known:
-        raise ValueError(
-            f"there is no language pair {pair!r}; the nearest is {nearest(pair, known)!r}. Known: {', '.join(known)}."
-        )
-
-
 def split_pair(pair: str) -> tuple[str, str]:
     """`en-de` as its two languages."""
     source, dash, target = pair.partition("-")
@@ -123,8 +115,7 @@ def split_pair(pair: str) -> tuple[str, str]:
 
 def check_split(split: str) -> str:
     """One of the three."""
-    if split not in SPLITS:
-        raise ValueError(f"there is no split {split!r}; the nearest is {nearest(split, SPLITS)!r}.")
+    check_name(split, SPLITS, "split")
     return split
 
 

@@ -21,7 +21,7 @@ from regard.recipes.run import Run, differences, fit_to
 from regard.recipes.translator import LONGEST_SOURCE, Translator
 from regard.recipes.typed import to_plain
 from regard.storage import Checkpoint, write_text
-from regard.training import Result, model_card, train
+from regard.training import Result, is_main_process, model_card, train
 
 OWN = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer.target.json", "README.md", "metrics.jsonl")
 
@@ -63,7 +63,7 @@ def fit(
     say(console, "train", examples.report)
     say(console, "validation", held_out.report)
     model = build(run)
-    if is_main():
+    if is_main_process():
         if overwrite and not going_on:
             clear(checkpoint)
         make_folder(checkpoint.folder)
@@ -79,7 +79,7 @@ def fit(
         console=console,
         listeners=listeners,
     )
-    if is_main():
+    if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
     return Fitted(translator=loaded, result=result, example=validation[0].source)
@@ -100,7 +100,7 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
     in_use = folder.is_dir() and any(folder.iterdir())
-    if in_use and is_main() and not overwrite:
+    if in_use and is_main_process() and not overwrite:
         raise ValueError(
             f"{folder} is not empty. Choose another --out, go on with the run in it (--resume), or allow to write over "
             f"it (--overwrite)."
@@ -137,14 +137,9 @@ def clear(checkpoint: Checkpoint) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_main() -> bool:
-    """Whether this is the process that writes, of several that a launcher started."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def say(console: Console, split: str, report: str) -> None:
     """What was left out, if anything was."""
-    if report and is_main():
+    if report and is_main_process():
         console.print(f"{split}: {report}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -7,7 +7,8 @@ nearest; a value must be of the setting's type.
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, get_type_hints
 
-from regard.recipes.typed import dataclasses_of, from_text, nearest
+from regard.contracts import nearest
+from regard.recipes.typed import dataclasses_of, from_text
 
 Settings = TypeVar("Settings")
 

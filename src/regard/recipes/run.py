@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from regard.contracts import nearest
 from regard.data import Batching, Tokenizers, TokenizerSettings
 from regard.models import MODELS
 from regard.recipes.corpora import Corpus
-from regard.recipes.typed import from_plain, nearest, to_plain
+from regard.recipes.typed import from_plain, to_plain
 from regard.training import TrainingSettings
 
 MAY_DIFFER = (

@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from regard.contracts import check_name
 from regard.models import MODELS
-from regard.recipes.typed import nearest
 
 
 def configure(model: str, sizes: Mapping[str, Mapping[str, Any]]) -> Any:
     """The config of a model by its name, or the nearest name."""
-    if model not in MODELS:
-        raise ValueError(
-            f"there is no model {model!r}; the nearest is {nearest(model, MODELS)!r}. Known: {', '.join(MODELS)}."
-        )
+    check_name(model, MODELS, "model")
     return MODELS[model].config(**sizes.get(model, {}))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from regard.contracts import check_name
 from regard.recipes.corpora import Multi30kCorpus, TatoebaCorpus
 from regard.recipes.files import FileCorpus
 from regard.recipes.made import MadeCorpus
@@ -12,7 +13,6 @@ from regard.recipes.multi30k import multi30k
 from regard.recipes.run import Run
 from regard.recipes.text import pairs, tatoeba
 from regard.recipes.toys import copy, dates, reverse
-from regard.recipes.typed import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +66,7 @@ CORPORA = {name: recipe.corpus for name, recipe in RECIPES.items()}
 
 def make_run(recipe: str, model: str | None = None, **given: Any) -> Run:
     """The run of a recipe; an argument that it does not take is named."""
-    if recipe not in RECIPES:
-        raise ValueError(
-            f"there is no recipe {recipe!r}; the nearest is {nearest(recipe, RECIPES)!r}. Known: {', '.join(RECIPES)}."
-        )
+    check_name(recipe, RECIPES, "recipe")
     make = RECIPES[recipe].make
     known = inspect.signature(make).parameters
     for name in given:

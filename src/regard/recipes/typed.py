@@ -5,20 +5,15 @@ of several dataclasses, which is then tagged with its name (`{"kind": "Cosine", 
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from regard.contracts import nearest
+
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path", NoneType: "none"}
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that looks most like this one."""
-    return get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
 
 
 def options(hint: Any) -> tuple[Any, ...]:

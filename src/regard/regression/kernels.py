@@ -8,11 +8,12 @@ bandwidth on.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.contracts import nearest
 
 ROUNDING = 1e-9
 """A distance of one bandwidth, give or take rounding, is still one bandwidth."""
@@ -74,5 +75,5 @@ def kernel_named(name: object) -> Kernel:
     """The kernel of that name, or an error that names the nearest."""
     if isinstance(name, str) and name in KERNELS:
         return KERNELS[name]
-    nearest = get_close_matches(str(name), KERNELS, n=1, cutoff=0.0)[0]
-    raise ValueError(f"kernel is {name!r}, did you mean {nearest!r}? There are {', '.join(map(repr, KERNELS))}.")
+    near = nearest(str(name), KERNELS)
+    raise ValueError(f"kernel is {name!r}, did you mean {near!r}? There are {', '.join(map(repr, KERNELS))}.")

@@ -2,7 +2,7 @@
 
 from regard.storage.checkpoint import Checkpoint
 from regard.storage.documents import append_line, cut_lines, load_json, read_lines, read_text, save_json
-from regard.storage.files import creating_folder, replacing, tidy, write_bytes, write_text
+from regard.storage.files import creating_folder, tidy, write_text
 from regard.storage.optimizer import load_optimizer, pack_optimizer, unpack_optimizer
 from regard.storage.points import Point, Points
 from regard.storage.randomness import pack_random, unpack_random
@@ -26,13 +26,11 @@ __all__ = [
     "pack_random",
     "read_lines",
     "read_text",
-    "replacing",
     "save_json",
     "save_tensors",
     "save_weights",
     "tidy",
     "unpack_optimizer",
     "unpack_random",
-    "write_bytes",
     "write_text",
 ]

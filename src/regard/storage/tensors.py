@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.storage.files import replacing
+from regard.contracts import replacing
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, facts: Mapping[str, Any] | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.contracts import replacing
 from regard.storage import (
     Checkpoint,
     Point,
@@ -21,7 +22,6 @@ from regard.storage import (
     load_json,
     load_tensors,
     load_weights,
-    replacing,
     save_json,
     save_tensors,
 )

@@ -12,10 +12,10 @@ Cosine: Loshchilov and Hutter 2017. https://arxiv.org/abs/1608.03983
 Noam: Vaswani et al. 2017, section 5.3. https://arxiv.org/abs/1706.03762
 """
 
-import difflib
 import math
 from collections.abc import Callable
 
+from regard.contracts import check_name
 from regard.training.settings import ScheduleSettings
 
 
@@ -67,10 +67,7 @@ SCHEDULES: dict[str, Callable[[int, ScheduleSettings], float]] = {
 
 def find_schedule(name: str) -> Callable[[int, ScheduleSettings], float]:
     """The schedule of this name, or the nearest one named."""
-    if name not in SCHEDULES:
-        near = difflib.get_close_matches(name, SCHEDULES, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(SCHEDULES)}."
-        raise ValueError(f"there is no schedule {name!r}. {hint}")
+    check_name(name, SCHEDULES, "schedule")
     return SCHEDULES[name]
 
 

@@ -3,7 +3,6 @@
 Averaging checkpoints: Vaswani et al. 2017, section 6.1. https://arxiv.org/abs/1706.03762
 """
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,8 +46,7 @@ def is_better(metrics: Mapping[str, float], best: Mapping[str, float], settings:
 def metric_of(metrics: Mapping[str, float], settings: SelectionSettings) -> float:
     """The metric that decides."""
     if settings.metric not in metrics:
-        near = difflib.get_close_matches(settings.metric, metrics, n=1) or list(metrics)
-        raise ValueError(f"validation gives no {settings.metric!r}. Choose the metric among: {', '.join(near)}.")
+        raise ValueError(f"validation gives no {settings.metric!r}. Choose the metric among: {', '.join(metrics)}.")
     return metrics[settings.metric]
 
 

@@ -1,0 +1,292 @@
+"""The page of results: docs/results.md out of results/systems.json and results/translation_*.json.
+
+    python -m benchmarks.results_page
+
+Every figure of ours is read from those files; only what others published is written here.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+from regard.evaluation import LengthBucket, Report
+from regard.models import MODELS
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+MULTI30K, TATOEBA = "multi30k en-de tok", "tatoeba en-zh"
+FEWEST = 20
+"""Sentences that a BLEU is worth printing of."""
+
+ONE_VECTOR, LOOKING_BACK = "rnn_encoder_decoder", "bahdanau"
+"""The same cell without attention and with it."""
+
+GERMAN = "en-de, test 2016, tokenised lower-case"
+REPORTED = (
+    (GERMAN, "Transformer-Tiny", "41.02", "https://arxiv.org/abs/2105.14462", "transformer"),
+    (GERMAN, "conditional GRU, additive attention", "38.1 ± 0.8", "https://arxiv.org/abs/1707.04481", "bahdanau"),
+    (
+        "de-en, the other way, and so not beside ours; tutorial sizes, greedy, lower-case",
+        "Seq2Seq / RNN encoder-decoder / Bahdanau / ConvS2S / Transformer",
+        "13.76 / 20.61 / 28.30 / 34.14 / 36.52",
+        "https://github.com/bentrevett/pytorch-seq2seq",
+        None,
+    ),
+)
+"""Data, system, BLEU, where it was published, and which of ours stands beside it."""
+
+TOP = """\
+# Results: eight systems, one trainer, one search
+
+Written by `python -m benchmarks.results_page` from `benchmarks/results/`; no figure of ours is typed.
+
+What to keep in mind:
+
+- Settings were chosen by their figures on the validation set, among those that were tried.
+- One seed each: how much of a difference is chance was not measured.
+- Several trainings shared one GPU, so their seconds say what was spent and are not to be compared.
+- Systems differ in size, as the tables show; their parameters were not made equal.
+"""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """A Markdown table; the first `left` columns are words, the others figures."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows)) + "\n"
+
+
+def title(name: str, runs: dict[str, Any]) -> str:
+    """A system as people call it."""
+    return MODELS[runs[name]["config"]["model_name"]].title
+
+
+def named(name: str, runs: dict[str, Any]) -> str:
+    """A run's name as people say it; a variant with what makes it one."""
+    config = runs[name]["config"]
+    called, model = title(name, runs), config["model"]
+    if config["model_name"] == "luong":
+        return f"{called}, {model['score']}, {model['alignment'].replace('_', ' ')}"
+    return f"{called}, {model['fusion']} fusion" if config["model_name"] == "lstmn" else called
+
+
+def bleu_of(report: Report) -> float:
+    """The form of BLEU that the data are scored in."""
+    found = report.bleu_tokenised or report.bleu
+    assert found is not None
+    return found.score
+
+
+def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
+    """Quality, size and cost of some runs, in history order."""
+    rows = []
+    for name in names:
+        run, test = runs[name], reports(runs[name])["test"]
+        about, trained = test.circumstances, run["training"]
+        assert test.chrf is not None
+        assert test.perplexity is not None
+        rows.append(
+            (
+                named(name, runs),
+                str(MODELS[about.system].year),
+                f"**{bleu_of(test):.2f}**",
+                f"{bleu_of(reports(run)['validation']):.2f}",
+                f"{test.chrf.score:.2f}",
+                f"{test.perplexity.perplexity:.2f}",
+                f"{about.parameters / 1e6:.1f} M",
+                f"{about.steps:,} of {trained['steps']:,}",
+                f"{trained['seconds']:.0f}",
+                str(about.seed),
+            )
+        )
+    head = ("system", "year", "BLEU", "validation", "chrF", "perplexity", "parameters", "step", "seconds", "seed")
+    return table(head, rows)
+
+
+def short_rows(runs: dict[str, Any]) -> str:
+    """The systems' BLEU in short, as the READMEs have it below a head of their own."""
+    return "".join(
+        f"| {title(name, runs)} | {MODELS[test.circumstances.system].year} | {bleu_of(test):.1f} | "
+        f"{test.circumstances.parameters / 1e6:.1f} M |\n"
+        for name in systems_of(runs, MULTI30K)
+        for test in (reports(runs[name])["test"],)
+    )
+
+
+def lengths(runs: dict[str, Any], names: Sequence[str]) -> str:
+    """BLEU by the words of the source, where there are sentences enough."""
+    buckets = [bucket for bucket in by_length(runs[names[0]]) if bucket.count >= FEWEST]
+    rows = [
+        (named(name, runs), *(value_of(by_length(runs[name]), bucket.label) for bucket in buckets)) for name in names
+    ]
+    left_out = [bucket for bucket in by_length(runs[names[0]]) if 0 < bucket.count < FEWEST]
+    said = "".join(f" {bucket.count} of {bucket.label} words," for bucket in left_out).rstrip(",")
+    note = f"\nToo few for a figure of their own:{said}.\n" if left_out else ""
+    return table(("words", *(f"{bucket.label} (n={bucket.count})" for bucket in buckets)), rows) + note
+
+
+def reports(run: dict[str, Any]) -> dict[str, Report]:
+    """Both evaluations of a run."""
+    return {split: Report.from_json(json.dumps(run[split])) for split in ("validation", "test")}
+
+
+def by_length(run: dict[str, Any]) -> tuple[LengthBucket, ...]:
+    """The test by length."""
+    return reports(run)["test"].by_length
+
+
+def value_of(buckets: Sequence[LengthBucket], label: str) -> str:
+    """A bucket's figure."""
+    value = next(bucket.value for bucket in buckets if bucket.label == label)
+    return "" if value is None else f"{value:.1f}"
+
+
+def verdict(runs: dict[str, Any]) -> str:
+    """What attention bought, by length, said from the figures."""
+    without, having = (find(runs, name) for name in (ONE_VECTOR, LOOKING_BACK))
+
+    def size_of(name: str) -> str:
+        millions = reports(runs[name])["test"].circumstances.parameters / 1e6
+        return f"{runs[name]['config']['model']['hidden_size']} hidden units ({millions:.1f} M parameters)"
+
+    pairs = [
+        (short, long)
+        for short, long in zip(by_length(runs[without]), by_length(runs[having]), strict=True)
+        if short.count >= FEWEST
+    ]
+    times = [long.value / short.value for short, long in pairs if short.value and long.value]
+    told = ", ".join(f"{ratio:.2f} on {short.label}" for ratio, (short, _) in zip(times, pairs, strict=True))
+    steady = all(first < second for first, second in pairwise(times))
+    trend = "The gain grows with the length." if steady else "The gain does not grow steadily with the length."
+    first, last = pairs[0][0].label, pairs[-1][0].label
+    kept = [
+        f"{title(name, runs)} {100 * ratio:.0f} %"
+        for name in systems_of(runs, MULTI30K)
+        if (ratio := kept_of(by_length(runs[name]), first, last)) is not None
+    ]
+    worst = min(systems_of(runs, MULTI30K), key=lambda name: bleu_of(reports(runs[name])["test"]))
+    return (
+        f"{title(without, runs)} and {title(having, runs)} are both GRUs, of {size_of(without)} and {size_of(having)}. "
+        f"The second reads the source both ways and looks back at it before every word. Its BLEU, in times that of the "
+        f"first: {told} words. {trend}\n\n"
+        f"How much of its BLEU on {first} words a system keeps on {last}: {', '.join(kept)}. "
+        f"({title(worst, runs)} has little to lose: it scores {bleu_of(reports(runs[worst])['test']):.1f} in all.)\n"
+    )
+
+
+def kept_of(buckets: Sequence[LengthBucket], first: str, last: str) -> float | None:
+    """The share of the quality on short sentences that is left on long ones."""
+    values = {bucket.label: bucket.value for bucket in buckets}
+    short, long = values[first], values[last]
+    return long / short if short and long is not None else None
+
+
+def find(runs: dict[str, Any], name: str) -> str:
+    """The run of a system, of whatever seed."""
+    return next(key for key in runs if key.rpartition("-")[0] == name)
+
+
+def systems_of(runs: dict[str, Any], data: str) -> list[str]:
+    """The plain run of each system on some data, in history order."""
+    plain = [name for name in runs if name.rpartition("-")[0].removesuffix("_zh") in MODELS]
+    ordered = sorted(plain, key=lambda name: list(MODELS).index(runs[name]["config"]["model_name"]))
+    return [name for name in ordered if runs[name]["test"]["circumstances"]["data"] == data]
+
+
+def variants_of(runs: dict[str, Any], model: str) -> list[str]:
+    """Every run of a system on Multi30k, the plain one first."""
+    plain = find(runs, model)
+    others = [name for name in runs if name != plain and runs[name]["config"]["model_name"] == model]
+    return [plain, *(name for name in others if runs[name]["test"]["circumstances"]["data"] == MULTI30K)]
+
+
+def about(runs: dict[str, Any], names: Sequence[str]) -> str:
+    """Data, search and metric of a table."""
+    test = reports(runs[names[0]])["test"]
+    told, quality = test.circumstances, test.bleu_tokenised or test.bleu
+    assert quality is not None
+    assert test.chrf is not None
+    return (
+        f"{told.data}, {told.split}: {told.sentences:,} sentences, {told.search}. {quality.name}: "
+        f"`{quality.signature}`; {test.chrf.name}: `{test.chrf.signature}`. Perplexity is per token of the "
+        f"vocabulary. `step`: where the weights were taken (of an average, its last), of all that were trained.\n"
+    )
+
+
+def reported(runs: dict[str, Any]) -> str:
+    """What others published, and ours beside it where the data and the metric are the same."""
+    rows = []
+    for data, system, score, paper, ours in REPORTED:
+        beside = "" if ours is None else f"{bleu_of(reports(runs[find(runs, ours)])['test']):.2f}"
+        rows.append((data, system, f"{score} (reported)", f"<{paper}>", beside))
+    return table(("data", "system", "BLEU", "where", "ours"), rows, left=4)
+
+
+def machines(runs: dict[str, Any]) -> str:
+    """What it ran on."""
+    found = {
+        f"- {one['gpu']}, {one['cores']} CPU cores, Python {one['python']}, torch {one['torch']}, {one['date']}"
+        + (f"; {one['shared']}" if "shared" in one else "")
+        for one in (run["machine"] for run in runs.values())
+    }
+    return "\n".join(sorted(found)) + "\n"
+
+
+def throughput(path: Path) -> str:
+    """One file of timings: tokens a second of each candidate."""
+    reports_of = [report for report in json.loads(path.read_text()) if "tokens a second" in report.get("notes", {})]
+    if not reports_of:
+        return ""
+    names = list(dict.fromkeys(name for report in reports_of for name in report["notes"]["tokens a second"]))
+    rows = [
+        (report["question"], *(f"{rates[name]:,.0f}" if name in rates else "" for name in names))
+        for report in reports_of
+        for rates in (report["notes"]["tokens a second"],)
+    ]
+    one = reports_of[0]["machine"]
+    loads = [report["notes"].get("load of the machine at the start") for report in reports_of]
+    busy = [load for load in loads if load is not None]
+    loaded = f" Load of the machine at the start of a question: {min(busy)} to {max(busy)}." if busy else ""
+    where = f"{one.get('gpu', one['cpu'])}, {one['cores']} cores, torch {one['torch']}"
+    return (
+        f"`{reports_of[0]['command']}`, candidates taking turns, tokens a second by the median. {where}.{loaded}\n\n"
+        + table(("question", *names), rows)
+    )
+
+
+def page(runs: dict[str, Any], timings: Sequence[Path]) -> str:
+    """The whole page."""
+    german, chinese = systems_of(runs, MULTI30K), systems_of(runs, TATOEBA)
+    luong, lstmn = variants_of(runs, "luong"), variants_of(runs, "lstmn")
+    speeds = [found for path in timings if (found := throughput(path))]
+    commands = "".join(f"    {run['command']}\n" for run in runs.values())
+    parts = [
+        TOP,
+        "## Multi30k, English to German\n" + about(runs, german) + "\n" + figures(runs, german),
+        "### By the length of the source\n" + lengths(runs, german),
+        "### What attention bought\n" + verdict(runs),
+        "### Luong's scores and alignments\n" + figures(runs, luong) + "\n" + lengths(runs, luong),
+        "### LSTMN's two fusions\n" + figures(runs, lstmn) + "\n" + lengths(runs, lstmn),
+        "### What others report\nFrom their papers and pages, not measured here.\n\n" + reported(runs),
+        "## Tatoeba, English to Chinese\n"
+        + "\n".join([about(runs, chinese), figures(runs, chinese), lengths(runs, chinese)]),
+        *(["## Throughput\n" + "\n".join(speeds)] if speeds else []),
+        "## Again\nMachines:\n\n" + machines(runs) + "\nThe commands (`<folder>` holds `multi30k/` and `tatoeba/`; "
+        "each run's whole config is in `benchmarks/results/systems.json`):\n\n" + commands,
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(json.loads((RESULTS / "systems.json").read_text()), timing_files()), encoding="utf-8")
+
+
+def timing_files() -> list[Path]:
+    """What was measured of training and decoding, where it was."""
+    return sorted(RESULTS.glob("translation_*.json"))
+
+
+if __name__ == "__main__":
+    main()

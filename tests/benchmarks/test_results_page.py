@@ -1,0 +1,39 @@
+"""docs/results.md is what the script writes from the results, and says only what they say."""
+
+import copy
+import json
+
+import pytest
+
+from benchmarks.harness import RESULTS
+from benchmarks.results_page import PAGE, page, short_rows, timing_files
+from regard.models import MODELS
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return json.loads((RESULTS / "systems.json").read_text())
+
+
+def test_the_page_is_what_the_script_writes(runs):
+    written = page(runs, timing_files())
+    assert PAGE.read_text(encoding="utf-8") == written, "run: python -m benchmarks.results_page"
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
+def test_the_readmes_say_the_same(runs, readme):
+    assert short_rows(runs) in (PAGE.parents[1] / readme).read_text(encoding="utf-8")
+
+
+def test_every_system_has_its_line(runs):
+    head = page(runs, ()).split("### By the length of the source")[0]
+    for entry in MODELS.values():
+        assert f"| {entry.title}" in head
+
+
+def test_the_verdict_can_come_out_the_other_way(runs):
+    assert "The gain grows with the length." in page(runs, ())
+    other = copy.deepcopy(runs)
+    for bucket in other["bahdanau-0"]["test"]["by_length"]:
+        bucket["value"] = 10.0 if bucket["first"] == 21 else 40.0
+    assert "The gain does not grow steadily with the length." in page(other, ())

@@ -1,0 +1,83 @@
+"""Whatever is broken or missing, a command says so in one sentence that names it, and ends with code 2."""
+
+import shutil
+
+import pytest
+
+FOREIGN = {
+    "config.json": b'{"model_type": "marian"}',
+    "model.safetensors": b"\x80\x04pickle" * 40,
+    "tokenizer.json": b'{"vocab": {"a": 1}}',
+    "tokenizer.target.json": b"<html>not found</html>",
+}
+HARMS = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "foreign": lambda path: path.write_bytes(FOREIGN[path.name]),
+    "not text": lambda path: path.write_bytes(b"\xff\xfe\x00" * 9),
+}
+
+
+@pytest.fixture
+def refused(command, capsys):
+    """Run a command that must fail with code 2; what it said."""
+
+    def run(*arguments, stdin=b""):
+        capsys.readouterr()
+        assert command(*arguments, stdin=stdin) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "Traceback" not in captured.err
+        return " ".join(captured.err.split())
+
+    return run
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_folder_with_a_broken_file(refused, trained, tmp_path, name, harm):
+    folder = shutil.copytree(trained, tmp_path / "copy")
+    HARMS[harm](folder / name)
+    assert name in refused("translate", folder, stdin=b"a b\n")
+
+
+def test_a_folder_that_is_none(refused, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "nothing", tmp_path / "file"):
+        files = ["--source", tmp_path / "file", "--target", tmp_path / "file"]
+        for arguments in (["translate", path], ["evaluate", path], ["score", path, *files]):
+            assert f"{path} is not a folder" in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(None, "there is no file"), (b"", "is empty"), (b"a\n\xff\n", "line 2 of"), (b"a\nb\nc\n", "Line 3 of")],
+    ids=["missing", "empty", "not UTF-8", "one line more"],
+)
+def test_files_to_score(refused, trained, tmp_path, content, sentence):
+    (tmp_path / "good").write_text("a\nb\n")
+    if content is not None:
+        (tmp_path / "bad").write_bytes(content)
+    for source, target in (("good", "bad"), ("bad", "good")):
+        files = ["--source", tmp_path / source, "--target", tmp_path / target]
+        assert sentence in refused("score", trained, *files)
+        assert sentence in refused("evaluate", trained, *files)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train"],
+        ["train", "copy", "--steps", "many"],
+        ["train", "copy", "--no-such-option"],
+        ["translate"],
+        ["evaluate"],
+        ["score"],
+        ["nothing"],
+        ["list", "models", "recipes"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_call_is_a_usage_error(refused, arguments):
+    assert refused(*arguments)

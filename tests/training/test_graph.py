@@ -1,0 +1,251 @@
+"""Batches filled up to few shapes, steps as CUDA graphs, and the compiled objective: the numbers of the plain step."""
+
+import random
+
+import pytest
+import torch
+
+from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences, map_tensors
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.training.graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
+from regard.training.objective import Objective
+
+VOCAB = 23
+FILL = Fill(rows=4, tokens=16, longest=4)
+
+
+def make_rows(count, seed, longest=7):
+    """Sources and targets without marks, as many tokens as chance gives."""
+    chance = random.Random(seed)
+
+    def sentence():
+        return [chance.randrange(4, VOCAB) for _ in range(chance.randrange(1, longest + 1))]
+
+    return [(sentence(), sentence()) for _ in range(count)]
+
+
+def make_batch(rows, kind=Packed):
+    sources = kind.of([[*source, EOS] for source, _ in rows])
+    targets = kind.of([[BOS, *target] for _, target in rows])
+    labels = kind.of([[*target, EOS] for _, target in rows]).ids
+    return Batch(source=sources, target=targets, labels=labels, num_tokens=int((labels != PAD).sum()))
+
+
+def make_objective(dtype=torch.float64, label_smoothing=0.1, **changes):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "feed_forward_size": 32, "dropout": 0.0}
+    config = TransformerConfig(source_vocab_size=VOCAB, target_vocab_size=VOCAB, **sizes | changes)
+    return Objective(Transformer(config).to(dtype), label_smoothing=label_smoothing)
+
+
+def gradients(objective, run, batch):
+    """The loss, and every parameter's gradient by name."""
+    loss = run(batch)
+    names, parameters = zip(*objective.named_parameters(), strict=True)
+    return loss.detach(), dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
+
+
+def errors_of(found, truth):
+    """Relative errors of loss and gradients by name.
+
+    Some gradients are 0 but for rounding, such as that of the keys' bias: a tenth of a usual norm is the least scale.
+    """
+    norms = {name: wanted.double().norm() for name, wanted in truth[1].items()}
+    least = torch.stack(list(norms.values())).median() / 10
+    told = {"loss": ((found[0].double() - truth[0].double()).abs() / truth[0].double().abs()).item()}
+    for name, norm in norms.items():
+        told[name] = ((found[1][name].double() - truth[1][name].double()).norm() / torch.maximum(norm, least)).item()
+    return told
+
+
+def assert_close(found, expected, tolerance):
+    """All errors are told where one is too large."""
+    errors = errors_of(found, expected)
+    table = "\n".join(f"{error:.3e}  {name}" for name, error in errors.items())
+    assert max(errors.values()) <= tolerance, f"relative errors:\n{table}"
+
+
+def assert_errs_no_more(found, plain, truth, slack):
+    """At most twice the error of the plain run against the truth; all are told where one is larger."""
+    ours, theirs = errors_of(found, truth), errors_of(plain, truth)
+    table = "\n".join(f"{ours[name]:.3e}  {theirs[name]:.3e}  {name}" for name in ours)
+    wrong = [name for name in ours if not ours[name] <= 2 * theirs[name] + slack]
+    assert not wrong, f"wrong: {', '.join(wrong)}\nrelative errors of the compiled and of the eager run:\n{table}"
+
+
+@pytest.mark.parametrize(("count", "multiple", "expected"), [(0, 8, 8), (1, 8, 8), (8, 8, 8), (9, 8, 16), (5, 1, 5)])
+def test_rounding_up(count, multiple, expected):
+    assert up(count, multiple) == expected
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 11])
+def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
+    batch = make_batch(make_rows(count, seed=count))
+    filled = FILL(batch)
+    assert filled.num_tokens == batch.num_tokens
+    rows = {len(side.offsets) - 1 for side in (filled.source, filled.target)}
+    assert len(rows) == 1 and rows.pop() % FILL.rows == 0
+    for side, before in ((filled.source, batch.source), (filled.target, batch.target)):
+        assert side.longest % FILL.longest == 0 and side.longest >= before.longest
+        assert len(side.ids) % FILL.tokens == 0
+        assert torch.equal(side.ids[: len(before.ids)], before.ids)
+        assert torch.equal(side.lengths[: len(before.lengths)], before.lengths)
+        assert (side.ids[len(before.ids) :] == PAD).all() and side.lengths.max() <= side.longest
+    assert filled.labels.shape == filled.target.ids.shape
+    assert torch.equal(filled.labels[: len(batch.labels)], batch.labels)
+    assert (filled.labels[len(batch.labels) :] == PAD).all()
+
+
+def test_filling_twice_changes_nothing():
+    once = FILL(make_batch(make_rows(5, seed=0)))
+    twice = FILL(once)
+    assert shape_of(once) == shape_of(twice)
+    assert torch.equal(once.target.ids, twice.target.ids) and torch.equal(once.labels, twice.labels)
+
+
+def test_many_batches_have_few_shapes():
+    batches = [make_batch(make_rows(6, seed=seed)) for seed in range(30)]
+    assert len({shape_of(batch) for batch in batches}) > 20
+    assert len({shape_of(FILL(batch)) for batch in batches}) < 10
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("count", [1, 6])
+def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, norm):
+    objective = make_objective(norm=norm)
+    rows = make_rows(count, seed=count)
+    packed = make_batch(rows)
+    padded = make_batch(rows, Sequences)
+    assert padded.num_tokens == packed.num_tokens
+    expected = gradients(objective, objective, padded)
+    assert_close(gradients(objective, objective, packed), expected, 1e-10)
+    assert_close(gradients(objective, objective, FILL(packed)), expected, 1e-10)
+
+
+def test_padded_batches_are_refused():
+    with pytest.raises(ValueError, match=r"takes packed batches: set batch\.packed=true"):
+        FILL(make_batch(make_rows(3, seed=0), Sequences))
+
+
+def test_a_batch_is_copied_into_the_tensors_of_another():
+    given, kept = (FILL(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
+    assert shape_of(given) == shape_of(kept)
+    places = [kept.source.ids.data_ptr(), kept.labels.data_ptr()]
+    copy_batch(given, kept)
+    assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
+    for side in ("source", "target"):
+        for name in ("ids", "offsets", "rows", "positions"):
+            assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
+    assert torch.equal(kept.labels, given.labels)
+
+
+@pytest.mark.unchecked
+def test_the_compiled_objective_has_the_same_gradient():
+    torch._dynamo.reset()
+    objective = make_objective(num_layers=1)
+    compiled = torch.compile(objective, backend="aot_eager")
+    for count in (6, 9):
+        batch = FILL(make_batch(make_rows(count, seed=count)))
+        expected, found = (gradients(objective, run, batch) for run in (objective, compiled))
+        assert_close(found, expected, 1e-10)
+
+
+def alternating(count):
+    """Batches of few and of many rows in turn, filled to two shapes."""
+    fill = Fill(rows=64, tokens=64, longest=8)
+    return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3))) for n in range(count)]
+
+
+def test_alternating_batches_have_two_shapes():
+    assert len({shape_of(batch) for batch in alternating(40)}) == 2
+
+
+def eager_step(objective, optimizer, batch, *, learning_rate, clip_norm):
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    optimizer.zero_grad()
+    loss = objective(map_tensors(torch.Tensor.cuda, batch))
+    (loss / batch.num_tokens).backward()
+    torch.nn.utils.clip_grad_norm_(objective.parameters(), clip_norm)
+    optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+def test_graphed_steps_are_the_eager_steps():
+    batches = alternating(4 * (WARM_UP + 2))
+    shapes = [shape_of(batch) for batch in batches]
+    assert len(set(shapes)) == 2
+    assert all(shapes.count(shape) >= WARM_UP + 3 for shape in set(shapes)), "each shape is replayed, not captured only"
+    eager, graphed = (make_objective(torch.float32).cuda() for _ in range(2))
+    # a large eps: gradients that are 0 but for rounding, such as that of the keys' bias, must not be blown up
+    optimizers = [
+        torch.optim.AdamW(objective.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.0, fused=True)
+        for objective in (eager, graphed)
+    ]
+    step = GraphedStep(graphed, list(graphed.parameters()), optimizers[1], clip_norm=1.0)
+    for number, batch in enumerate(batches):
+        # another rate at every step: a graph must read it, not remember it
+        rate = 1e-3 * (1 + number % 3)
+        expected = eager_step(eager, optimizers[0], batch, learning_rate=rate, clip_norm=1.0)
+        found = step(batch, num_tokens=batch.num_tokens, learning_rate=rate).item()
+        assert found == pytest.approx(expected, rel=1e-3), f"loss at step {number}"
+        for (name, ours), theirs in zip(graphed.named_parameters(), eager.parameters(), strict=True):
+            error = ((ours - theirs).norm() / theirs.norm().clamp_min(1e-3)).item()
+            assert error < 1e-3, f"{name} is off by {error:.2e} after step {number}"
+    assert all(captured.graph is not None for captured in step.shapes.values())
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
+    """A graph that read a stale batch, stale weights or a stale count of tokens would show here."""
+    objective = make_objective(torch.float32).cuda()
+    optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
+    step = GraphedStep(objective, list(objective.parameters()), optimizer)
+    for number, batch in enumerate(alternating(2 * (WARM_UP + 3))):
+        with torch.no_grad():
+            expected = objective(map_tensors(torch.Tensor.cuda, batch)).item()
+        assert step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item() == pytest.approx(
+            expected, rel=1e-3
+        ), f"step {number}"
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+@pytest.mark.parametrize("dynamic", [None, False], ids=["shapes-as-they-come", "static"])
+@pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
+def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
+    """At sizes for which a GPU picks its real kernels; every parameter's error is told if one is too large."""
+    torch._dynamo.reset()
+    sizes = {"hidden_size": 128, "num_layers": 3, "num_heads": 4, "feed_forward_size": 256, "norm": "pre"}
+    objective = make_objective(torch.float32, **sizes).cuda()
+    exact = make_objective(torch.float64, **sizes).cuda()
+    compiled = torch.compile(objective, dynamic=dynamic)
+    fill = Fill(rows=64, tokens=512, longest=8)
+    for count, longest in ((40, 12), (90, 12), (40, 30), (40, 12)):
+        batch = map_tensors(torch.Tensor.cuda, fill(make_batch(make_rows(count, seed=count, longest=longest))))
+        truth = gradients(exact, exact, batch)
+        results = []
+        for run in (compiled, objective):
+            # each its own region, for autocast keeps copies of the weights within one
+            with torch.autocast("cuda", torch.bfloat16, enabled=half):
+                results.append(gradients(objective, run, batch))
+        assert_errs_no_more(*results, truth, slack=1e-2 if half else 1e-4)
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+def test_compiled_training_learns_what_eager_training_learns():
+    """Step by step on the same batches: where the gradients agree, a slower descent would be the update's fault."""
+    torch._dynamo.reset()
+    losses = {}
+    for name in ("eager", "compiled"):
+        objective = make_objective(torch.float32).cuda()
+        run = torch.compile(objective) if name == "compiled" else objective
+        optimizer = torch.optim.AdamW(objective.parameters(), lr=1e-3, fused=True)
+        losses[name] = [
+            eager_step(run, optimizer, batch, learning_rate=1e-3, clip_norm=1.0) for batch in alternating(20)
+        ]
+    assert losses["compiled"] == pytest.approx(losses["eager"], rel=1e-2)
