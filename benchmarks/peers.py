@@ -6,9 +6,8 @@ its weights from there. A peer that is not installed is skipped with a word.
 """
 
 import importlib.metadata
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -167,28 +166,11 @@ def without_marks(ids: list[int]) -> list[int]:
     return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
-def ctranslate2_translator(marian: nn.Module, *, threads: int) -> Callable[..., list[list[int]]]:
-    """CTranslate2 in float32 with MarianMT's weights: a function from rows of ids to rows of ids."""
-    import ctranslate2
-
-    vocabulary = [str(token) for token in range(marian.config.vocab_size)]
-    with tempfile.TemporaryDirectory() as folder:
-        save_ctranslate2(marian, vocabulary, folder)
-        translator = ctranslate2.Translator(
-            folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
-        )
-
-    def translate(rows: list[list[str]], *, beam_size: int, max_tokens: int) -> list[list[int]]:
-        found = translator.translate_batch(rows, beam_size=beam_size, max_decoding_length=max_tokens)
-        return [[int(token) for token in result.hypotheses[0]] for result in found]
-
-    return translate
-
-
-def save_ctranslate2(marian: nn.Module, vocabulary: list[str], folder: str) -> None:
+def save_ctranslate2(marian: nn.Module, folder: Path) -> None:
     """CTranslate2's own loader for this family, less what it does to Marian's <pad>: here the decoder reads <bos>."""
     from ctranslate2.converters.transformers import BartLoader
 
+    vocabulary = [str(token) for token in range(marian.config.vocab_size)]
     marian.config.normalize_before = marian.config.normalize_embedding = False
     with torch.no_grad():
         spec = BartLoader().get_model_spec(marian)
@@ -198,4 +180,5 @@ def save_ctranslate2(marian: nn.Module, vocabulary: list[str], folder: str) -> N
     spec.config.decoder_start_token = str(BOS)
     spec.validate()
     spec.optimize()
-    spec.save(folder)
+    folder.mkdir()
+    spec.save(str(folder))

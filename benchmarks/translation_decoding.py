@@ -2,22 +2,28 @@
 
 All three run the same weights, set by hand so that the model copies its source and says <eos> where the source does:
 sentences of Multi30k's lengths end at different steps, and everyone must give back exactly the source. Without an <eos>
-in the source it never ends, and all write the same number of tokens.
+in the source it never ends, and all write the same number of tokens. Each library has a process of its own, and they
+take turns.
 """
 
+import json
 import os
-import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.allocators import ALLOCATORS, ask_elsewhere, turns
-from benchmarks.harness import Report, compare, save, show
-from benchmarks.peers import available, ctranslate2_translator, marian_generate, our_model, same_marian, versions
+from benchmarks.allocators import ALLOCATORS, turns
+from benchmarks.harness import Report, Timing, command, machine, save, show, timing
+from benchmarks.peers import available, marian_generate, our_model, same_marian, save_ctranslate2, versions
 from benchmarks.translation_pairs import load_pairs
 from benchmarks.translation_training import CONFIG, VOCAB_SIZE
 from regard.contracts import Sequences
@@ -95,30 +101,82 @@ def marian(model: nn.Module, batches: list[list[list[int]]], beam_size: int, mos
     ]
 
 
-def ctranslate2(model: nn.Module, batches: list[list[list[int]]], beam_size: int, most: int) -> Callable[[], Any]:
-    """CTranslate2, with its tokens made beforehand."""
-    translate = ctranslate2_translator(model, threads=torch.get_num_threads())
-    given = [[[str(token) for token in row] for row in rows] for rows in batches]
-    return lambda: [row for rows in given for row in translate(rows, beam_size=beam_size, max_tokens=most)]
+class Side:
+    """One library in a process of its own."""
+
+    def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
+        command = [sys.executable, "-m", "benchmarks.decoding_worker", str(folder), name]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | environment,
+        )
+        self.said: list[list[int]] = json.loads(self.heard())
+
+    def heard(self) -> str:
+        """Its next line."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(map(str, self.process.args))} ended with {self.process.wait()}")
+        return line
+
+    def turn(self) -> float:
+        """Seconds of one turn, by its own clock."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return float(self.heard())
+
+    def close(self) -> None:
+        """Let it end."""
+        self.process.communicate()
 
 
-def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int) -> Report:
-    """One question in this process."""
+def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
+    """Each side in turn, many times over; a pause lets the last one's threads come to rest."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
+    for turn in range(-1, num_turns):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(PAUSE)
+            taken = sides[name].turn()
+            if turn >= 0:
+                seconds[name].append(taken)
+    return {name: timing(taken) for name, taken in seconds.items()}
+
+
+def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, environment: dict[str, str]) -> Report:
+    """One question, each library in a process of its own."""
     rows, origin = sentences(max(batch_size, 8), ends=ends)
     batches = [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
-    model, most = copying_model(), MOST_TOKENS if ends else FIXED_TOKENS
-    candidates = {"regard": ours(model, batches, beam_size, most)}
-    if available("transformers"):
-        candidates["MarianMT generate"] = marian(same_marian(model), batches, beam_size, most)
-        if available("ctranslate2"):
-            candidates["CTranslate2 float32"] = ctranslate2(same_marian(model), batches, beam_size, most)
-    said = {name: run() for name, run in candidates.items()}
+    most, load = MOST_TOKENS if ends else FIXED_TOKENS, round(os.getloadavg()[0], 2)
+    names = ["regard"]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        task = {"batches": batches, "beam_size": beam_size, "most": most, "threads": torch.get_num_threads()}
+        (folder / "task.json").write_text(json.dumps(task))
+        if available("transformers"):
+            names.append("MarianMT generate")
+            if available("ctranslate2"):
+                names.append("CTranslate2 float32")
+                save_ctranslate2(same_marian(copying_model()), folder / "ctranslate2")
+        sides = {name: Side(name, folder, environment) for name in names}
+        timings = measure(sides, num_turns)
+        for side in sides.values():
+            side.close()
+    said = {name: side.said for name, side in sides.items()}
+    tokens = sum(len(row) for row in said["regard"])
     notes: dict[str, Any] = {
-        "load of the machine at the start": round(os.getloadavg()[0], 2),
+        "load of the machine at the start": load,
         "data": origin,
         "sentences a turn": len(rows),
-        "tokens a sentence": statistics.mean(len(row) for row in said["regard"]),
+        "tokens a sentence": tokens / len(rows),
         "same as regard": {name: agreement(answers, said["regard"]) for name, answers in said.items()},
+        "tokens a second": {name: round(tokens / found.median) for name, found in timings.items()},
         "versions": versions("transformers", "ctranslate2"),
         "seed": 0,
     }
@@ -126,11 +184,9 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int) -> Rep
         notes["copies of the source"] = agreement(said["regard"], [row[:-1] for row in rows])
     search = "greedy" if beam_size == 1 else f"beam {beam_size}"
     ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
+    ratios = {name: found.median / timings["regard"].median for name, found in timings.items()}
     question = f"decoding, {search}, batches of {batch_size}, {ending}"
-    report = compare(question, candidates, baseline="regard", turns=num_turns, warmup=1, pause=PAUSE, notes=notes)
-    tokens = sum(len(row) for row in said["regard"])
-    rates = {name: round(tokens / found.median) for name, found in report.timings.items()}
-    return replace(report, notes=notes | {"tokens a second": rates})
+    return Report(question, machine(), command(), timings, "regard", ratios, notes)
 
 
 def agreement(answers: list[list[int]], expected: list[list[int]]) -> str:
@@ -143,8 +199,13 @@ def questions() -> Iterator[Report]:
     for allocator, environment in ALLOCATORS.items():
         for beam_size in (1, 5):
             for batch_size, ends in ((64, True), (16, True), (1, True), (64, False)):
-                settings = {"beam_size": beam_size, "batch_size": batch_size, "ends": ends, "num_turns": turns(15)}
-                report = ask_elsewhere("translation_decoding.speed", environment, **settings)
+                report = speed(
+                    beam_size=beam_size,
+                    batch_size=batch_size,
+                    ends=ends,
+                    num_turns=turns(15),
+                    environment=environment,
+                )
                 report = replace(report, question=f"{report.question}, {allocator}")
                 show(report)
                 yield report

@@ -1,0 +1,60 @@
+"""One library's side of the decoding benchmark, alone in its process: python -m benchmarks.decoding_worker FOLDER NAME.
+
+Libraries that share a process share its threads and its allocator, and slow each other down. A line on the standard
+input asks for one turn; the answer is its seconds. CTranslate2's process does not even import torch.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Say what comes out once, then take turns."""
+    folder, name = Path(sys.argv[1]), sys.argv[2]
+    task = json.loads((folder / "task.json").read_text())
+    run = ctranslate2_side(folder, task) if name == "CTranslate2 float32" else torch_side(name, task)
+    print(json.dumps(run()), flush=True)
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        run()
+        print(time.perf_counter() - began, flush=True)
+
+
+def ctranslate2_side(folder: Path, task: dict[str, Any]) -> Callable[[], list[list[int]]]:
+    """CTranslate2, with its tokens made beforehand."""
+    import ctranslate2
+
+    translator = ctranslate2.Translator(
+        str(folder / "ctranslate2"),
+        device="cpu",
+        compute_type="float32",
+        inter_threads=1,
+        intra_threads=task["threads"],
+    )
+    given = [[[str(token) for token in row] for row in rows] for rows in task["batches"]]
+    options = {"beam_size": task["beam_size"], "max_decoding_length": task["most"]}
+    return lambda: [
+        [int(token) for token in result.hypotheses[0]]
+        for rows in given
+        for result in translator.translate_batch(rows, **options)
+    ]
+
+
+def torch_side(name: str, task: dict[str, Any]) -> Callable[[], list[list[int]]]:
+    """Ours, or MarianMT's generate."""
+    import torch
+
+    from benchmarks.translation_decoding import copying_model, marian, ours, same_marian
+
+    torch.set_num_threads(task["threads"])
+    model = copying_model()
+    arguments = (task["batches"], task["beam_size"], task["most"])
+    return ours(model, *arguments) if name == "regard" else marian(same_marian(model), *arguments)
+
+
+if __name__ == "__main__":
+    main()
