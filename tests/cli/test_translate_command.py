@@ -43,6 +43,18 @@ def test_n_best_lists_are_numbered(command, trained, capsys):
     assert command("translate", trained, "--beam", 2, "--n-best", 3, stdin=b"a\n") == 2
 
 
+def test_a_sample_does_not_depend_on_how_the_lines_were_cut(command, trained, capsys, monkeypatch):
+    lines = b"a b c d\n\na b c d\nb c d e\na b c d\n"
+    drawn = []
+    for count in (256, 2, 1):
+        monkeypatch.setattr("regard.cli.translate.LINES_AT_ONCE", count)
+        assert command("translate", trained, "--sample", "--temperature", 2.0, stdin=lines) == 0
+        drawn.append(capsys.readouterr().out)
+    assert drawn[0] == drawn[1] == drawn[2]
+    said = drawn[0].splitlines()
+    assert said[1] == "" and said[0] != said[2]
+
+
 def test_samples_are_drawn_by_their_seed(command, trained, capsys):
     drawn = []
     for seed in (1, 1, 2):

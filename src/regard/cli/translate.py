@@ -50,11 +50,11 @@ def translate(
         raise ValueError(
             f"{name} does not attend, so it has no alignments. Choose a model that does, such as bahdanau."
         )
+    search: Search = Sample(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
     for lines in blocks(read_lines(sys.stdin.buffer), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
-        # a sample is drawn by its line's number, which begins anew in every block
-        search: Search = Sample(temperature=temperature, seed=seed + first) if sample else make_search(beam, num_best)
-        found = translator.answer(lines, search, return_attention=alignments or attention is not None)
+        looking = alignments or attention is not None
+        found = translator.answer(lines, search, return_attention=looking, first=first)
         for number, translation in enumerate(found, start=first):
             write(translation, number, num_best=num_best, alignments=alignments)
         sys.stdout.flush()

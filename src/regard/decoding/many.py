@@ -24,24 +24,27 @@ def decode_all(
     tokens_per_batch: int = TOKENS_PER_BATCH,
     device: torch.device | str | None = None,
     return_alignment: bool = False,
+    numbers: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source, which ends with <eos>; a batch holds so many source tokens, padding included.
 
-    Left out, the device is the one that the model is on.
+    Left out, the device is the one that the model is on. `numbers` are what a sample is drawn by, one a row, for rows
+    that are part of a longer text; left out, they count from 0.
     """
     place = home(model) if device is None else torch.device(device)
+    drawn_by = list(range(len(rows))) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[] for _ in rows]
-    for numbers in batches([len(row) for row in rows], tokens_per_batch):
+    for places in batches([len(row) for row in rows], tokens_per_batch):
         answers = decode(
             model,
-            moved(Sequences.of([rows[number] for number in numbers]), place),
+            moved(Sequences.of([rows[row] for row in places]), place),
             search=search,
             limit=limit,
             return_alignment=return_alignment,
-            numbers=torch.tensor(numbers, device=place),
+            numbers=torch.tensor([drawn_by[row] for row in places], device=place),
         )
-        for number, answer in zip(numbers, answers, strict=True):
-            results[number] = answer
+        for row, answer in zip(places, answers, strict=True):
+            results[row] = answer
     return results
 
 

@@ -53,8 +53,13 @@ class Translator:
                 warnings.warn(cut_off(f"text {number}", translation.num_dropped), stacklevel=2)
         return found
 
-    def answer(self, texts: Sequence[str], search: Search, *, return_attention: bool) -> list[Translation]:
-        """What `translate` gives, without a warning about what was too long."""
+    def answer(
+        self, texts: Sequence[str], search: Search, *, return_attention: bool, first: int = 0
+    ) -> list[Translation]:
+        """What `translate` gives, without a warning about what was too long; `first` is the first text's number.
+
+        Samples are drawn by number, so that they do not depend on how a long text was cut into blocks.
+        """
         rows = self.tokenizers.source.encode_batch(texts)
         numbers = [number for number, row in enumerate(rows) if row]
         hypotheses = decode_all(
@@ -63,6 +68,7 @@ class Translator:
             search=search,
             tokens_per_batch=max(TOKENS_PER_BATCH // getattr(search, "size", 1), 1),
             return_alignment=return_attention,
+            numbers=[first + number for number in numbers],
         )
         found = [Translation(text="") for _ in texts]
         for number, answers in zip(numbers, hypotheses, strict=True):
