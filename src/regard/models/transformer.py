@@ -55,9 +55,9 @@ class TransformerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What each decoder layer reads of the source; and where steps may be lean, what they need made ready.
+    """What each decoder layer reads of the source; and where steps are lean, what they need made ready.
 
-    `bias` is the source's mask as numbers to add, None without padding. `places` are the first positions' vectors.
+    `bias` is the source's mask as numbers to add, `places` are the first positions' vectors.
     """
 
     memories: tuple[Memory, ...]
@@ -107,6 +107,10 @@ class Transformer(nn.Module):
 
     def encode(self, source: Sequences | Packed) -> Encoded:
         """Read the source once; every decoder layer keeps its own keys and values of it."""
+        return self._ready(self._remember(source), source.mask)
+
+    def _remember(self, source: Sequences | Packed) -> tuple[Memory, ...]:
+        """What each decoder layer reads of the source."""
         mask = source.mask
         if isinstance(source, Sequences) and packing_pays(source):
             source = pack(source)
@@ -119,8 +123,7 @@ class Transformer(nn.Module):
         states = self.encoder_norm(states)
         layers = cast(Iterable[DecoderLayer], self.decoder)
         real = None if packed else mask
-        memories = tuple(layer.cross_attention.remember(states, mask=real, packed=packed) for layer in layers)
-        return self._ready(memories, mask)
+        return tuple(layer.cross_attention.remember(states, mask=real, packed=packed) for layer in layers)
 
     def _ready(self, memories: tuple[Memory, ...], mask: Bool[Tensor, "B source"]) -> Encoded:
         """With what lean steps need, where they serve."""
@@ -190,10 +193,10 @@ class Transformer(nn.Module):
         self, source: Sequences | Packed, target: Sequences | Packed
     ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
         """What the readout sees at every target position, all at once; packed where the target is."""
-        encoded = self.encode(source)
+        memories = self._remember(source)
         packed = target if isinstance(target, Packed) else None
         states = self._embed(self.target_embedding, target)
-        for layer, memory in zip(self.decoder, encoded.memories, strict=True):
+        for layer, memory in zip(self.decoder, memories, strict=True):
             states = layer(states, memory, packed)
         return self.decoder_norm(states)
 
