@@ -57,19 +57,20 @@ SYSTEMS = {
 }
 
 
-def train_one(name: str, data: Path, out: Path, seed: int, changes: list[str]) -> None:
+def train_one(name: str, asked: argparse.Namespace) -> None:
     """Train a system in this process, and evaluate it on validation and test."""
     from regard.recipes import evaluate, fit, make_run, override, steps_of
+    from regard.storage import Checkpoint, write_text
 
     system = SYSTEMS[name]
-    run = make_run(system.recipe, system.model, **dict(system.arguments), folder=str(data))
-    for change in (*system.changes, f"training.seed={seed}", *changes):
+    run = make_run(system.recipe, system.model, **dict(system.arguments), folder=asked.data)
+    for change in (*system.changes, f"training.seed={asked.seed}", *asked.set):
         run = override(run, change)
-    folder = out / f"{name}-{seed}"
-    fitted = fit(run, folder, overwrite=True)
+    folder = Path(asked.out) / f"{name}-{asked.seed}"
+    fitted = fit(run, folder, overwrite=asked.overwrite)
     for split in ("validation", "test"):
         report = evaluate(fitted.translator, run.data.read(split), split=split, beam=5, steps=steps_of(folder))
-        (folder / f"evaluation-{split}.json").write_text(report.to_json())
+        write_text(Checkpoint(folder).evaluation(split), report.to_json())
 
 
 def gather(folder: Path) -> dict[str, Any]:
@@ -96,6 +97,7 @@ def launch(name: str, asked: argparse.Namespace) -> str:
     folder = Path(asked.out)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.systems", "--worker", "--data", asked.data, "--out", asked.out]
+    command += ["--overwrite"] if asked.overwrite else []
     command += ["--seed", str(asked.seed), *(word for change in asked.set for word in ("--set", change)), name]
     began = time.perf_counter()
     with (folder / f"{name}-{asked.seed}.log").open("w") as log:
@@ -118,11 +120,12 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="an override for all of them")
     parser.add_argument("--parallel", type=int, default=8)
     parser.add_argument("--results", type=Path, default=RESULTS / "systems.json")
+    parser.add_argument("--overwrite", action="store_true", help="write over runs of the same name")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     names = asked.names or list(SYSTEMS)
     if asked.worker:
-        train_one(names[0], Path(asked.data), Path(asked.out), asked.seed, asked.set)
+        train_one(names[0], asked)
         return
     with ThreadPoolExecutor(asked.parallel) as pool:
         list(pool.map(lambda name: launch(name, asked), names))
