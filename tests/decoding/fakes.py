@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import EOS, UNK, Memory, Sequences, Step
+from regard.contracts import EOS, PAD, UNK, Memory, Sequences, Step
 
 
 class Identity:
@@ -15,7 +15,13 @@ class Identity:
         return features
 
     def loss(self, features, labels, *, label_smoothing=0.0):
-        raise NotImplementedError
+        return nn.functional.cross_entropy(
+            features.flatten(0, -2),
+            labels.flatten(),
+            ignore_index=PAD,
+            label_smoothing=label_smoothing,
+            reduction="sum",
+        )
 
 
 class Markov:

@@ -8,6 +8,7 @@ from regard import trace
 from regard.contracts import Sequences
 from regard.layers import TapeCell, TapeStack
 from regard.models import LSTMN, LSTMNConfig
+from tests.models.stepping import take_steps
 
 SIZE = 5
 SOURCES = [[4, 7, 5, 9, 2], [9, 2], [2]]
@@ -112,17 +113,13 @@ def deep_by_hand(model, source, target):
 @pytest.mark.parametrize(("fusion", "by_hand"), [("shallow", shallow_by_hand), ("deep", deep_by_hand)])
 def test_both_fusions_by_hand(fusion, by_hand, num_layers):
     model, source, target = made(fusion, num_layers), Sequences.of(SOURCES), Sequences.of(TARGETS)
-    logits, encoded = model(source, target), model.encode(source)
-    state, seen = model.start(encoded), []
-    for tokens in target.ids.unbind(dim=1):
-        done = model.step(tokens, state, encoded)
-        state = done.state
-        seen.append(done.alignment)
+    logits = model(source, target)
+    _, _, seen = take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected, alignments = by_hand(model, words, said)
         assert logits[row].allclose(expected)
         for step, weights in enumerate(alignments):
-            assert seen[step][row, : len(words)].allclose(weights)
+            assert seen[row, step, : len(words)].allclose(weights)
 
 
 def test_a_tape_is_an_argument_and_a_result():

@@ -9,6 +9,7 @@ from torch import nn
 from regard import trace
 from regard.contracts import Sequences
 from regard.models import Luong, LuongConfig
+from tests.models.stepping import take_steps
 
 SIZE, LAYERS, WINDOW = 5, 2, 2
 SOURCES = [[4, 7, 5, 9, 3, 8, 2], [9, 2], [2]]
@@ -105,18 +106,14 @@ def by_hand(model, source, target):
 def test_every_form_by_hand(name, alignment, input_feeding):
     model = made(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
     source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
-    logits, encoded = model(source, target), model.encode(source)
-    state, seen = model.start(encoded), []
-    for tokens in target.ids.unbind(dim=1):
-        done = model.step(tokens, state, encoded)
-        state = done.state
-        seen.append(done.alignment)
+    logits = model(source, target)
+    _, _, seen = take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected, alignments = by_hand(model, words, said)
         assert logits[row].allclose(expected)
         for step, weights in enumerate(alignments):
-            assert seen[step][row, : len(words)].allclose(weights)
-            assert (seen[step][row, len(words) :] == 0).all()
+            assert seen[row, step, : len(words)].allclose(weights)
+            assert (seen[row, step, len(words) :] == 0).all()
 
 
 def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():

@@ -10,6 +10,7 @@ from regard import trace
 from regard.attention import SCORES
 from regard.contracts import Packed, Sequences
 from regard.models.transformer import Transformer, TransformerConfig
+from tests.models.stepping import take_steps
 
 SOURCE = [[4, 5, 6, 2], [7, 2], [5, 5, 8, 9, 4, 2]]
 TARGET = [[1, 4, 5], [1, 6, 7, 8, 9], [1]]
@@ -131,27 +132,15 @@ def test_unknown_names_are_refused(changes, message):
         build(**changes)
 
 
-def steps(model, source, target):
-    """Logits and alignments of every step; which kind of step depends on who is looking."""
-    encoded = model.encode(source)
-    state, found = model.start(encoded), []
-    for tokens in target.ids.unbind(dim=1):
-        done = model.step(tokens, state, encoded)
-        state = done.state
-        found.append((done.logits, done.alignment))
-    logits, alignments = zip(*found, strict=True)
-    return bool(encoded.lean), torch.stack(logits, dim=1), torch.stack(alignments, dim=1)
-
-
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_lean_steps_give_the_same(norm, dtype):
     model = build(norm=norm).to(dtype).eval()
     source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
-    usual = steps(model, source, target)
+    usual = take_steps(model, source, target)
     with torch.inference_mode():
-        lean = steps(model, source, target)
-    assert [usual[0], lean[0]] == [False, True]
+        lean = take_steps(model, source, target)
+    assert [bool(one[0].lean) for one in (usual, lean)] == [False, True]
     for one, other in zip(usual[1:], lean[1:], strict=True):
         assert one.allclose(other, atol=1e-5 if dtype is torch.float32 else 1e-12)
 
@@ -160,25 +149,25 @@ def test_lean_steps_see_weights_that_changed():
     model = build().eval()
     source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
     with torch.inference_mode():
-        steps(model, source, target)
+        take_steps(model, source, target)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.5)
-    usual = steps(model, source, target)
+    usual = take_steps(model, source, target)
     with torch.inference_mode():
-        lean = steps(model, source, target)
+        lean = take_steps(model, source, target)
     assert usual[1].allclose(lean[1], atol=1e-12)
 
 
 def test_a_traced_model_does_not_step_leanly():
     model = build().eval()
     with torch.inference_mode(), trace(model) as maps:
-        lean, _, _ = steps(model, Sequences.of(SOURCE), Sequences.of(TARGET))
-    assert not lean
+        encoded, _, _ = take_steps(model, Sequences.of(SOURCE), Sequences.of(TARGET))
+    assert not encoded.lean
     assert len(maps["decoder.0.self_attention"]) == 5
 
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
 def test_an_unusual_model_does_not_step_leanly(score):
     with torch.inference_mode():
-        assert not steps(build(score=score).eval(), Sequences.of(SOURCE), Sequences.of(TARGET))[0]
+        assert not build(score=score).eval().encode(Sequences.of(SOURCE)).lean
