@@ -2,7 +2,7 @@
 
 512 rows a batch, of Multi30k's lengths as a shuffle gives them; label smoothing 0.1, fused Adam, equal dropout and
 equal weights to begin with. MarianMT runs as its users run it: eager, SDPA, each batch padded to its longest row. Ours
-is packed, compiled, and replayed as one CUDA graph a step, each batch copied over from the host.
+is packed and replayed as one CUDA graph a step, each batch copied over from the host; once as it is, once compiled.
 REGARD_BENCHMARK_COMPILED_PEER=1 compiles MarianMT too, as a third.
 
 Where there is no GPU nothing is measured; REGARD_BENCHMARK_TOY=1 runs the whole at toy size on the CPU, unsaved.
@@ -50,25 +50,30 @@ SMALL_TOY = replace(CONFIG, hidden_size=32, num_layers=1, feed_forward_size=64)
 def one_shape(batches: list[Rows]) -> list[Batch]:
     """Our batches, packed and all filled up to one shape."""
     made = [our_batch(rows, packed=True) for rows in batches]
-    sizes = [(side.ids.shape[0], side.longest) for batch in made for side in (batch.source, batch.target)]
-    tokens, longest = max(size for size, _ in sizes), max(size for _, size in sizes)
-    tokens, longest = up(tokens, TOKENS), up(longest, MULTIPLE)
-    fill = Fill(rows=up(len(batches[0]) + tokens // longest, MULTIPLE), tokens=tokens, longest=longest)
+    sides = [side for batch in made for side in (batch.source, batch.target)]
+    most, least = (up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
+    longest = up(max(side.longest for side in sides), MULTIPLE)
+    # rows of <pad> to hold what the smallest batch lacks
+    rows = up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
+    fill = Fill(rows=rows, tokens=most, longest=longest)
     return [fill(batch) for batch in made]
 
 
-def our_training_step(config: TransformerConfig, batches: list[Rows], place: Place) -> Callable[[], Tensor]:
+def our_training_step(
+    config: TransformerConfig, batches: list[Rows], place: Place, *, compiled: bool
+) -> Callable[[], Tensor]:
     """A function that trains on the next batch and gives its loss, still on the device."""
     model = our_model(config).to(place.device).train()
     parameters = list(model.parameters())
     on_gpu = place.device == "cuda"
     optimizer = adam(model, fused=True)
-    objective = torch.compile(Objective(model, label_smoothing=LABEL_SMOOTHING), dynamic=False)
+    objective = Objective(model, label_smoothing=LABEL_SMOOTHING)
+    run = torch.compile(objective, dynamic=False) if compiled else objective
     turn = cycle(one_shape(batches))
 
     def compute(batch: Batch) -> Tensor:
         with torch.autocast(place.device, torch.bfloat16, cache_enabled=False):
-            return objective(batch)
+            return run(batch)
 
     def plain(batch: Batch, *, num_tokens: int, learning_rate: float) -> Tensor:
         loss = compute(batch)
@@ -114,7 +119,10 @@ def speed(config: TransformerConfig, pairs: Pairs, place: Place) -> Report:
     """Seconds of a few steps of each, and how the losses go on from equal weights."""
     batches = [pairs.rows[first : first + place.rows] for first in range(0, STEPS_A_TURN * place.rows, place.rows)]
     tokens = sum(map(real_tokens, batches))
-    steps = {"regard, packed, compiled, graphed": our_training_step(config, batches, place)}
+    steps = {
+        "regard, packed, graphed": our_training_step(config, batches, place, compiled=False),
+        "regard, packed, compiled, graphed": our_training_step(config, batches, place, compiled=True),
+    }
     if available("transformers"):
         steps = {"MarianMT, eager": marian_training_step(config, batches, place), **steps}
         if os.environ.get("REGARD_BENCHMARK_COMPILED_PEER") == "1":

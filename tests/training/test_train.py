@@ -277,7 +277,8 @@ def test_cuda_learns_what_the_cpu_learns(tmp_path):
         chosen = settings(compute=ComputeSettings(device=device, precision="fp32"))
         fit(tmp_path / device, model=model, chosen=chosen, validate=None)
     for ours, theirs in zip(models["cpu"].parameters(), models["cuda"].parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs.cpu(), rtol=1e-3, atol=1e-4)
+        # Adam makes much of a gradient that is 0 but for rounding
+        torch.testing.assert_close(ours, theirs.cpu(), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.cuda

@@ -36,12 +36,13 @@ from regard.attention.head_checks import (
     checked_mask,
     is_triangle,
 )
+from regard.attention.lowering import reasons_to_form
 from regard.attention.masks import Rule
-from regard.attention.places import placed, positions_of
+from regard.attention.places import placed, positions_of, spread_memory
 from regard.attention.positions import InsideHeads
-from regard.attention.scores import ScaledDot
-from regard.contracts import Align, Attended, Cache, Look, Memory, Packed, Score
-from regard.kernels import gather_rows, spread_rows
+from regard.attention.scores import Dot, ScaledDot
+from regard.contracts import Align, Attended, Cache, Look, Lowered, Memory, Packed, Score
+from regard.kernels import PackedRead, gather_rows, packed_refusals, read_packed, spread_rows
 
 
 class MultiHeadAttention(nn.Module):
@@ -146,8 +147,14 @@ class MultiHeadAttention(nn.Module):
                 "the memory, or build cross-attention without positions and call it without a cache."
             )
         elif packed is None:
-            self._check_memory(memory, queries)
-        heads = self._split(self.query_proj(queries), self.num_heads, packed)
+            memory = self._checked_memory(memory, queries)
+        projected = self.query_proj(queries)
+        if memory.packed is not None:
+            context = None if return_weights else self._read_end_to_end(projected, packed, memory, mask)
+            if context is not None:
+                return Attended(context=self.output_proj(context))
+            memory = spread_memory(memory)
+        heads = self._split(projected, self.num_heads, packed)
         rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
         look = placed(look) if not alone else placed(look, memory.keys.shape[-2], heads, first_key)
         found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
@@ -198,12 +205,47 @@ class MultiHeadAttention(nn.Module):
         first: int,
         packed: Packed | None,
     ) -> Memory:
-        """Prepared keys and values of states that begin at position `first`."""
-        keys = self._split(self.key_proj(states), self.num_key_heads, packed)
+        """Prepared keys and values of states that begin at position `first`; packed ones end to end if they can be."""
+        projected = self.key_proj(states)
+        if packed is not None and self._serves(projected, packed):
+            heads = (self.num_key_heads, self.head_size)
+            keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
+            return Memory(keys=keys, values=values, packed=packed)
+        keys = self._split(projected, self.num_key_heads, packed)
         if self.positions is not None:
             keys = self.positions.turn(keys, torch.arange(first, first + keys.shape[-2], device=states.device))
         values = self._split(self.value_proj(values), self.num_key_heads, packed)
         return Memory(keys=self.score.prepare(keys), values=values, mask=mask)
+
+    def _serves(self, projected: Float[Tensor, "N size"], packed: Packed) -> bool:
+        """Whether the kernel for packed rows reads these heads as they lie."""
+        plain = type(self.score) in (Dot, ScaledDot) and self.positions is None and self.group_size == 1
+        if not plain or (self.dropout and self.training) or reasons_to_form(self.align, return_weights=False):
+            return False
+        return not any(packed_refusals(projected.unflatten(-1, (-1, self.head_size)), packed))
+
+    def _read_end_to_end(
+        self, projected: Float[Tensor, "N size"], packed: Packed | None, memory: Memory, mask: Rule | Tensor | None
+    ) -> Float[Tensor, "N size"] | None:
+        """Every row's read with nothing spread out, where the kernel serves: no mask, or one row's own triangle."""
+        if packed is None or memory.packed is None or not self._serves(projected, packed):
+            return None
+        causal = is_triangle(mask)
+        if (mask is not None and not causal) or (causal and packed is not memory.packed):
+            return None
+        queries = projected.unflatten(-1, (self.num_heads, self.head_size))
+        lowered = self.score.lower(queries, memory.keys)
+        assert isinstance(lowered, Lowered)
+        asked = PackedRead(
+            queries=queries,
+            keys=memory.keys,
+            values=memory.values,
+            query_rows=packed,
+            key_rows=memory.packed,
+            scale=lowered.scale,
+            causal=causal,
+        )
+        return read_packed(asked).flatten(-2)
 
     def _split(
         self, states: Float[Tensor, "... N size"], num_heads: int, packed: Packed | None
@@ -212,9 +254,10 @@ class MultiHeadAttention(nn.Module):
         states = states if packed is None else spread_rows(states, packed)
         return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
 
-    def _check_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> None:
-        """A memory that this attention made, for these queries."""
+    def _checked_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> Memory:
+        """A memory that this attention made, for these queries; spread out if it lay end to end."""
         check_memory(memory, "MultiHeadAttention")
+        memory = spread_memory(memory)
         if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_key_heads:
             expected = (*queries.shape[:-2], self.num_key_heads, "K", "size")
             raise ValueError(
@@ -223,3 +266,4 @@ class MultiHeadAttention(nn.Module):
             )
         one = slice(0, 1)
         check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
+        return memory

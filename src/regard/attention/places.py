@@ -1,4 +1,4 @@
-"""Where the queries and keys of one sequence stand."""
+"""Where the queries and keys of one sequence stand, and those of many that lie end to end."""
 
 from dataclasses import replace
 
@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Look
+from regard.contracts import Look, Memory
+from regard.kernels import spread_rows
 
 
 def positions_of(
@@ -33,3 +34,15 @@ def placed(
     return replace(
         look, positions=query_positions if look.positions is None else look.positions, key_positions=key_positions
     )
+
+
+def spread_memory(memory: Memory) -> Memory:
+    """(N, heads, size) end to end as (rows, heads, longest, size), padded and masked."""
+    if memory.packed is None:
+        return memory
+    num_heads, rows = memory.keys.shape[-2], memory.packed
+    keys, values = (
+        spread_rows(tensor.flatten(-2), rows).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+        for tensor in (memory.keys, memory.values)
+    )
+    return Memory(keys=keys, values=values, mask=rows.mask)

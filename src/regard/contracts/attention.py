@@ -9,14 +9,20 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.contracts.packed import Packed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What one attention reads: keys already prepared by its score, the values, and which keys may be read."""
+    """What one attention reads: keys already prepared by its score, the values, and which keys may be read.
+
+    With `packed` they lie end to end, (N, heads, size), and it says where each row begins.
+    """
 
     keys: Float[Tensor, "... K key"]
     values: Float[Tensor, "... K value"]
     mask: Bool[Tensor, "... K"] | None = None
+    packed: Packed | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,3 +77,9 @@ class Packed:
     def cells(self) -> Int[Tensor, " N"]:
         """Where each token stands in the padded (rows, longest) rectangle, counted along its rows."""
         return self.rows * self.longest + self.positions
+
+    @property
+    def tokens(self) -> Int[Tensor, " cells"]:
+        """The other way round: which token each cell of the rectangle holds, N where it holds none."""
+        places = self.offsets[:-1, None] + torch.arange(self.longest, device=self.ids.device)
+        return torch.where(self.mask, places, self.ids.shape[0]).flatten()

@@ -2,7 +2,7 @@
 
 from regard.kernels.additive import additive_scores
 from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
-from regard.kernels.dot import DotRead, dot_scores, read_plain, spread_groups
+from regard.kernels.dot import DotRead, PackedRead, dot_scores, packed_refusals, read_packed, read_plain, spread_groups
 from regard.kernels.gaussian import gaussian_scores
 from regard.kernels.rows import gather_rows, spread_rows
 from regard.kernels.softmax import masked_softmax
@@ -12,6 +12,7 @@ __all__ = [
     "DOT_PATHS",
     "Choice",
     "DotRead",
+    "PackedRead",
     "additive_scores",
     "can_look",
     "choose",
@@ -19,7 +20,9 @@ __all__ = [
     "gather_rows",
     "gaussian_scores",
     "masked_softmax",
+    "packed_refusals",
     "read_dot",
+    "read_packed",
     "read_plain",
     "spread_groups",
     "spread_rows",

@@ -6,7 +6,7 @@
 
 Vaswani et al. 2017. https://arxiv.org/abs/1706.03762
 Training is one pass over the whole target; decoding keeps each layer's keys and values in a cache. Batches may be
-packed: tokens lie end to end, and only attention sees the padded rectangle.
+packed: tokens lie end to end, and only attention sees the padded rectangle, if anyone does.
 
 Departs from the paper: `norm="pre"` normalises before each sub-layer (Xiong et al. 2020), and `score` puts any other
 score function into the heads. `Step.alignment` is the last layer's look at the source, averaged over its heads.
@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention import SCORES
+from regard.attention.places import spread_memory
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Memory, Packed, Score, Sequences, Step, map_tensors
 from regard.kernels.linear import ReadyLinear
@@ -107,7 +108,7 @@ class Transformer(nn.Module):
 
     def encode(self, source: Sequences | Packed) -> Encoded:
         """Read the source once; every decoder layer keeps its own keys and values of it."""
-        return self._ready(self._remember(source), source.mask)
+        return self._ready(tuple(map(spread_memory, self._remember(source))), source.mask)
 
     def _remember(self, source: Sequences | Packed) -> tuple[Memory, ...]:
         """What each decoder layer reads of the source."""

@@ -7,9 +7,10 @@ decides on sharded weights (FSDP version 2). No step waits for the device.
 import copy
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from regard.contracts import Batch, map_tensors
 from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
-from regard.training.graph import Fill, GraphedStep
+from regard.training.graph import GraphedStep
 from regard.training.objective import Objective
 from regard.training.settings import AdamSettings, ComputeSettings, TrainingSettings
 
 FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
-FILL = Fill()
-"""Few shapes, and so few graphs."""
 
 
 class Engine:
@@ -49,7 +48,7 @@ class Engine:
         objective = Objective(self.model, label_smoothing=settings.label_smoothing)
         optimizer = make_adam(objective, settings.optimizer)
         self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
-        self.graphed = self._make_graphed(objective) if settings.compute.step == "graphed" else None
+        self.graphed = self._make_graphed(objective) if settings.compute.step != "eager" else None
 
     @property
     def device(self) -> torch.device:
@@ -74,7 +73,7 @@ class Engine:
     def learn(self, parts: tuple[tuple[Batch, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
         """One step; returns this process's summed loss, still on the device."""
         if self.graphed is not None:
-            return self.graphed(FILL(parts[0][0]), num_tokens=num_tokens, learning_rate=learning_rate)
+            return self.graphed(parts[0][0], num_tokens=num_tokens, learning_rate=learning_rate)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         total = torch.zeros((), device=self.device)
@@ -161,15 +160,19 @@ class Engine:
         """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
         if self.device.type != "cuda" or self.num_processes > 1 or self.settings.compute.accumulation > 1:
             raise ValueError(
-                "a graphed step needs one process on one CUDA device, without accumulation. Choose compute.step=eager."
+                f"a {self.settings.compute.step} step needs one process on one CUDA device, without accumulation. "
+                "Choose compute.step=eager."
             )
         half = self.accelerator.mixed_precision == "bf16"
+        # as it was before accelerate wrapped it, whose own autocast keeps copies of the weights
+        forward: Callable[[Batch], Tensor] = partial(Objective.forward, objective)
+        if self.settings.compute.step == "compiled":
+            forward = torch.compile(forward, dynamic=True)
 
         def run(batch: Batch) -> Tensor:
             # copies of the weights must not outlive the graph's own memory
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
-                # as it was before accelerate wrapped it, whose own autocast keeps such copies
-                return Objective.forward(objective, batch)
+                return forward(batch)
 
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         clip_norm = self.settings.optimizer.clip_norm

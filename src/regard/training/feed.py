@@ -7,7 +7,7 @@ process, many, and accumulation give the same gradient.
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -75,6 +75,8 @@ class Feed:
     num_processes: int
     accumulation: int
     pin: bool
+    reshape: Callable[[Batch], Batch] | None = None
+    """The same rows in the shape a step wants, made while the model computes."""
 
     def works(self, position: Position) -> Iterator[Work]:
         """Work after work; an epoch without batches is refused."""
@@ -102,6 +104,7 @@ class Feed:
                 indices, part * self.num_processes + self.rank, self.num_processes * self.accumulation
             )
             batch = self.data.make(own if own else indices[:1])
+            batch = batch if self.reshape is None else self.reshape(batch)
             parts.append((map_tensors(torch.Tensor.pin_memory, batch) if self.pin else batch, bool(own)))
         return tuple(parts)
 

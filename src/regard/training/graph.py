@@ -51,6 +51,10 @@ class Fill:
         return up(side.offsets.shape[0] - 1 + -(-missing // shape[1]), self.rows)
 
 
+FILL = Fill()
+"""Few shapes, and so few graphs."""
+
+
 def up(count: int, multiple: int) -> int:
     """The next multiple, at least one."""
     return max(-(-count // multiple), 1) * multiple

@@ -20,6 +20,7 @@ from regard.storage import Point, append_line, fit_weights, load_weights, save_t
 from regard.training.archive import Archive, Progress, Tensors, finite_or_none
 from regard.training.engine import Engine
 from regard.training.feed import Ahead, Feed, TrainingData, Work
+from regard.training.graph import FILL
 from regard.training.interrupts import Interrupts
 from regard.training.outcome import Diverged, Interrupted, Result
 from regard.training.pace import Clock, complete_schedule, is_due, total_steps
@@ -109,6 +110,7 @@ class Trainer:
             num_processes=self.engine.num_processes,
             accumulation=self.settings.compute.accumulation,
             pin=self.engine.device.type == "cuda",
+            reshape=None if self.engine.graphed is None else FILL,
         )
         works = Ahead(feed.works(self.progress.position), self.settings.compute.ahead)
         self._clock = Clock(self.progress.seconds)

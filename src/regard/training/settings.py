@@ -6,7 +6,7 @@ from typing import Literal, get_args
 Better = Literal["lower", "higher"]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
-StepKind = Literal["eager", "graphed"]
+StepKind = Literal["eager", "graphed", "compiled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +93,9 @@ class ComputeSettings:
     """How the same numbers are computed: none of these changes what is learned, but for rounding.
 
     `accumulation` splits each global batch into so many parts that follow each other. `precision` "auto" is bf16 where
-    the GPU has it. `step` "graphed" replays each step as one CUDA graph, for packed batches on one GPU. `ahead` is how
-    many batches are prepared while the model computes.
+    the GPU has it. `step` "graphed" replays each step as one CUDA graph, for packed batches on one GPU; "compiled"
+    compiles what the graphs replay, which takes minutes at first. `ahead` is how many batches are prepared while the
+    model computes.
     """
 
     device: Device = "auto"

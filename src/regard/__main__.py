@@ -1,0 +1,5 @@
+"""python -m regard, for those who launch modules."""
+
+from regard.cli import main
+
+main()

@@ -1,0 +1,135 @@
+"""Packed rows read as they lie, in one tile a row: the numbers of a plain softmax row by row."""
+
+import pytest
+import torch
+
+from regard import MultiHeadAttention
+from regard.attention.masks import causal
+from regard.contracts import Memory, Packed, map_tensors
+from regard.kernels import PackedRead, packed_refusals, read_packed
+from regard.kernels.dot.packed import LONGEST, SIZES
+from regard.kernels.tiles import tile_size
+
+HEADS = 3
+QUERIES, KEYS = [5, 1, 0, 16, 7, 3], [4, 17, 2, 1, 0, 9]
+
+
+def rows_of(lengths):
+    return Packed.of([[7] * length for length in lengths])
+
+
+def make_read(query_lengths, key_lengths, *, size, dtype, is_causal=False, device="cpu"):
+    torch.manual_seed(0)
+    count, key_count = sum(query_lengths), sum(key_lengths)
+    tensors = [torch.randn(tokens, HEADS, size, dtype=torch.float64) for tokens in (count, key_count, key_count)]
+    queries, keys, values = (tensor.to(device, dtype).requires_grad_() for tensor in tensors)
+    rows = [map_tensors(lambda tensor: tensor.to(device), rows_of(given)) for given in (query_lengths, key_lengths)]
+    return PackedRead(
+        queries=queries,
+        keys=keys,
+        values=values,
+        query_rows=rows[0],
+        key_rows=rows[1],
+        scale=size**-0.5,
+        causal=is_causal,
+    )
+
+
+def row_by_row(read):
+    """The formula."""
+    sides = (read.query_rows.lengths.tolist(), read.key_rows.lengths.tolist())
+    parts = zip(read.queries.split(sides[0]), read.keys.split(sides[1]), read.values.split(sides[1]), strict=True)
+    contexts = []
+    for q, k, v in parts:
+        scores = torch.einsum("qhd,khd->hqk", q, k) * read.scale
+        if read.causal:
+            scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), float("-inf"))
+        weights = scores.softmax(dim=-1) if k.shape[0] else scores
+        contexts.append(torch.einsum("hqk,khd->qhd", weights, v))
+    return torch.cat(contexts)
+
+
+def results(run, read):
+    """The context, and the gradients of a fixed loss."""
+    context = run(read)
+    torch.manual_seed(1)
+    grad = torch.randn(context.shape, dtype=torch.float64).to(context)
+    return context, *torch.autograd.grad(context, (read.queries, read.keys, read.values), grad)
+
+
+def test_tiles_hold_what_they_must():
+    assert [tile_size(count) for count in (1, 16, 17, 32, 33, 64, 100, 128)] == [16, 16, 32, 32, 64, 64, 128, 128]
+
+
+def test_refusals_say_why():
+    heads, rows = torch.randn(130, 1, 24, dtype=torch.float64), rows_of([130])
+    told = " ".join(packed_refusals(heads, rows))
+    assert "written in Triton, for CUDA" in told and "size 24" in told and "torch.float64" in told
+    assert any("has 130 tokens" in reason for reason in packed_refusals(heads.bfloat16(), rows))
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", LONGEST, ids=str)
+@pytest.mark.parametrize("kind", ["cross", "causal", "self", "longest"])
+def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
+    lengths = {"cross": (QUERIES, KEYS), "causal": (QUERIES, QUERIES), "self": (KEYS, KEYS)}
+    lengths["longest"] = ([LONGEST[dtype], 2], [LONGEST[dtype] - 1, LONGEST[dtype]])
+    wanted = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
+    truth = results(row_by_row, make_read(*lengths[kind], dtype=torch.float64, **wanted))
+    plain = results(row_by_row, make_read(*lengths[kind], dtype=dtype, **wanted))
+    found = results(read_packed, make_read(*lengths[kind], dtype=dtype, **wanted))
+    for name, ours, theirs, true in zip(("context", "q", "k", "v"), found, plain, truth, strict=True):
+        assert not ours.isnan().any(), name
+        error, bound = ((tensor.double() - true).norm() / true.norm() for tensor in (ours, theirs))
+        assert error <= 2 * bound + 1e-6, f"{name} errs by {error:.2e}, plain torch by {bound:.2e}"
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+def test_no_program_reads_beyond_its_row():
+    """Rows are poisoned in turn: NaN in one must stay in it."""
+    for poisoned in range(len(QUERIES)):
+        read = make_read(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
+        with torch.no_grad():
+            read.values[read.key_rows.rows == poisoned] = float("nan")
+            context = read_packed(read)
+        clean = read.query_rows.rows != poisoned
+        assert not context[clean].isnan().any(), f"row {poisoned}"
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_heads_read_packed_rows_as_they_read_the_rectangle(compiled, monkeypatch):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    heads = MultiHeadAttention(64, 4).cuda()
+    rows, others = (map_tensors(torch.Tensor.cuda, rows_of(lengths)) for lengths in ([5, 1, 9], [3, 12, 1]))
+
+    def run(states, source):
+        states = states + heads(states, mask=causal(), packed=rows).context
+        return heads(states, heads.remember(source, packed=others), packed=rows).context.pow(2).sum()
+
+    found = []
+    for serves in (True, False):
+        if not serves:
+            monkeypatch.setattr(MultiHeadAttention, "_serves", lambda *_: False)
+        torch.manual_seed(1)
+        states, source = (torch.randn(count, 64, device="cuda", requires_grad=True) for count in (15, 16))
+        loss = (torch.compile(run) if compiled and serves else run)(states, source)
+        found.append((loss, *torch.autograd.grad(loss, (states, source, *heads.parameters()))))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.cuda
+def test_a_memory_that_lies_end_to_end_is_spread_for_those_who_ask_step_by_step():
+    heads = MultiHeadAttention(64, 4).cuda()
+    rows = map_tensors(torch.Tensor.cuda, rows_of([3, 5]))
+    states = torch.randn(8, 64, device="cuda")
+    memory = heads.remember(states, packed=rows)
+    assert isinstance(memory, Memory) and memory.packed is rows and memory.keys.shape == (8, 4, 16)
+    found = heads(torch.randn(2, 1, 64, device="cuda"), memory, return_weights=True)
+    assert found.weights.shape == (2, 4, 1, 5) and (found.weights[0, ..., 3:] == 0).all()
