@@ -2,8 +2,11 @@
 
 All three run the same weights, set by hand so that the model copies its source and says <eos> where the source does:
 sentences of Multi30k's lengths end at different steps, and everyone must give back exactly the source. Without an <eos>
-in the source it never ends, and all write the same number of tokens. Each library has a process of its own, and they
-take turns.
+in the source it never ends, and all write the same number of tokens.
+
+A text of many sentences is batched by each library's own rule for so many source tokens a batch (`generate` has none
+and is given ours); a batch of 64, 16 or 1 is taken as it comes. Each library has a process of its own, and they take
+turns.
 """
 
 import json
@@ -27,11 +30,15 @@ from benchmarks.peers import available, marian_generate, our_model, same_marian,
 from benchmarks.translation_pairs import load_pairs
 from benchmarks.translation_training import CONFIG, VOCAB_SIZE
 from regard.contracts import Sequences
-from regard.decoding import Beam, Greedy, Limit, decode
+from regard.decoding import Beam, Greedy, Limit, decode, decode_all
+from regard.decoding.many import batches as cut
 from regard.models.transformer import Transformer
 
 FIXED_TOKENS = 16
 MOST_TOKENS = 64
+TEXT = 512
+"""Sentences of a text."""
+TOKENS_A_BATCH = 4096
 SHARPNESS = 6.0
 PAUSE = 0.3
 """Longer than an OpenMP runtime spins after its last work (200 ms)."""
@@ -83,22 +90,48 @@ def sentences(count: int, *, ends: bool) -> tuple[list[list[int]], str]:
 
 
 def ours(model: Transformer, batches: list[list[list[int]]], beam_size: int, most: int) -> Callable[[], Any]:
-    """Our search over these batches."""
+    """Our search over these batches; over a text, if there is one batch of more than a batch's size."""
     search = Greedy() if beam_size == 1 else Beam(size=beam_size)
-    sources = [Sequences.of(rows) for rows in batches]
     limit = Limit(factor=0.0, extra=most)
+    if is_text(batches):
+        rows, tokens = batches[0], tokens_a_batch(beam_size)
+        return lambda: [
+            list(found[0].ids) for found in decode_all(model, rows, search=search, limit=limit, tokens_per_batch=tokens)
+        ]
+    sources = [Sequences.of(rows) for rows in batches]
     return lambda: [
         list(found[0].ids) for source in sources for found in decode(model, source, search=search, limit=limit)
     ]
 
 
 def marian(model: nn.Module, batches: list[list[list[int]]], beam_size: int, most: int) -> Callable[[], Any]:
-    """MarianMT's generate."""
-    sources = [Sequences.of(rows) for rows in batches]
-    given = [(source.ids, source.mask.long()) for source in sources]
-    return lambda: [
-        row for ids, mask in given for row in marian_generate(model, ids, mask, beam_size=beam_size, max_tokens=most)
-    ]
+    """MarianMT's generate, a text sorted and cut by our rule."""
+    rows = [row for batch in batches for row in batch]
+    numbers = list(range(len(rows)))
+    cuts = [numbers[first : first + len(batches[0])] for first in range(0, len(rows), len(batches[0]))]
+    if is_text(batches):
+        cuts = cut([len(row) for row in rows], tokens_a_batch(beam_size))
+    sources = [Sequences.of([rows[number] for number in numbers]) for numbers in cuts]
+    given = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
+
+    def run() -> list[list[int]]:
+        said: dict[int, list[int]] = {}
+        for numbers, ids, mask in given:
+            answers = marian_generate(model, ids, mask, beam_size=beam_size, max_tokens=most)
+            said |= dict(zip(numbers, answers, strict=True))
+        return [said[number] for number in range(len(rows))]
+
+    return run
+
+
+def is_text(batches: list[list[list[int]]]) -> bool:
+    """Whether this is a text to be batched by each library's own rule."""
+    return len(batches[0]) >= TEXT
+
+
+def tokens_a_batch(beam_size: int) -> int:
+    """Source tokens a batch: as many hypotheses at once for a beam as for greedy search."""
+    return TOKENS_A_BATCH // beam_size
 
 
 class Side:
@@ -158,6 +191,7 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         task = {"batches": batches, "beam_size": beam_size, "most": most, "threads": torch.get_num_threads()}
+        task |= {"tokens_a_batch": tokens_a_batch(beam_size) if is_text(batches) else None}
         (folder / "task.json").write_text(json.dumps(task))
         if available("transformers"):
             names.append("MarianMT generate")
@@ -185,7 +219,8 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
     search = "greedy" if beam_size == 1 else f"beam {beam_size}"
     ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
     ratios = {name: found.median / timings["regard"].median for name, found in timings.items()}
-    question = f"decoding, {search}, batches of {batch_size}, {ending}"
+    batching = f"a text of {TEXT}" if batch_size == TEXT else f"batches of {batch_size}"
+    question = f"decoding, {search}, {batching}, {ending}"
     return Report(question, machine(), command(), timings, "regard", ratios, notes)
 
 
@@ -195,15 +230,15 @@ def agreement(answers: list[list[int]], expected: list[list[int]]) -> str:
 
 
 def questions() -> Iterator[Report]:
-    """Greedy and beam 5; batches of 64, 16 and 1; rows that end by themselves, and at one length."""
+    """Greedy and beam 5; a text, batches of 64, 16 and 1; rows that end by themselves, and at one length."""
     for allocator, environment in ALLOCATORS.items():
         for beam_size in (1, 5):
-            for batch_size, ends in ((64, True), (16, True), (1, True), (64, False)):
+            for batch_size, ends in ((TEXT, True), (64, True), (16, True), (1, True), (64, False)):
                 report = speed(
                     beam_size=beam_size,
                     batch_size=batch_size,
                     ends=ends,
-                    num_turns=turns(15),
+                    num_turns=turns(7 if batch_size == TEXT else 15),
                     environment=environment,
                 )
                 report = replace(report, question=f"{report.question}, {allocator}")

@@ -9,6 +9,8 @@ from torch import nn
 from regard import trace
 from regard.attention import SCORES
 from regard.contracts import Packed, Sequences
+from regard.layers.lean import LONGEST_FORMED
+from regard.layers.lean_stack import READY_PLACES
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.models.stepping import take_steps
 
@@ -132,17 +134,37 @@ def test_unknown_names_are_refused(changes, message):
         build(**changes)
 
 
+LEAN_SOURCES = {
+    "padded": SOURCE,
+    "of one length": [row[:2] for row in SOURCE],
+    "one": SOURCE[:1],
+    "too long to form scores": [*SOURCE[1:], [4 + place % 7 for place in range(LONGEST_FORMED + 2)]],
+    "past the ready places": [*SOURCE[1:], [4 + place % 7 for place in range(READY_PLACES + 2)]],
+}
+
+
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_lean_steps_give_the_same(norm, dtype):
+@pytest.mark.parametrize("rows", LEAN_SOURCES.values(), ids=LEAN_SOURCES)
+def test_lean_steps_give_the_same(rows, norm, dtype):
     model = build(norm=norm).to(dtype).eval()
-    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    source, target = Sequences.of(rows), Sequences.of(TARGET[: len(rows)])
     usual = take_steps(model, source, target)
     with torch.inference_mode():
         lean = take_steps(model, source, target)
-    assert [bool(one[0].lean) for one in (usual, lean)] == [False, True]
+    assert [one[0].lean is not None for one in (usual, lean)] == [False, True]
     for one, other in zip(usual[1:], lean[1:], strict=True):
         assert one.allclose(other, atol=1e-5 if dtype is torch.float32 else 1e-12)
+
+
+def test_a_source_without_tokens_reads_zeros():
+    model = build().eval()
+    source, target = Sequences.of([SOURCE[0], []]), Sequences.of(TARGET[:2])
+    usual = take_steps(model, source, target)
+    with torch.inference_mode():
+        _, logits, _ = take_steps(model, source, target)
+    assert not logits.isnan().any()
+    assert logits.allclose(usual[1], atol=1e-5)
 
 
 def test_lean_steps_see_weights_that_changed():

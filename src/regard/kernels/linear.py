@@ -6,12 +6,17 @@ of a step together. Where torch has no oneDNN, or the numbers are not float32 on
 does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+PRODUCT: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise.default if HAS_ONEDNN else F.linear
+PRODUCT_PLUS: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise.binary if HAS_ONEDNN else F.linear
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,26 @@ class ReadyLinear:
         """A new tensor, which the caller may write over."""
         if self.laid_out is None:
             return F.linear(inputs, self.weight, self.bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self.laid_out, self.bias, "none", [], "")
-        return product
+        return PRODUCT(inputs, self.laid_out, self.bias, "none", [], "")
+
+    def relu(self, inputs: Float[Tensor, "N input"]) -> Float[Tensor, "N output"]:
+        """max(x W^T + b, 0), in one pass."""
+        if self.laid_out is None:
+            return F.linear(inputs, self.weight, self.bias).relu_()
+        return PRODUCT(inputs, self.laid_out, self.bias, "relu", [], "")
+
+    def plus(self, states: Float[Tensor, "N output"], inputs: Float[Tensor, "N input"]) -> Float[Tensor, "N output"]:
+        """States + x W^T + b, in one pass."""
+        if self.laid_out is None:
+            return F.linear(inputs, self.weight, self.bias).add_(states)
+        return PRODUCT_PLUS(inputs, states, self.laid_out, self.bias, "add")
 
 
 def lay_out(weight: Float[Tensor, "output input"]) -> Tensor | None:
     """The weights as oneDNN likes them, opaque to all else; None where it cannot be asked."""
     if weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.compiler.is_compiling():
         return None
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+    if not HAS_ONEDNN:
         return None
     laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
     return laid_out

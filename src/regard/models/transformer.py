@@ -19,21 +19,19 @@ from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import SCORES
 from regard.attention.places import spread_memory
 from regard.attention.positions import Sinusoidal
-from regard.contracts import Memory, Packed, Score, Sequences, Step, map_tensors
-from regard.kernels.linear import ReadyLinear
+from regard.contracts import Memory, Packed, Score, Sequences, Step
 from regard.layers import Embedding, GrowingCache, PostNorm, PreNorm, Readout
-from regard.layers.lean import LeanLayer, lean_step, make_lean, make_ready
+from regard.layers.lean import lean_step
+from regard.layers.lean_stack import LeanStack, can_be_lean, make_stack, remember
+from regard.layers.ready import made_once
 from regard.layers.transformer import DecoderLayer, EncoderLayer, LayerSizes
 from regard.models.named import named
-
-READY_PLACES = 256
-"""Positions made ready for a decoder; later ones are computed as they come."""
 
 NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
@@ -56,16 +54,14 @@ class TransformerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What each decoder layer reads of the source; and where steps are lean, what they need made ready.
+    """What each decoder layer reads of the source; where steps are lean, also the stack made ready for them.
 
-    `bias` is the source's mask as numbers to add, `places` are the first positions' vectors.
+    `bias` is then the source's mask as numbers to add.
     """
 
     memories: tuple[Memory, ...]
     bias: Float[Tensor, "B 1 1 source"] | None = None
-    lean: tuple[LeanLayer, ...] = field(default=(), metadata={"rows": False})
-    places: Float[Tensor, "positions size"] | None = field(default=None, metadata={"rows": False})
-    readout: ReadyLinear | None = field(default=None, metadata={"rows": False})
+    lean: LeanStack | None = field(default=None, metadata={"rows": False})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,38 +104,38 @@ class Transformer(nn.Module):
 
     def encode(self, source: Sequences | Packed) -> Encoded:
         """Read the source once; every decoder layer keeps its own keys and values of it."""
-        return self._ready(tuple(map(spread_memory, self._remember(source))), source.mask)
+        lean = self._made_lean()
+        if lean is None or isinstance(source, Packed):
+            return Encoded(memories=tuple(map(spread_memory, self._remember(source))))
+        memories, bias = remember(lean, source, embedding=self.source_embedding, positions=self.positions)
+        return Encoded(memories=memories, bias=bias, lean=lean)
+
+    def _made_lean(self) -> LeanStack | None:
+        """This model made ready for decoding, if it can be."""
+        if not can_be_lean(training=self.training):
+            return None
+        return made_once(
+            self,
+            lambda model: make_stack(
+                cast(Iterable[EncoderLayer], model.encoder),
+                cast(Iterable[DecoderLayer], model.decoder),
+                model.readout,
+                encoder_norm=model.encoder_norm,
+                positions=model.positions,
+            ),
+        )
 
     def _remember(self, source: Sequences | Packed) -> tuple[Memory, ...]:
         """What each decoder layer reads of the source."""
-        mask = source.mask
-        if isinstance(source, Sequences) and packing_pays(source):
-            source = pack(source)
-        packed = source if isinstance(source, Packed) else None
+        packed, mask = (source, None) if isinstance(source, Packed) else (None, source.mask)
         states = self._embed(self.source_embedding, source)
         # packed rows know their lengths; padded ones are masked as (batch, heads, queries, keys)
-        keys = mask[:, None, None, :] if packed is None else None
+        keys = None if mask is None else mask[:, None, None, :]
         for layer in self.encoder:
             states = layer(states, keys, packed)
         states = self.encoder_norm(states)
         layers = cast(Iterable[DecoderLayer], self.decoder)
-        real = None if packed else mask
-        return tuple(layer.cross_attention.remember(states, mask=real, packed=packed) for layer in layers)
-
-    def _ready(self, memories: tuple[Memory, ...], mask: Bool[Tensor, "B source"]) -> Encoded:
-        """With what lean steps need, where they serve."""
-        lean = [make_lean(layer) for layer in cast(Iterable[DecoderLayer], self.decoder)]
-        made = tuple(layer for layer in lean if layer is not None)
-        if len(made) < len(lean):
-            return Encoded(memories=memories)
-        # heads lie apart, so that no step need copy them
-        memories = map_tensors(torch.Tensor.contiguous, memories)
-        dtype = memories[0].keys.dtype
-        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
-        places = self.positions.encode(torch.arange(READY_PLACES, device=mask.device), dtype)
-        return Encoded(
-            memories=memories, bias=bias[:, None, None, :], lean=made, places=places, readout=make_ready(self.readout)
-        )
+        return tuple(layer.cross_attention.remember(states, mask=mask, packed=packed) for layer in layers)
 
     def start(self, encoded: Encoded) -> State:
         """Nothing read yet."""
@@ -147,8 +143,8 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next; the last layer says where it looked."""
-        if encoded.lean:
-            return self._lean_step(tokens, state, encoded)
+        if encoded.lean is not None:
+            return self._lean_step(tokens, state, encoded, encoded.lean)
         place = torch.tensor([state.length], device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), place))
         caches, weights = [], None
@@ -159,20 +155,19 @@ class Transformer(nn.Module):
             weights = across.weights
         return self._say(self.readout, states[:, 0], state, caches, weights)
 
-    def _lean_step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
+    def _lean_step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded, lean: LeanStack) -> Step:
         """The same in fewer calls."""
-        assert encoded.places is not None
-        if state.length < len(encoded.places):
-            place = encoded.places[state.length]
+        if state.length < len(lean.places):
+            place = lean.places[state.length]
         else:
-            place = self.positions.encode(torch.tensor(state.length, device=tokens.device), encoded.places.dtype)
+            place = self.positions.encode(torch.tensor(state.length, device=tokens.device), lean.places.dtype)
         states = self.target_embedding(tokens) + place
         caches, weights = [], None
-        for layer, memory, cache in zip(encoded.lean, encoded.memories, state.caches, strict=True):
+        for layer, memory, cache in zip(lean.decoder, encoded.memories, state.caches, strict=True):
             done = lean_step(layer, states, memory, cache, bias=encoded.bias)
             states, weights = done.states, done.weights
             caches.append(done.cache)
-        return self._say(encoded.readout or self.readout, states, state, caches, weights)
+        return self._say(lean.readout, states, state, caches, weights)
 
     def _say(
         self,
@@ -215,16 +210,6 @@ class Transformer(nn.Module):
         longest = tokens.longest if isinstance(tokens, Packed) else words.shape[1]
         places = self.positions.encode(torch.arange(longest, device=words.device), words.dtype)
         return self.dropout(words + (places[tokens.positions] if isinstance(tokens, Packed) else places))
-
-
-def packing_pays(source: Sequences) -> bool:
-    """On a CPU, when decoding: the host may look at lengths for free there, and padding costs what words do."""
-    return source.ids.device.type == "cpu" and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-
-
-def pack(source: Sequences) -> Packed:
-    """Padded rows laid end to end."""
-    return Packed.of([row[:length] for row, length in zip(source.ids.tolist(), source.lengths.tolist(), strict=True)])
 
 
 def make_score(name: str, head_size: int) -> Score:
