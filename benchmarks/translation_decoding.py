@@ -238,7 +238,7 @@ def questions() -> Iterator[Report]:
                     beam_size=beam_size,
                     batch_size=batch_size,
                     ends=ends,
-                    num_turns=turns(7 if batch_size == TEXT else 15),
+                    num_turns=turns(5 if batch_size == TEXT else 9),
                     environment=environment,
                 )
                 report = replace(report, question=f"{report.question}, {allocator}")

@@ -190,8 +190,10 @@ def look(
     bias: Float[Tensor, "B 1 1 K"] | None,
 ) -> tuple[Float[Tensor, "B H Q head"], Float[Tensor, "B H Q K"]]:
     """Softmax of dot products, the scale being in the queries: plain products are the fastest while these are few."""
-    shape = queries.shape
-    scores = torch.bmm(queries.flatten(0, 1), keys.flatten(0, 1).mT).view(*shape[:3], -1)
+    shape, (queries, keys) = queries.shape, (queries.flatten(0, 1), keys.flatten(0, 1))
+    # of one query, the keys times it: the same numbers, read row by row
+    scores = torch.bmm(keys, queries.mT) if shape[2] == 1 else torch.bmm(queries, keys.mT)
+    scores = scores.view(*shape[:3], -1)
     weights = torch.softmax(scores if bias is None else scores.add_(bias), dim=-1)
     return torch.bmm(weights.flatten(0, 1), values.flatten(0, 1)).view(shape), weights
 
