@@ -47,12 +47,16 @@ def ctranslate2_side(folder: Path, task: dict[str, Any]) -> Callable[[], list[li
 
 
 def torch_side(name: str, task: dict[str, Any]) -> Callable[[], list[list[int]]]:
-    """Ours, or MarianMT's generate."""
+    """Ours, MarianMT's generate, or Joey NMT's search."""
     import torch
 
+    from benchmarks.joey import joey_search, joey_transformer
     from benchmarks.translation_decoding import copying_model, marian, ours, same_marian
+    from benchmarks.translation_training import CONFIG
 
     torch.set_num_threads(task["threads"])
+    if name == "Joey NMT":
+        return joey_search(joey_transformer(CONFIG), task["batches"], beam_size=task["beam_size"], most=task["most"])
     model = copying_model()
     arguments = (task["batches"], task["beam_size"], task["most"])
     return ours(model, *arguments) if name == "regard" else marian(same_marian(model), *arguments)

@@ -1,7 +1,6 @@
-"""Joey NMT's models at our sizes, trained as its own trainer does: sorted batches, masks, the loss it prints.
+"""Joey NMT's Transformer at our sizes, trained and searched by its own functions: a peer for speed alone.
 
-Its conventions differ from ours (pre-norm by default, marks in another order), so the weights are not the same ones; the
-sizes are, and the batches. It is a peer for speed alone.
+Its parameters lie otherwise and its marks have other numbers, so the weights are not ours; sizes and batches are.
 """
 
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contracts import BOS, EOS, PAD, UNK, Sequences
+from regard.models.transformer import TransformerConfig
 
 Rows = list[tuple[list[int], list[int]]]
 
@@ -32,31 +32,27 @@ MARKS = SimpleNamespace(
 """The marks in the order in which Joey NMT numbers them."""
 
 
-def joey_model(sizes: dict[str, Any], *, vocab_size: int, label_smoothing: float, **settings: Any) -> nn.Module:
-    """Encoder and decoder of these sizes, in Joey NMT's own words; `settings` are about both."""
+def joey_transformer(config: TransformerConfig, *, label_smoothing: float = 0.0) -> nn.Module:
+    """Joey NMT's Transformer of our sizes, one table for both sides and the readout."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary([str(number) for number in range(4, vocab_size)], MARKS)
-    config = {"encoder": dict(sizes["encoder"]), "decoder": dict(sizes["decoder"]), **settings}
-    model: Any = build_model(config, vocabulary, vocabulary)
-    model.loss_function = ("crossentropy", label_smoothing)
-    return model
-
-
-def joey_transformer_sizes(*, hidden_size: int, num_layers: int, num_heads: int, feed_forward_size: int) -> dict[str, Any]:
-    """A Transformer's sizes."""
     side = {
         "type": "transformer",
-        "num_layers": num_layers,
-        "num_heads": num_heads,
-        "embeddings": {"embedding_dim": hidden_size, "scale": True},
-        "hidden_size": hidden_size,
-        "ff_size": feed_forward_size,
-        "dropout": 0.1,
-        "layer_norm": "post",
+        "num_layers": config.num_layers,
+        "num_heads": config.num_heads,
+        "embeddings": {"embedding_dim": config.hidden_size, "scale": True},
+        "hidden_size": config.hidden_size,
+        "ff_size": config.feed_forward_size,
+        "dropout": config.dropout,
+        "layer_norm": config.norm,
     }
-    return {"encoder": side, "decoder": side}
+    settings = {"encoder": side, "decoder": side, "tied_embeddings": True, "tied_softmax": True}
+    vocabulary = Vocabulary([str(number) for number in range(4, config.target_vocab_size)], MARKS)
+    torch.manual_seed(0)
+    model: Any = build_model(settings, vocabulary, vocabulary)
+    model.loss_function = ("crossentropy", label_smoothing)
+    return model
 
 
 def joey_batch(rows: Rows) -> Any:
@@ -106,3 +102,21 @@ def joey_steps(
         return float(loss.item())
 
     return step
+
+
+def joey_search(
+    model: nn.Module, batches: list[list[list[int]]], *, beam_size: int, most: int
+) -> Callable[[], list[list[int]]]:
+    """Its own search over these sources; with weights that were never trained nothing ends before the limit."""
+    from joeynmt.search import search
+
+    made = [joey_batch([(row, []) for row in rows]) for rows in batches]
+    for batch in made:
+        batch.trg = batch.trg_input = batch.trg_mask = None
+    width = 0 if beam_size == 1 else beam_size
+    model.eval()
+    return lambda: [
+        [int(token) for token in row]
+        for batch in made
+        for row in search(model, batch, max_output_length=most, beam_size=width, beam_alpha=1.0)[0]
+    ]

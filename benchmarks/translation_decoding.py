@@ -2,7 +2,7 @@
 
 All three run the same weights, set by hand so that the model copies its source and says <eos> where the source does:
 sentences of Multi30k's lengths end at different steps, and everyone must give back exactly the source. Without an <eos>
-in the source it never ends, and all write the same number of tokens.
+in the source it never ends, and all write the same number of tokens; there Joey NMT joins in, with weights of its own.
 
 A text of many sentences is batched by each library's own rule for so many source tokens a batch (`generate` has none
 and is given ours); a batch of 64, 16 or 1 is taken as it comes. Each library has a process of its own, and they take
@@ -182,22 +182,30 @@ def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
     return {name: timing(taken) for name, taken in seconds.items()}
 
 
+def present(folder: Path, *, ends: bool) -> list[str]:
+    """Who takes part; what CTranslate2 reads is written into the folder."""
+    names = ["regard"]
+    if not ends and available("joeynmt"):
+        names.append("Joey NMT")
+    if available("transformers"):
+        names.append("MarianMT generate")
+        if available("ctranslate2"):
+            names.append("CTranslate2 float32")
+            save_ctranslate2(same_marian(copying_model()), folder / "ctranslate2")
+    return names
+
+
 def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, environment: dict[str, str]) -> Report:
     """One question, each library in a process of its own."""
     rows, origin = sentences(max(batch_size, 8), ends=ends)
     batches = [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
     most, load = MOST_TOKENS if ends else FIXED_TOKENS, round(os.getloadavg()[0], 2)
-    names = ["regard"]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         task = {"batches": batches, "beam_size": beam_size, "most": most, "threads": torch.get_num_threads()}
         task |= {"tokens_a_batch": tokens_a_batch(beam_size) if is_text(batches) else None}
         (folder / "task.json").write_text(json.dumps(task))
-        if available("transformers"):
-            names.append("MarianMT generate")
-            if available("ctranslate2"):
-                names.append("CTranslate2 float32")
-                save_ctranslate2(same_marian(copying_model()), folder / "ctranslate2")
+        names = present(folder, ends=ends)
         sides = {name: Side(name, folder, environment) for name in names}
         timings = measure(sides, num_turns)
         for side in sides.values():
@@ -209,9 +217,11 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
         "data": origin,
         "sentences a turn": len(rows),
         "tokens a sentence": tokens / len(rows),
-        "same as regard": {name: agreement(answers, said["regard"]) for name, answers in said.items()},
+        "same as regard": {
+            name: agreement(answers, said["regard"]) for name, answers in said.items() if name != "Joey NMT"
+        },
         "tokens a second": {name: round(tokens / found.median) for name, found in timings.items()},
-        "versions": versions("transformers", "ctranslate2"),
+        "versions": versions("transformers", "ctranslate2", "joeynmt"),
         "seed": 0,
     }
     if ends:

@@ -1,5 +1,7 @@
 """How fast does the Transformer train on a CPU, against transformers' MarianMT with the same weights and batches?
 
+Joey NMT's Transformer, of the same sizes but with weights of its own, is there for its speed.
+
 256 wide, 3 + 3 layers, 4 heads, feed-forward 1024, one table of 10,000 tokens; batches of about 4,000 source and target
 tokens, in the order of a shuffle ("mixed") and with rows of like length together ("bucketed"). Label smoothing 0.1 and
 Adam on both sides, equal dropout. Tokens a second count real tokens only.
@@ -11,6 +13,7 @@ both sides a good part of their time; each question is asked both ways, in a pro
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -19,6 +22,7 @@ from torch import nn
 
 from benchmarks.allocators import ALLOCATORS, ask_elsewhere, turns
 from benchmarks.harness import Report, compare, save, show
+from benchmarks.joey import joey_steps, joey_transformer
 from benchmarks.peers import LABEL_SMOOTHING, available, label_smoothed, our_model, same_marian, versions
 from benchmarks.translation_pairs import batches_of, load_pairs, our_batch, padded, padding_share, real_tokens
 from regard.models.transformer import Transformer, TransformerConfig
@@ -88,6 +92,9 @@ def contestants(config: TransformerConfig, batches: list[Rows]) -> dict[str, Cal
         "regard, fp32": our_steps(our_model(config), batches, bf16=False),
         "regard, bf16": our_steps(our_model(config), batches, bf16=True),
     }
+    if available("joeynmt"):
+        peer = joey_transformer(config, label_smoothing=LABEL_SMOOTHING)
+        ours = {"Joey NMT, fp32, Adam fused": joey_steps(peer, batches, partial(adam, fused=True)), **ours}
     if not available("transformers"):
         return ours
     return {
@@ -101,7 +108,9 @@ def contestants(config: TransformerConfig, batches: list[Rows]) -> dict[str, Cal
 def curves(batches: list[Rows], steps: int) -> dict[str, list[float]]:
     """Losses of the first steps without dropout, where all must follow one path."""
     racing = contestants(replace(CONFIG, dropout=0.0), batches)
-    racing.pop("MarianMT, fp32, Adam", None)
+    for name in ("MarianMT, fp32, Adam", "Joey NMT, fp32, Adam fused"):
+        # the one learns as its fused twin does, the other begins elsewhere
+        racing.pop(name, None)
     return {name: [round(step(), 5) for _ in range(steps)] for name, step in racing.items()}
 
 
@@ -120,7 +129,7 @@ def speed(*, bucketed: bool, num_turns: int, with_curves: bool) -> Report:
         "padding of the padded batches": round(sum(map(padding_share, batches)) / len(batches), 3),
         "seed": 0,
         "dropout": CONFIG.dropout,
-        "versions": versions("transformers"),
+        "versions": versions("transformers", "joeynmt"),
     }
     if with_curves:
         notes["losses without dropout, equal weights"] = curves(batches, CURVE_STEPS)
