@@ -8,7 +8,7 @@ from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
-from regard.contracts import Look, select_rows
+from regard.contracts import Look, Packed, select_rows
 from regard.layers import FixedCache, GrowingCache, Maxout, WindowCache, unroll
 
 HEADS = MultiHeadAttention(8, 2)
@@ -150,6 +150,18 @@ CASES = {
     "a cache of another batch": (
         lambda: HEADS(Q[:1], cache=HEADS(Q, cache=GrowingCache()).cache),
         r"A cache goes on with the batch it began with",
+    ),
+    "packed rows and a mask": (
+        lambda: HEADS.remember(Q[0], mask=torch.ones(3, dtype=torch.bool), packed=Packed.of([[4, 4, 4]])),
+        r"mask and packed were both given, but packed rows have no padding",
+    ),
+    "packed rows of other states": (
+        lambda: HEADS.remember(Q[0], packed=Packed.of([[4, 4]])),
+        r"there are 3 states, but packed says 2 tokens",
+    ),
+    "packed rows of another count": (
+        lambda: HEADS(Q[0], HEADS.remember(Q[1], packed=Packed.of([[4], [4, 4]])), packed=Packed.of([[4, 4, 4]])),
+        r"there are 1 packed rows of queries, but the memory has 2",
     ),
     "scores of the wrong shape": (
         lambda: attend(Q, K, V, score=Short()),

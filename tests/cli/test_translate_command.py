@@ -180,4 +180,4 @@ def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys)
     (tmp_path / "mine.tsv").write_text("a b\ta b\nc\tc\n")
     assert command("evaluate", trained, "--source", tmp_path / "mine.tsv", "--beam", 1) == 0
     assert "2 sentences" in capsys.readouterr().out
-    assert (trained / "evaluation-mine.tsv-beam-1.json").exists()
+    assert (trained / "evaluation-file-mine.tsv-beam-1.json").exists()

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from regard.recipes import fit, load, make_run, override
-from regard.recipes.fit import OWN
+from regard.recipes.aside import OWN
 from regard.storage import load_tensors
 from regard.training import Interrupted
 
@@ -24,7 +24,8 @@ def same_weights(one, other):
 
 def test_the_folder_holds_all_that_was_promised(fitted):
     folder = fitted.result.folder
-    assert {path.name for path in folder.iterdir()} == {*OWN, "training"}
+    files = {name for name in OWN if set(name).isdisjoint("*/")}
+    assert {path.name for path in folder.iterdir()} == {*files, "training"}
     config = json.loads((folder / "config.json").read_text())
     assert config["recipe"] == "copy" and config["model"]["source_vocab_size"] == 9
     assert "exact_match" in fitted.result.metrics and "perplexity" in fitted.result.metrics
@@ -60,6 +61,51 @@ def test_overwriting_removes_the_old_run_and_nothing_else(tiny_run, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "evaluation-test.json").exists()
     assert [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [2]
+
+
+@pytest.mark.parametrize("change", ["training.compute.step=graphed", "training.schedule.name=foo"])
+def test_settings_that_cannot_be_leave_the_old_run_alone(change, tiny_run, tmp_path):
+    fit(tiny_run, tmp_path, console=QUIET)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=r"graphed step needs|schedule"):
+        fit(override(tiny_run, change), tmp_path, overwrite=True, console=QUIET)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_what_no_run_wrote_is_not_written_over(tiny_run, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ValueError, match=r"holds README\.md, config\.json, but no whole run"):
+        fit(tiny_run, tmp_path, overwrite=True, console=QUIET)
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_files_of_others_stay_when_a_run_is_written_over(tiny_run, tmp_path):
+    fit(tiny_run, tmp_path, console=QUIET)
+    for name in ("training/mine.txt", "tensorboard/mine.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    fit(tiny_run, tmp_path, overwrite=True, console=QUIET)
+    assert [(tmp_path / name).read_text() for name in ("training/mine.txt", "tensorboard/mine.txt")] == ["mine"] * 2
+    assert not (tmp_path / ".old-run").exists()
+
+
+@pytest.mark.parametrize("change", ["model.hidden_size=-16", "model.hidden_size=0", "model.hidden_size=1" + "0" * 18])
+def test_sizes_that_cannot_be_are_sentences(change, tiny_run, tmp_path):
+    with pytest.raises(ValueError, match=r"model\.hidden_size is -?\d+, expected 1 or more"):
+        fit(override(tiny_run, change), tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "null", '{"progress": []}', '{"progress": {}, "optimizer": {}, "settings": {}}']
+)
+def test_a_state_that_training_did_not_write_is_refused(text, tiny_run, tmp_path):
+    fit(tiny_run, tmp_path, console=QUIET)
+    for path in tmp_path.glob("training/step-*/state.json"):
+        path.write_text(text)
+    with pytest.raises(ValueError, match=r"state\.json is not what training wrote|was trained otherwise"):
+        fit(override(tiny_run, "training.steps=20"), tmp_path, resume=True, console=QUIET)
 
 
 def test_bad_data_leaves_the_old_run_alone(tiny_run, tmp_path):

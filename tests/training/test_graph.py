@@ -199,6 +199,27 @@ def test_graphed_steps_are_the_eager_steps():
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
+def test_decoding_between_replays_sees_the_weights_then():
+    objective = make_objective(torch.float32).cuda()
+    optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
+    step = GraphedStep(objective, list(objective.parameters()), optimizer)
+    source = map_tensors(torch.Tensor.cuda, Sequences.of([[4, 5, 6, EOS], [7, EOS]]))
+    tokens, batch, model = torch.tensor([BOS, BOS]).cuda(), alternating(1)[0], objective.model
+    for _ in range(WARM_UP + 3):
+        objective.train()
+        step(batch, num_tokens=batch.num_tokens, learning_rate=1e-2)
+        objective.eval()
+        encoded = model.encode(source)
+        usual = model.step(tokens, model.start(encoded), encoded)
+        with torch.inference_mode():
+            encoded = model.encode(source)
+            lean = model.step(tokens, model.start(encoded), encoded)
+        assert encoded.lean is not None
+        torch.testing.assert_close(lean.logits, usual.logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
 def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
     """A graph that read a stale batch, stale weights or a stale count of tokens would show here."""
     objective = make_objective(torch.float32).cuda()
@@ -214,7 +235,7 @@ def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-@pytest.mark.parametrize("dynamic", [None, False], ids=["shapes-as-they-come", "static"])
+@pytest.mark.parametrize("dynamic", [None, False, True], ids=["shapes-as-they-come", "static", "dynamic"])
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
     """At sizes for which a GPU picks its real kernels; every parameter's error is told if one is too large."""

@@ -5,8 +5,16 @@ import math
 import pytest
 import torch
 
-from regard.training import SCHEDULES, ScheduleSettings, SelectionSettings, average_tensors, model_card
+from regard.training import (
+    SCHEDULES,
+    ScheduleSettings,
+    SelectionSettings,
+    TrainingSettings,
+    average_tensors,
+    model_card,
+)
 from regard.training.feed import Ahead
+from regard.training.pace import too_short
 from regard.training.schedules import find_schedule
 from regard.training.selection import Standing
 
@@ -14,6 +22,19 @@ from regard.training.selection import Standing
 def factors(name, steps, **changes):
     settings = ScheduleSettings(name=name, **changes)
     return [SCHEDULES[name](step, settings) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("warmup_steps", "total", "expected"), [(2000, 30, "warmup_steps=3)"), (30, 30, "warmup_steps=3)"), (29, 30, "")]
+)
+def test_a_warm_up_that_outlasts_the_training_is_told(warmup_steps, total, expected):
+    noam, constant = (
+        TrainingSettings(steps=total, schedule=ScheduleSettings(name=name, warmup_steps=warmup_steps))
+        for name in ("noam", "constant")
+    )
+    told = too_short(noam, total)
+    assert expected in told and bool(told) == bool(expected)
+    assert not too_short(constant, total)
 
 
 def test_noam_is_the_formula_of_the_paper():

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.attention.masks import Rule, as_mask
 from regard.attention.positions import InsideHeads
-from regard.contracts import Cache
+from regard.contracts import Cache, Memory, Packed
 
 
 def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
@@ -64,6 +64,22 @@ def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
             f"the cache holds keys of shape {tuple(held.shape)} and {held.dtype}, but the new ones have "
             f"{tuple(keys.shape)} and {keys.dtype}. A cache goes on with the batch it began with."
         )
+
+
+def check_packed(packed: Packed, states: Float[Tensor, "N size"], mask: object) -> None:
+    """Rows that these states are, and no other word on which are real."""
+    if mask is not None:
+        raise ValueError("mask and packed were both given, but packed rows have no padding. Leave out the mask.")
+    if states.shape[0] != packed.ids.shape[0]:
+        raise ValueError(f"there are {states.shape[0]} states, but packed says {packed.ids.shape[0]} tokens.")
+
+
+def check_same_rows(packed: Packed, memory: Memory) -> None:
+    """As many rows of queries as of memory."""
+    rows = packed.offsets.shape[0] - 1
+    held = memory.keys.shape[0] if memory.packed is None else memory.packed.offsets.shape[0] - 1
+    if rows != held:
+        raise ValueError(f"there are {rows} packed rows of queries, but the memory has {held}. Give each its own.")
 
 
 def is_triangle(mask: Rule | Tensor | None) -> bool:

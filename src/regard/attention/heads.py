@@ -31,8 +31,10 @@ from regard.attention.core import narrowed, read
 from regard.attention.head_checks import (
     check_cache,
     check_heads,
+    check_packed,
     check_positions,
     check_same_batch,
+    check_same_rows,
     checked_mask,
     is_triangle,
 )
@@ -105,6 +107,7 @@ class MultiHeadAttention(nn.Module):
             check_states(name, given, self)
             check_size(name, given, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
         if packed is not None:
+            check_packed(packed, states, mask)
             mask = packed.mask
         else:
             check_key_mask(mask, states)
@@ -148,6 +151,8 @@ class MultiHeadAttention(nn.Module):
             )
         elif packed is None:
             memory = self._checked_memory(memory, queries)
+        else:
+            check_same_rows(packed, memory)
         projected = self.query_proj(queries)
         if memory.packed is not None:
             context = None if return_weights else self._read_end_to_end(projected, packed, memory, mask)

@@ -47,7 +47,8 @@ def find_pairs(
     """The pairs to evaluate on, and what to call them."""
     if source is not None or target is not None:
         files = [None if path is None else str(path) for path in (source, target)]
-        return read_files(*files), (source or Path("files")).name
+        # a name that no split has
+        return read_files(*files), f"file-{(source or Path('files')).name}"
     corpus = translator.config.data
     if data is not None:
         if not hasattr(corpus, "folder"):

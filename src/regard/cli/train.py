@@ -18,6 +18,7 @@ from rich.text import Text
 from regard.cli.names import find_name, spoken
 from regard.models import MODELS
 from regard.recipes import RECIPES, Fitted, Run, count_parameters, fit, make_run, override
+from regard.recipes.files import FileCorpus
 from regard.storage import Checkpoint, read_lines
 from regard.training import Interrupted, TensorBoard, is_main_process
 
@@ -120,10 +121,16 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     console.print("Try:", style="bold")
     linked = " --alignments" if MODELS[fitted.translator.config.model_name].attends else ""
     for command in (
-        f"regard evaluate {quote(str(out))} --split test",
+        f"regard evaluate {quote(str(out))} --split {'test' if has_test(fitted) else 'validation'}",
         f"echo {quote(fitted.example)} | regard translate {quote(str(out))} --beam 5{linked}",
     ):
         console.print(Text(f"  {command}"), soft_wrap=True)
+
+
+def has_test(fitted: Fitted) -> bool:
+    """Whether the run's data have a test; files that name a validation and no test have none."""
+    data = fitted.translator.config.data
+    return not (isinstance(data, FileCorpus) and data.valid_source is not None and data.test_source is None)
 
 
 def speed_of(fitted: Fitted) -> float:

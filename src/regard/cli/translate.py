@@ -50,6 +50,8 @@ def translate(
         raise ValueError(
             f"{name} does not attend, so it has no alignments. Choose a model that does, such as bahdanau."
         )
+    if not sample and not 1 <= num_best <= beam:
+        raise ValueError(f"--n-best is {num_best}, but the beam looks for {beam}. Widen it: --beam {max(num_best, 1)}.")
     search: Search = Sample(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
     for lines in blocks(read_lines(sys.stdin.buffer), 1 if sys.stdin.isatty() else LINES_AT_ONCE):

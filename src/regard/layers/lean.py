@@ -17,10 +17,13 @@ from regard.attention.alignments import Softmax
 from regard.attention.scores import ScaledDot
 from regard.contracts import Memory
 from regard.kernels.linear import ReadyLinear
+from regard.kernels.rows import into_cells
 from regard.layers.cache import GrowingCache
-from regard.layers.residual import PreNorm
+from regard.layers.feed_forward import FeedForward
+from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.transformer import DecoderLayer, EncoderLayer
 
+INNER = (nn.Linear, nn.LayerNorm, nn.Dropout, ScaledDot, Softmax)
 LONGEST_FORMED = 128
 """Scores of sources up to this length are formed, which is faster than fusing them while they are few."""
 
@@ -61,8 +64,7 @@ class Rectangle:
     def spread(self, states: Float[Tensor, "N size"]) -> Float[Tensor, "B source size"]:
         """Tokens at their cells, zeros elsewhere."""
         if self.cells is not None:
-            room = states.new_zeros(self.num_rows * self.longest, states.shape[1])
-            states = room.index_copy_(0, self.cells, states)
+            states = into_cells(states, self.cells, None, self.num_rows * self.longest)
         return states.view(self.num_rows, self.longest, -1)
 
     def gather(self, states: Float[Tensor, "B source size"]) -> Float[Tensor, "N size"]:
@@ -121,14 +123,21 @@ def projections(attention: MultiHeadAttention, *others: nn.Linear) -> ReadyLinea
     )
 
 
-def is_usual(attention: MultiHeadAttention) -> bool:
-    """Scaled dot and softmax, a key head for every query head, no positions inside."""
-    return (
-        type(attention.score) is ScaledDot
-        and type(attention.align) is Softmax
-        and attention.positions is None
-        and attention.group_size == 1
-    )
+def is_usual(layer: nn.Module) -> bool:
+    """Whether all parts of the layer are the paper's own: what follows knows no others."""
+    if type(layer) not in (EncoderLayer, DecoderLayer):
+        return False
+    return all(is_usual_part(part) for part in layer.children())
+
+
+def is_usual_part(part: nn.Module) -> bool:
+    """The paper's feed-forward, a residual around a layer norm, or heads of scaled dot and softmax without extras."""
+    if type(part) not in (MultiHeadAttention, PostNorm, PreNorm, FeedForward):
+        return False
+    if isinstance(part, MultiHeadAttention) and (part.positions is not None or part.group_size != 1):
+        return False
+    # a layer that computes otherwise, or holds its weights otherwise, is of another type
+    return all(type(inner) in INNER for inner in part.children())
 
 
 def lean_encode(layer: LeanEncoder, states: Float[Tensor, "N size"], rows: Rectangle) -> Float[Tensor, "N size"]:
@@ -149,12 +158,12 @@ def lean_encode(layer: LeanEncoder, states: Float[Tensor, "N size"], rows: Recta
 
 def lean_memories(
     across: ReadyLinear, states: Float[Tensor, "N size"], rows: Rectangle, *, num_layers: int, num_heads: int
-) -> tuple[Memory, ...]:
+) -> list[tuple[Float[Tensor, "B H source head"], Float[Tensor, "B H source head"]]]:
     """Keys and values of the source for every decoder layer, from one product; heads lie apart."""
     head_size = states.shape[1] // num_heads
     spread = rows.spread(across(states)).view(rows.num_rows, rows.longest, num_layers, 2, num_heads, head_size)
     layers = spread.permute(2, 3, 0, 4, 1, 5).contiguous()
-    return tuple(Memory(keys=keys, values=values) for keys, values in layers)
+    return [(keys, values) for keys, values in layers]
 
 
 def lean_step(

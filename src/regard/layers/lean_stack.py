@@ -1,7 +1,7 @@
 """A whole Transformer made ready for decoding: its encoder, its decoder, what the one remembers for the other.
 
-Made once and kept outside the model as long as no weight changes; not made while the model learns, is traced or
-compiled, nor for layers of an unusual kind.
+Made once and kept outside the model as long as no weight changes. Not used while the model learns, is traced, hooked,
+compiled or under autocast, for layers of an unusual kind, or for sources without a token.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,6 @@ from regard.layers.lean import (
     LeanDecoder,
     LeanEncoder,
     Rectangle,
-    is_usual,
     lean_decoder,
     lean_encode,
     lean_encoder,
@@ -46,9 +45,16 @@ class LeanStack:
     places: Float[Tensor, "positions size"]
 
 
-def can_be_lean(*, training: bool) -> bool:
-    """Whether nobody learns from the model, listens to it or compiles it."""
-    return not (training or torch.is_grad_enabled() or torch.compiler.is_compiling() or listeners())
+def can_be_lean(model: nn.Module) -> bool:
+    """Whether nobody learns from the model, listens to it or compiles it, and its precision is its own."""
+    if model.training or torch.is_grad_enabled() or torch.compiler.is_compiling() or listeners():
+        return False
+    return not (torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"))
+
+
+def is_at_rest(model: nn.Module) -> bool:
+    """Whether no part of the model drops anything or has someone waiting for its call."""
+    return not any(module.training or module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 def make_stack(
@@ -58,13 +64,10 @@ def make_stack(
     *,
     encoder_norm: nn.Module,
     positions: Sinusoidal,
-) -> LeanStack | None:
-    """The stack made ready; None if a layer is of an unusual kind."""
+) -> LeanStack:
+    """The stack made ready; its layers are of the usual kind."""
     encoders, decoders = list(encoder), list(decoder)
     across = [layer.cross_attention for layer in decoders]
-    heads = [layer.attention for layer in encoders] + [layer.self_attention for layer in decoders] + across
-    if not all(map(is_usual, heads)):
-        return None
     keep = [proj for attention in across for proj in (attention.key_proj, attention.value_proj)]
     return LeanStack(
         encoder=tuple(map(lean_encoder, encoders)),
@@ -95,8 +98,9 @@ def remember(
     if stack.encoder_norm is not None:
         states = normed(stack.encoder_norm, states)
     num_heads = stack.decoder[0].num_heads
-    memories = lean_memories(stack.across, states, rows, num_layers=len(stack.decoder), num_heads=num_heads)
-    return memories, rows.bias
+    heads = lean_memories(stack.across, states, rows, num_layers=len(stack.decoder), num_heads=num_heads)
+    # the mask is for a readable step, should one follow
+    return tuple(Memory(keys=keys, values=values, mask=source.mask) for keys, values in heads), rows.bias
 
 
 def rectangle(source: Sequences, dtype: torch.dtype) -> Rectangle:
@@ -105,8 +109,6 @@ def rectangle(source: Sequences, dtype: torch.dtype) -> Rectangle:
     mask = source.mask
     if bool(mask.all()):
         return Rectangle(num_rows=num_rows, longest=longest, cells=None, bias=None)
-    # a row without tokens reads zeros wherever it looks
-    hidden = ~mask & mask.any(dim=1, keepdim=True)
-    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, float("-inf"))
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
     cells = mask.flatten().nonzero()[:, 0]
     return Rectangle(num_rows=num_rows, longest=longest, cells=cells, bias=bias[:, None, None, :])

@@ -12,8 +12,8 @@ the GRU decoder sees of it.
 The readout sees s_i, as equation 4 of the text has it; the appendix writes s_{i-1}.
 
 Departs from the paper: the encoder's gates are torch's, which reset after the matrix product; the decoder's are the
-paper's. Embeddings start at 0.1 where the paper takes 0.01, which Adam, unlike its Adadelta, is slow to grow; maxout
-and readout start as torch's layers do.
+paper's. Embeddings start at 0.1 where the paper takes 0.01, which Adam, unlike its Adadelta, is slow to grow; what is
+not recurrent and compares nothing starts as torch's layers do.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Bahdanau(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Section B.1: recurrent matrices orthogonal, the comparison near 0, biases 0, the rest small."""
+        """Section B.1: recurrent matrices orthogonal, the comparison near 0, biases 0."""
         for name, parameter in self.named_parameters():
             if name.endswith("energy"):
                 # the paper's zeros would leave W and U without a gradient at first

@@ -27,8 +27,8 @@ from regard.attention.places import spread_memory
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Memory, Packed, Score, Sequences, Step
 from regard.layers import Embedding, GrowingCache, PostNorm, PreNorm, Readout
-from regard.layers.lean import lean_step
-from regard.layers.lean_stack import LeanStack, can_be_lean, make_stack, remember
+from regard.layers.lean import is_usual, lean_step
+from regard.layers.lean_stack import LeanStack, can_be_lean, is_at_rest, make_stack, remember
 from regard.layers.ready import made_once
 from regard.layers.transformer import DecoderLayer, EncoderLayer, LayerSizes
 from regard.models.named import named
@@ -104,7 +104,8 @@ class Transformer(nn.Module):
 
     def encode(self, source: Sequences | Packed) -> Encoded:
         """Read the source once; every decoder layer keeps its own keys and values of it."""
-        lean = self._made_lean()
+        has_words = isinstance(source, Sequences) and len(source.lengths) > 0 and int(source.lengths.amin()) > 0
+        lean = self._made_lean() if has_words else None
         if lean is None or isinstance(source, Packed):
             return Encoded(memories=tuple(map(spread_memory, self._remember(source))))
         memories, bias = remember(lean, source, embedding=self.source_embedding, positions=self.positions)
@@ -112,7 +113,10 @@ class Transformer(nn.Module):
 
     def _made_lean(self) -> LeanStack | None:
         """This model made ready for decoding, if it can be."""
-        if not can_be_lean(training=self.training):
+        usual = all(map(is_usual, [*self.encoder, *self.decoder])) and type(self.readout) is Readout
+        if not usual or type(self.encoder_norm) not in (nn.Identity, nn.LayerNorm):
+            return None
+        if not can_be_lean(self) or not is_at_rest(self):
             return None
         return made_once(
             self,
@@ -143,7 +147,7 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next; the last layer says where it looked."""
-        if encoded.lean is not None:
+        if encoded.lean is not None and can_be_lean(self):
             return self._lean_step(tokens, state, encoded, encoded.lean)
         place = torch.tensor([state.length], device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), place))

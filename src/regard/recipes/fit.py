@@ -4,8 +4,8 @@ read -> tokenize -> build -> train -> card
 """
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from rich.console import Console
 from regard.contracts import make_folder
 from regard.data import Tokenizers, make_examples
 from regard.models import MODELS
+from regard.recipes.aside import check_is_run, set_aside
 from regard.recipes.folder import build, load, read_run, read_tokenizers, save_start
 from regard.recipes.measure import ExampleData, Validation
 from regard.recipes.run import Run, differences, fit_to
@@ -22,8 +23,6 @@ from regard.recipes.translator import LONGEST_SOURCE, Translator
 from regard.recipes.typed import to_plain
 from regard.storage import Checkpoint, write_text
 from regard.training import Result, is_main_process, model_card, train
-
-OWN = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer.target.json", "README.md", "metrics.jsonl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +62,21 @@ def fit(
     say(console, "train", examples.report)
     say(console, "validation", held_out.report)
     model = build(run)
-    if is_main_process():
-        if overwrite and not going_on:
-            clear(checkpoint)
-        make_folder(checkpoint.folder)
-        save_start(checkpoint, run, tokenizers)
     translator = Translator(model=model, tokenizers=tokenizers, config=run)
-    result = train(
-        model,
-        ExampleData(examples, run.batch),
-        run.training,
-        checkpoint.folder,
-        validate=Validation(translator=translator, pairs=validation, examples=held_out),
-        resume=going_on,
-        console=console,
-        listeners=listeners,
-    )
+    with set_aside(checkpoint) if overwrite else nullcontext():
+        if is_main_process():
+            make_folder(checkpoint.folder)
+            save_start(checkpoint, run, tokenizers)
+        result = train(
+            model,
+            ExampleData(examples, run.batch),
+            run.training,
+            checkpoint.folder,
+            validate=Validation(translator=translator, pairs=validation, examples=held_out),
+            resume=going_on,
+            console=console,
+            listeners=listeners,
+        )
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
@@ -99,6 +97,8 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
+    if overwrite and folder.is_dir():
+        check_is_run(checkpoint)
     in_use = folder.is_dir() and any(folder.iterdir())
     if in_use and is_main_process() and not overwrite:
         raise ValueError(
@@ -125,16 +125,6 @@ def check_same(checkpoint: Checkpoint, run: Run) -> None:
             f"{checkpoint.folder} was begun with other settings: {'; '.join(found)}. Resume with the same, or choose "
             f"another --out."
         )
-
-
-def clear(checkpoint: Checkpoint) -> None:
-    """Remove an earlier run's files; what else is in the folder stays."""
-    for name in OWN:
-        (checkpoint.folder / name).unlink(missing_ok=True)
-    for path in checkpoint.folder.glob("evaluation-*.json"):
-        path.unlink()
-    for folder in (checkpoint.points.folder, checkpoint.folder / "tensorboard"):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def say(console: Console, split: str, report: str) -> None:

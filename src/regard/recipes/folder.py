@@ -13,6 +13,9 @@ from regard.recipes.table import CORPORA
 from regard.recipes.translator import Translator
 from regard.storage import Checkpoint, read_text, write_text
 
+MOST = 10**7
+"""Of anything that a model has so many of; larger ones are slips of the hand."""
+
 
 def save_start(checkpoint: Checkpoint, run: Run, tokenizers: Tokenizers) -> None:
     """Write what a model needs beside its weights."""
@@ -53,7 +56,20 @@ def read_tokenizer(path: Path) -> Tokenizer:
 def build(run: Run) -> Any:
     """The model of a run, with weights as the seed draws them."""
     torch.manual_seed(run.training.seed)
-    return MODELS[run.model_name].build(run.model)
+    for name, value in vars(run.model).items():
+        if name.startswith("num_") or name.endswith("_size"):
+            check_count(f"model.{name}", value)
+    try:
+        return MODELS[run.model_name].build(run.model)
+    except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
+        # torch has no words of its own for a layer of size -16, and the system none for one that fills its memory
+        raise ValueError(f"no {run.model_name} can be built of {run.model}: {error}. Check the sizes.") from error
+
+
+def check_count(name: str, value: object) -> None:
+    """One or more, and no more than a tensor can have."""
+    if isinstance(value, int) and not 1 <= value <= MOST:
+        raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
 
 
 def load(folder: str | Path, *, device: str = "auto") -> Translator:
@@ -64,7 +80,7 @@ def load(folder: str | Path, *, device: str = "auto") -> Translator:
     tokenizers = read_tokenizers(checkpoint, run)
     # the first weights are drawn on the CPU and written over: nobody's random numbers need notice
     with torch.random.fork_rng(devices=[]):
-        model = MODELS[run.model_name].build(run.model)
+        model = build(run)
     checkpoint.load_weights(model)
     return Translator(model=model.eval().to(choose_device(device)), tokenizers=tokenizers, config=run)
 

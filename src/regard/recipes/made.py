@@ -15,6 +15,11 @@ class MadeCorpus:
     held_out: int = 1000
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name, count in (("count", self.count), ("held_out", self.held_out)):
+            if count < 1:
+                raise ValueError(f"data.{name} is {count}, expected 1 or more.")
+
     @property
     def languages(self) -> tuple[str, str]:
         """Those of the dates; letters have none."""

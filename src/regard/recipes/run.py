@@ -49,6 +49,10 @@ class ValidationSettings:
 
     sentences: int = 200
 
+    def __post_init__(self) -> None:
+        if self.sentences < 0:
+            raise ValueError(f"validation.sentences is {self.sentences}, expected 0 or more.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:

@@ -21,7 +21,7 @@ def load_json(path: Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}. It was cut off or edited; restore it from a copy.") from None
 
 
@@ -50,10 +50,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     lines = read_text(path).splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(json.loads(line))
-        except ValueError as error:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {error}.") from None
+            break
+        if not isinstance(record, dict):
+            raise ValueError(f"{path}, line {number} is no JSON object. The file belongs to something else.")
+        records.append(record)
     return records
 
 

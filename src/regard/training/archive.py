@@ -69,7 +69,7 @@ class Archive:
         if point is None and self.checkpoint.weights.exists():
             raise ValueError(f"{self.folder} holds a model but no training to go on with. Choose another folder.")
         if point is not None:
-            self._check_settings(load_json(point.folder / "state.json")["settings"])
+            self._check_settings(_state_of(point)["settings"])
         return point
 
     def clean(self, point: Point | None, *, validates: bool) -> None:
@@ -123,13 +123,16 @@ class Archive:
 
     def load_progress(self, point: Point) -> Progress:
         """How far the point is."""
-        return _from_plain(load_json(point.folder / "state.json")["progress"])
+        try:
+            return _from_plain(_state_of(point)["progress"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{point.folder}/state.json is not what training wrote ({error!r}). Restore it.") from None
 
     def load_engine(self, point: Point) -> EngineState:
         """Optimizer and random generators of the point."""
         return EngineState(
             optimizer=load_tensors(point.folder / "optimizer.safetensors"),
-            facts=load_json(point.folder / "state.json")["optimizer"],
+            facts=_state_of(point)["optimizer"],
             random=load_tensors(point.folder / "random.safetensors"),
         )
 
@@ -173,6 +176,16 @@ def _to_plain(progress: Progress) -> dict[str, Any]:
     plain = asdict(progress)
     plain["standing"]["metrics"] = finite_or_none(progress.standing.metrics)
     return plain
+
+
+def _state_of(point: Point) -> dict[str, Any]:
+    """The plain part of a point, with all that belongs there."""
+    path = point.folder / "state.json"
+    state = load_json(path)
+    parts = ("progress", "optimizer", "settings")
+    if not isinstance(state, dict) or not all(isinstance(state.get(part), dict) for part in parts):
+        raise ValueError(f"{path} is not what training wrote: it needs {', '.join(parts)}. Restore it from a copy.")
+    return state
 
 
 def _from_plain(plain: dict[str, Any]) -> Progress:

@@ -160,7 +160,8 @@ class Engine:
         """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
         if self.device.type != "cuda" or self.num_processes > 1 or self.settings.compute.accumulation > 1:
             raise ValueError(
-                f"a {self.settings.compute.step} step needs one process on one CUDA device, without accumulation. "
+                f"a {self.settings.compute.step} step needs one process on one CUDA device, without accumulation; here "
+                f"are {self.num_processes} on {self.device.type}, accumulation {self.settings.compute.accumulation}. "
                 "Choose compute.step=eager."
             )
         half = self.accelerator.mixed_precision == "bf16"

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import Batch, Packed, map_tensors
+from regard.contracts import PAD, Batch, Packed, map_tensors
 
 WARM_UP = 3
 """Steps of each shape before it is captured."""
@@ -39,7 +39,7 @@ class Fill:
             side.fill(num_rows=num_rows, num_tokens=tokens, longest=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
-        labels = torch.zeros_like(filled[1].ids)
+        labels = torch.full_like(filled[1].ids, PAD)
         labels[: len(batch.labels)] = batch.labels
         return replace(batch, source=filled[0], target=filled[1], labels=labels)
 
@@ -107,6 +107,8 @@ class GraphedStep:
         if captured.graph is None:
             self._capture(captured)
         captured.graph.replay()
+        # a replay changes the weights without torch's noticing; whatever was made of them must be made anew
+        torch.autograd.graph.increment_version(self.parameters)
         assert captured.loss is not None
         return captured.loss
 

@@ -23,7 +23,7 @@ from regard.training.feed import Ahead, Feed, TrainingData, Work
 from regard.training.graph import FILL
 from regard.training.interrupts import Interrupts
 from regard.training.outcome import Diverged, Interrupted, Result
-from regard.training.pace import Clock, complete_schedule, is_due, total_steps
+from regard.training.pace import Clock, complete_schedule, is_due, too_short, total_steps
 from regard.training.progress import Display
 from regard.training.schedules import find_schedule
 from regard.training.selection import all_finite, is_better, metric_of
@@ -63,6 +63,8 @@ def train(
     trainer = Trainer(engine, data, archive, validate)
     trainer.start(point)
     shown = (console or Console(stderr=True)) if engine.is_main else Console(quiet=True)
+    if warning := too_short(settings, trainer.total):
+        shown.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     display = Display(shown, total=trainer.total, step=trainer.progress.step)
     try:
         return trainer.run(display, listeners)

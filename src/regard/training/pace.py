@@ -42,6 +42,17 @@ def total_steps(settings: TrainingSettings, data: TrainingData) -> int:
     return steps if settings.steps is None else min(steps, settings.steps)
 
 
+def too_short(settings: TrainingSettings, total: int) -> str:
+    """What is wrong with a training that ends before its learning rate has grown; nothing if it does not."""
+    warmup = settings.schedule.warmup_steps
+    if settings.schedule.name == "constant" or not 0 < total <= warmup:
+        return ""
+    return (
+        f"the learning rate grows for {warmup:,} steps, and this training has {total:,}. Shorten the warm-up "
+        f"(training.schedule.warmup_steps={max(total // 10, 1)}), or train longer."
+    )
+
+
 def complete_schedule(schedule: ScheduleSettings, total: int) -> ScheduleSettings:
     """A schedule that comes down to its floor does so at the end of training, unless it says where."""
     ends = schedule.name in ("linear", "cosine") and schedule.decay_steps is None

@@ -45,6 +45,9 @@ class ScheduleSettings:
         """Refuse what no run can mean."""
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps is {self.warmup_steps}, expected 0 or more.")
+        _check_positive("size", self.size)
+        if self.floor < 0:
+            raise ValueError(f"floor is {self.floor}, expected 0 or more.")
         if self.decay_steps is not None:
             _check_positive("decay_steps", self.decay_steps)
 
@@ -83,7 +86,9 @@ class SelectionSettings:
         """Refuse what no run can mean."""
         _check_name("better", self.better, get_args(Better))
         if self.patience is not None:
-            _check_positive("patience", self.patience)
+            _check_positive("patience", self.patience, "; none waits for ever")
+        if self.average_last < 0:
+            raise ValueError(f"average_last is {self.average_last}, expected 0 or more.")
         if self.ema is not None and not 0.0 < self.ema < 1.0:
             raise ValueError(f"ema is {self.ema}, expected a decay between 0 and 1, for example 0.999.")
 
@@ -138,9 +143,9 @@ class TrainingSettings:
             raise ValueError(f"label_smoothing is {self.label_smoothing}, expected a share from 0 to below 1.")
 
 
-def _check_positive(name: str, value: int | float) -> None:
+def _check_positive(name: str, value: int | float, hint: str = "") -> None:
     if not value > 0:
-        raise ValueError(f"{name} is {value}, expected more than 0.")
+        raise ValueError(f"{name} is {value}, expected more than 0{hint}.")
 
 
 def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -4,6 +4,16 @@ from regard.kernels.tiles import constexpr, jit, tl
 
 
 @jit
+def places(offsets, row, head, stride, TILE: constexpr, SIZE: constexpr):
+    """One row's tokens in one head: their numbers, how many there are, which of the tile they fill, where they lie."""
+    first = tl.load(offsets + row)
+    count = tl.load(offsets + row + 1) - first
+    tokens, features = tl.arange(0, TILE), tl.arange(0, SIZE)
+    at = (first + tokens)[:, None] * stride + head * SIZE + features[None, :]
+    return tokens, count, tokens[:, None] < count, at
+
+
+@jit
 def weights_of(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL: constexpr):
     """Softmax over a row's keys, in float32; empty rows are zeros."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
@@ -35,13 +45,8 @@ def forward_kernel(
 ):
     """One row's context for one head."""
     row, head = tl.program_id(0), tl.program_id(1)
-    first_query, first_key = tl.load(query_offsets + row), tl.load(key_offsets + row)
-    num_queries = tl.load(query_offsets + row + 1) - first_query
-    num_keys = tl.load(key_offsets + row + 1) - first_key
-    rows, columns, features = tl.arange(0, QUERY_TILE), tl.arange(0, KEY_TILE), tl.arange(0, SIZE)
-    at_query = (first_query + rows)[:, None] * stride + head * SIZE + features[None, :]
-    at_key = (first_key + columns)[:, None] * stride + head * SIZE + features[None, :]
-    is_query, is_key = rows[:, None] < num_queries, columns[:, None] < num_keys
+    rows, num_queries, is_query, at_query = places(query_offsets, row, head, stride, QUERY_TILE, SIZE)
+    columns, num_keys, is_key, at_key = places(key_offsets, row, head, stride, KEY_TILE, SIZE)
     q = tl.load(queries + at_query, mask=is_query, other=0.0)
     k = tl.load(keys + at_key, mask=is_key, other=0.0)
     v = tl.load(values + at_key, mask=is_key, other=0.0)
@@ -70,13 +75,8 @@ def backward_kernel(
 ):
     """One row's gradients for one head."""
     row, head = tl.program_id(0), tl.program_id(1)
-    first_query, first_key = tl.load(query_offsets + row), tl.load(key_offsets + row)
-    num_queries = tl.load(query_offsets + row + 1) - first_query
-    num_keys = tl.load(key_offsets + row + 1) - first_key
-    rows, columns, features = tl.arange(0, QUERY_TILE), tl.arange(0, KEY_TILE), tl.arange(0, SIZE)
-    at_query = (first_query + rows)[:, None] * stride + head * SIZE + features[None, :]
-    at_key = (first_key + columns)[:, None] * stride + head * SIZE + features[None, :]
-    is_query, is_key = rows[:, None] < num_queries, columns[:, None] < num_keys
+    rows, num_queries, is_query, at_query = places(query_offsets, row, head, stride, QUERY_TILE, SIZE)
+    columns, num_keys, is_key, at_key = places(key_offsets, row, head, stride, KEY_TILE, SIZE)
     q = tl.load(queries + at_query, mask=is_query, other=0.0)
     k = tl.load(keys + at_key, mask=is_key, other=0.0)
     v = tl.load(values + at_key, mask=is_key, other=0.0)
