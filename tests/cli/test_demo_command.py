@@ -18,7 +18,7 @@ def hurried(monkeypatch):
 def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp_path, capsys):
     assert command("demo", "--quick", "--out", tmp_path / "demo") == 0
     told = capsys.readouterr().out
-    for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows are queries", "regard translate"):
+    for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows: target", "regard translate"):
         assert part in told
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made == {*demo.SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}

@@ -128,7 +128,13 @@ def look(console: Console, translator: Translator, text: str, pictures: list[Pat
     answer = translator.translate([text], beam=1, return_attention=True)[0]
     assert answer.attention is not None
     console.print(Text(f"{MODELS[LOOKED_AT].title} reads {text} as {answer.text}", style="bold"))
-    draw = partial(show, answer.attention, query_tokens=answer.tokens, key_tokens=answer.source_tokens)
+    draw = partial(
+        show,
+        answer.attention,
+        query_tokens=answer.tokens,
+        key_tokens=answer.source_tokens,
+        axes=("target", "source"),
+    )
     draw()
     for path in pictures:
         draw(file=path, overwrite=overwrite)

@@ -101,4 +101,11 @@ def draw(found: list[Translation], file: Path, *, overwrite: bool) -> None:
     drawn = next((one for one in found if one.attention is not None), None)
     if drawn is None or drawn.attention is None:
         raise ValueError("there is no line to draw the attention of. Give a line that is not empty.")
-    show(drawn.attention, query_tokens=drawn.tokens, key_tokens=drawn.source_tokens, file=file, overwrite=overwrite)
+    show(
+        drawn.attention,
+        query_tokens=drawn.tokens,
+        key_tokens=drawn.source_tokens,
+        axes=("target", "source"),
+        file=file,
+        overwrite=overwrite,
+    )

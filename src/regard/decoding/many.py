@@ -1,16 +1,17 @@
 """Long lists: sorted by length, cut into batches by size, and given back in the order they came.
 
 Rows of like length share a batch, so little of it is padding and its rows end at about the same step. The longest go
-first: where memory does not suffice, that shows at once.
+first: where memory does not suffice, that shows at once. On a CPU a few batches go side by side.
 """
 
 import torch
 from torch import Tensor, nn
 
 from regard.contracts import BOS, EOS, Model, Sequences
-from regard.decoding.decode import GREEDY, LIMIT, decode
+from regard.decoding.decode import GREEDY, LIMIT, decode, evaluating
 from regard.decoding.hypothesis import Hypothesis, Limit, Search
 from regard.decoding.score import score
+from regard.decoding.side_by_side import count_workers, share_of, side_by_side
 
 TOKENS_PER_BATCH = 4096
 
@@ -26,16 +27,16 @@ def decode_all(
     return_alignment: bool = False,
     numbers: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Hypotheses for each source, which ends with <eos>; a batch holds so many source tokens, padding included.
+    """Hypotheses for each source, which ends with <eos>; a batch holds so many source tokens at most, with padding.
 
     Left out, the device is the one that the model is on. `numbers` are what a sample is drawn by, one a row, for rows
     that are part of a longer text; left out, they count from 0.
     """
     place = home(model) if device is None else torch.device(device)
     drawn_by = list(range(len(rows))) if numbers is None else numbers
-    results: list[list[Hypothesis]] = [[] for _ in rows]
-    for places in batches([len(row) for row in rows], tokens_per_batch):
-        answers = decode(
+
+    def answer(places: list[int]) -> list[list[Hypothesis]]:
+        return decode(
             model,
             moved(Sequences.of([rows[row] for row in places]), place),
             search=search,
@@ -43,8 +44,16 @@ def decode_all(
             return_alignment=return_alignment,
             numbers=torch.tensor([drawn_by[row] for row in places], device=place),
         )
-        for row, answer in zip(places, answers, strict=True):
-            results[row] = answer
+
+    lengths, workers = [len(row) for row in rows], count_workers(model, place)
+    cut = batches(lengths, share_of(sum(lengths), tokens_per_batch, workers))
+    # one for all: a batch that ends must not let the model train again while others are at work
+    with evaluating(model):
+        answers = side_by_side(answer, cut, workers=workers)
+    results: list[list[Hypothesis]] = [[] for _ in rows]
+    for places, some in zip(cut, answers, strict=True):
+        for row, found in zip(places, some, strict=True):
+            results[row] = found
     return results
 
 

@@ -125,8 +125,8 @@ def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, colu
         label(axes.xaxis, panel.key_tokens if at_bottom or not alike else (), fonts, across)
         if len(picture.panels) <= 4 and max(weights.shape) <= MOST_NUMBERS:
             write_numbers(axes, picture, panel)
-    figure.supxlabel("keys", fontsize=9)
-    figure.supylabel("queries", fontsize=9)
+    figure.supxlabel(picture.axes[1], fontsize=9)
+    figure.supylabel(picture.axes[0], fontsize=9)
     figure.colorbar(image, ax=grid, label="weight", aspect=30, fraction=0.04, pad=0.02)
 
 

@@ -35,7 +35,9 @@ class Page:
         titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
         template = files("regard.display").joinpath("page.html").read_text(encoding="utf-8")
         title = html.escape(", ".join(list(titles)[:3]) or "attention")
-        return template.replace("{{title}}", title).replace("{{data}}", data)
+        rows, columns = map(html.escape, self.picture.axes)
+        template = template.replace("{{title}}", title).replace("{{rows}}", rows).replace("{{columns}}", columns)
+        return template.replace("{{data}}", data)
 
     def _repr_html_(self) -> str:
         """For a notebook: the page in a frame of its own, so that neither disturbs the other."""

@@ -49,13 +49,16 @@ class Picture:
     panels: tuple[Panel, ...]
     low: float
     high: float
+    axes: tuple[str, str] = ("queries", "keys")
+    """What the rows are, and the columns."""
 
     @classmethod
-    def of(cls, panels: tuple[Panel, ...]) -> "Picture":
+    def of(cls, panels: tuple[Panel, ...], axes: tuple[str, str] = ("queries", "keys")) -> "Picture":
         """A scale from 0, or below where there is less than 0, to the largest number."""
         finite = torch.cat([panel.weights[panel.weights.isfinite()] for panel in panels])
         low, high = (finite.amin().item(), finite.amax().item()) if finite.numel() else (0.0, 0.0)
-        return cls(panels=panels, low=min(low, 0.0), high=high if high > min(low, 0.0) else min(low, 0.0) + 1.0)
+        low = min(low, 0.0)
+        return cls(panels=panels, low=low, high=high if high > low else low + 1.0, axes=axes)
 
     def share(self, value: float) -> float:
         """Where a number lies on the scale, from 0 to 1."""

@@ -33,14 +33,16 @@ def show(
     key_tokens: Sequence[str] | None = None,
     row: int = 0,
     heads: str | Sequence[int] = "each",
+    axes: tuple[str, str] = ("queries", "keys"),
     file: str | Path | None = None,
     overwrite: bool = False,
 ) -> Page | None:
     """Draw attention weights: a trace, one of its maps, or a tensor (Q, K), (B, Q, K) or (B, H, Q, K).
 
     `path` chooses a module of a trace, or all below it. `tokens` label queries and keys alike; `query_tokens` and
-    `key_tokens` label them apart. `row` is the row of the batch; `heads` is 'each', 'mean' or numbers. A decoder's
-    steps are put one below the other. Only a notebook gets something back: the page that it then shows.
+    `key_tokens` label them apart. `row` is the row of the batch; `heads` is 'each', 'mean' or numbers; `axes` says what
+    the rows are called, and the columns. A decoder's steps are put one below the other. Only a notebook gets something
+    back: the page that it then shows.
     """
     target = None if file is None else checked_file(Path(file), overwrite=overwrite)
     panels = choose_panels(
@@ -51,7 +53,7 @@ def show(
         query_tokens=tokens if query_tokens is None else query_tokens,
         key_tokens=tokens if key_tokens is None else key_tokens,
     )
-    picture = Picture.of(panels)
+    picture = Picture.of(panels, axes)
     if target is not None:
         suffix = target.suffix.lower()
         page = suffix == ".html"

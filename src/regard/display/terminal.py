@@ -76,7 +76,8 @@ class TerminalPicture:
         line = Text(f"{low:.2f} ")
         for step in range(len(SHADES)):
             line.append(*self.cell(low + (high - low) * step / (len(SHADES) - 1), SHADE_WIDTH))
-        return line.append(f" {high:.2f}   rows are queries, columns are keys")
+        rows, columns = self.picture.axes
+        return line.append(f" {high:.2f}   rows: {rows}, columns: {columns}")
 
 
 @cache

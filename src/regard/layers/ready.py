@@ -7,6 +7,7 @@ uncounted. So one number out of the middle of every parameter is looked at as we
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -54,6 +55,8 @@ def values(probes: tuple[list[Tensor], ...]) -> list[list[float]]:
 READY: WeakKeyDictionary[nn.Module, tuple[Seen, Any]] = WeakKeyDictionary()
 """What was made, and of which weights; a module that is gone is forgotten."""
 
+LOCK = Lock()
+
 
 def made_once(module: Part, make: Callable[[Part], Made]) -> Made:
     """What `make` makes of a module, made anew only when its weights have changed."""
@@ -61,10 +64,11 @@ def made_once(module: Part, make: Callable[[Part], Made]) -> Made:
     if any(parameter.is_inference() for parameter in parameters):
         # torch does not count the changes of what was born in inference mode
         return make(module)
-    known = READY.get(module)
-    if known is not None and known[0].still(parameters):
-        made: Made = known[1]
+    with LOCK:
+        known = READY.get(module)
+        if known is not None and known[0].still(parameters):
+            made: Made = known[1]
+            return made
+        made = make(module)
+        READY[module] = (Seen.of(parameters), made)
         return made
-    made = make(module)
-    READY[module] = (Seen.of(parameters), made)
-    return made
