@@ -32,10 +32,10 @@ def count_workers(model: Model, device: torch.device) -> int:
 
 
 def share_of(num_tokens: int, most: int, workers: int) -> int:
-    """Tokens a batch so that every worker has a few, and no more than were allowed."""
+    """Tokens a batch so that every worker has two, with some room for padding, and no more than were allowed."""
     if workers == 1:
         return most
-    return min(most, max(num_tokens // (2 * workers), FEWEST_TOKENS))
+    return min(most, max(int(1.15 * num_tokens / (2 * workers)), FEWEST_TOKENS))
 
 
 def side_by_side(function: Callable[[Given], Made], items: Sequence[Given], *, workers: int) -> list[Made]:
