@@ -67,7 +67,7 @@ class Rectangle:
             states = into_cells(states, self.cells, None, self.num_rows * self.longest)
         return states.view(self.num_rows, self.longest, -1)
 
-    def gather(self, states: Float[Tensor, "B source size"]) -> Float[Tensor, "N size"]:
+    def gather(self, states: Float[Tensor, "B source H head"]) -> Float[Tensor, "N size"]:
         """Tokens out of their cells."""
         states = states.reshape(self.num_rows * self.longest, -1)
         return states if self.cells is None else states.index_select(0, self.cells)
