@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from regard.contracts import make_folder
@@ -61,6 +62,7 @@ def fit(
     held_out = make_examples(validation, tokenizers, LONGEST_SOURCE - 1)
     say(console, "train", examples.report)
     say(console, "validation", held_out.report)
+    torch.manual_seed(run.training.seed)
     model = build(run)
     translator = Translator(model=model, tokenizers=tokenizers, config=run)
     with set_aside(checkpoint) if overwrite else nullcontext():

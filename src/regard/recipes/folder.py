@@ -54,8 +54,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 
 def build(run: Run) -> Any:
-    """The model of a run, with weights as the seed draws them."""
-    torch.manual_seed(run.training.seed)
+    """The model of a run, its weights drawn from torch's generator; sizes that cannot be are sentences."""
     for name, value in vars(run.model).items():
         if name.startswith("num_") or name.endswith("_size"):
             check_count(f"model.{name}", value)
@@ -78,7 +77,7 @@ def load(folder: str | Path, *, device: str = "auto") -> Translator:
     run = read_run(checkpoint)
     checkpoint = Checkpoint.open(Path(folder))
     tokenizers = read_tokenizers(checkpoint, run)
-    # the first weights are drawn on the CPU and written over: nobody's random numbers need notice
+    # the first weights are drawn on the CPU, unseeded, and written over: nobody's random numbers need notice
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
