@@ -58,8 +58,7 @@ def torch_side(name: str, task: dict[str, Any]) -> Callable[[], list[list[int]]]
     if name == "Joey NMT":
         return joey_search(joey_transformer(CONFIG), task["batches"], beam_size=task["beam_size"], most=task["most"])
     model = copying_model()
-    arguments = (task["batches"], task["beam_size"], task["most"])
-    return ours(model, *arguments) if name == "regard" else marian(same_marian(model), *arguments)
+    return ours(model, task) if name == "regard" else marian(same_marian(model), task)
 
 
 if __name__ == "__main__":

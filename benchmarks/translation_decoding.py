@@ -39,6 +39,7 @@ MOST_TOKENS = 64
 TEXT = 512
 """Sentences of a text."""
 TOKENS_A_BATCH = 4096
+"""Of a text, which each library batches by its own rule; a beam shares them among its hypotheses."""
 SHARPNESS = 6.0
 PAUSE = 0.3
 """Longer than an OpenMP runtime spins after its last work (200 ms)."""
@@ -89,49 +90,39 @@ def sentences(count: int, *, ends: bool) -> tuple[list[list[int]], str]:
     return [source if ends else source[:-1] for source, _ in pairs.rows], pairs.origin
 
 
-def ours(model: Transformer, batches: list[list[list[int]]], beam_size: int, most: int) -> Callable[[], Any]:
-    """Our search over these batches; over a text, if there is one batch of more than a batch's size."""
-    search = Greedy() if beam_size == 1 else Beam(size=beam_size)
-    limit = Limit(factor=0.0, extra=most)
-    if is_text(batches):
-        rows, tokens = batches[0], tokens_a_batch(beam_size)
+def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
+    """Our search over the task's batches, or over its text."""
+    search = Greedy() if task["beam_size"] == 1 else Beam(size=task["beam_size"])
+    limit = Limit(factor=0.0, extra=task["most"])
+    if (tokens := task["tokens_a_batch"]) is not None:
+        (text,) = task["batches"]
         return lambda: [
-            list(found[0].ids) for found in decode_all(model, rows, search=search, limit=limit, tokens_per_batch=tokens)
+            list(found[0].ids) for found in decode_all(model, text, search=search, limit=limit, tokens_per_batch=tokens)
         ]
-    sources = [Sequences.of(rows) for rows in batches]
+    sources = [Sequences.of(rows) for rows in task["batches"]]
     return lambda: [
         list(found[0].ids) for source in sources for found in decode(model, source, search=search, limit=limit)
     ]
 
 
-def marian(model: nn.Module, batches: list[list[list[int]]], beam_size: int, most: int) -> Callable[[], Any]:
+def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
     """MarianMT's generate, a text sorted and cut by our rule."""
-    rows = [row for batch in batches for row in batch]
-    numbers = list(range(len(rows)))
-    cuts = [numbers[first : first + len(batches[0])] for first in range(0, len(rows), len(batches[0]))]
-    if is_text(batches):
-        cuts = cut([len(row) for row in rows], tokens_a_batch(beam_size))
+    rows = [row for batch in task["batches"] for row in batch]
+    size = len(task["batches"][0])
+    cuts = [list(range(first, min(first + size, len(rows)))) for first in range(0, len(rows), size)]
+    if task["tokens_a_batch"] is not None:
+        cuts = cut([len(row) for row in rows], task["tokens_a_batch"])
     sources = [Sequences.of([rows[number] for number in numbers]) for numbers in cuts]
     given = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
 
     def run() -> list[list[int]]:
         said: dict[int, list[int]] = {}
         for numbers, ids, mask in given:
-            answers = marian_generate(model, ids, mask, beam_size=beam_size, max_tokens=most)
+            answers = marian_generate(model, ids, mask, beam_size=task["beam_size"], max_tokens=task["most"])
             said |= dict(zip(numbers, answers, strict=True))
         return [said[number] for number in range(len(rows))]
 
     return run
-
-
-def is_text(batches: list[list[list[int]]]) -> bool:
-    """Whether this is a text to be batched by each library's own rule."""
-    return len(batches[0]) >= TEXT
-
-
-def tokens_a_batch(beam_size: int) -> int:
-    """Source tokens a batch: as many hypotheses at once for a beam as for greedy search."""
-    return TOKENS_A_BATCH // beam_size
 
 
 class Side:
@@ -202,8 +193,13 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
     most, load = MOST_TOKENS if ends else FIXED_TOKENS, round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        task = {"batches": batches, "beam_size": beam_size, "most": most, "threads": torch.get_num_threads()}
-        task |= {"tokens_a_batch": tokens_a_batch(beam_size) if is_text(batches) else None}
+        task = {
+            "batches": batches,
+            "beam_size": beam_size,
+            "most": most,
+            "threads": torch.get_num_threads(),
+            "tokens_a_batch": TOKENS_A_BATCH // beam_size if batch_size == TEXT else None,
+        }
         (folder / "task.json").write_text(json.dumps(task))
         names = present(folder, ends=ends)
         sides = {name: Side(name, folder, environment) for name in names}
@@ -226,12 +222,16 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
     }
     if ends:
         notes["copies of the source"] = agreement(said["regard"], [row[:-1] for row in rows])
-    search = "greedy" if beam_size == 1 else f"beam {beam_size}"
-    ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
     ratios = {name: found.median / timings["regard"].median for name, found in timings.items()}
+    return Report(in_words(beam_size, batch_size, ends=ends), machine(), command(), timings, "regard", ratios, notes)
+
+
+def in_words(beam_size: int, batch_size: int, *, ends: bool) -> str:
+    """The question."""
+    search = "greedy" if beam_size == 1 else f"beam {beam_size}"
     batching = f"a text of {TEXT}" if batch_size == TEXT else f"batches of {batch_size}"
-    question = f"decoding, {search}, {batching}, {ending}"
-    return Report(question, machine(), command(), timings, "regard", ratios, notes)
+    ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
+    return f"decoding, {search}, {batching}, {ending}"
 
 
 def agreement(answers: list[list[int]], expected: list[list[int]]) -> str:
