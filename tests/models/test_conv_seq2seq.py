@@ -10,6 +10,7 @@ from regard import trace
 from regard.contracts import Sequences
 from regard.layers import CausalConvolution, GatedConvolution, SameConvolution, normalised_linear
 from regard.models import ConvSeq2Seq, ConvSeq2SeqConfig
+from tests.models.stepping import take_steps
 
 SIZE, KERNEL, LAYERS = 5, 3, 2
 SOURCES = [[4, 7, 5, 9, 2], [9, 2], [2]]
@@ -72,19 +73,14 @@ def by_hand(model, source, target):
 
 def test_by_hand_at_once_and_step_by_step():
     model, source, target = made(), Sequences.of(SOURCES), Sequences.of(TARGETS)
-    logits, encoded = model(source, target), model.encode(source)
-    state, seen, said_so_far = model.start(encoded), [], []
-    for tokens in target.ids.unbind(dim=1):
-        done = model.step(tokens, state, encoded)
-        state = done.state
-        seen.append(done.alignment)
-        said_so_far.append(done.logits)
+    logits, (encoded, stepped, seen) = model(source, target), take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected, alignment = by_hand(model, words, said)
         assert logits[row].allclose(expected)
-        assert torch.stack(said_so_far, dim=1)[row].allclose(expected)
-        assert torch.stack(seen, dim=1)[row, :, : len(words)].allclose(alignment)
-    assert [window.shape for window in state.windows] == [(3, KERNEL - 1, SIZE)] * LAYERS
+        assert stepped[row].allclose(expected)
+        assert seen[row, :, : len(words)].allclose(alignment)
+    first = model.step(target.ids[:, 0], model.start(encoded), encoded)
+    assert [window.shape for window in first.state.windows] == [(3, KERNEL - 1, SIZE)] * LAYERS
 
 
 def test_gradients_into_the_encoder_are_scaled_and_those_into_its_words_are_not():

@@ -197,12 +197,17 @@ def test_graphed_steps_are_the_eager_steps():
     assert all(captured.graph is not None for captured in step.shapes.values())
 
 
+def graphed():
+    """An objective, and what trains it by graphs."""
+    objective = make_objective(torch.float32).cuda()
+    optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
+    return objective, GraphedStep(objective, list(objective.parameters()), optimizer)
+
+
 @pytest.mark.cuda
 @pytest.mark.unchecked
 def test_decoding_between_replays_sees_the_weights_then():
-    objective = make_objective(torch.float32).cuda()
-    optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
-    step = GraphedStep(objective, list(objective.parameters()), optimizer)
+    objective, step = graphed()
     source = map_tensors(torch.Tensor.cuda, Sequences.of([[4, 5, 6, EOS], [7, EOS]]))
     tokens, batch, model = torch.tensor([BOS, BOS]).cuda(), alternating(1)[0], objective.model
     for _ in range(WARM_UP + 3):
@@ -222,9 +227,7 @@ def test_decoding_between_replays_sees_the_weights_then():
 @pytest.mark.unchecked
 def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
     """A graph that read a stale batch, stale weights or a stale count of tokens would show here."""
-    objective = make_objective(torch.float32).cuda()
-    optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
-    step = GraphedStep(objective, list(objective.parameters()), optimizer)
+    objective, step = graphed()
     for number, batch in enumerate(alternating(2 * (WARM_UP + 3))):
         with torch.no_grad():
             expected = objective(map_tensors(torch.Tensor.cuda, batch)).item()

@@ -71,7 +71,10 @@ def check_packed(packed: Packed, states: Float[Tensor, "N size"], mask: object) 
     if mask is not None:
         raise ValueError("mask and packed were both given, but packed rows have no padding. Leave out the mask.")
     if states.shape[0] != packed.ids.shape[0]:
-        raise ValueError(f"there are {states.shape[0]} states, but packed says {packed.ids.shape[0]} tokens.")
+        raise ValueError(
+            f"there are {states.shape[0]} states, but packed says {packed.ids.shape[0]} tokens. Give the rows that "
+            f"these states were made of."
+        )
 
 
 def check_same_rows(packed: Packed, memory: Memory) -> None:
@@ -79,7 +82,10 @@ def check_same_rows(packed: Packed, memory: Memory) -> None:
     rows = packed.offsets.shape[0] - 1
     held = memory.keys.shape[0] if memory.packed is None else memory.packed.offsets.shape[0] - 1
     if rows != held:
-        raise ValueError(f"there are {rows} packed rows of queries, but the memory has {held}. Give each its own.")
+        raise ValueError(
+            f"there are {rows} packed rows of queries, but the memory has {held}. Row by row they belong together: "
+            f"make both of the same batch."
+        )
 
 
 def is_triangle(mask: Rule | Tensor | None) -> bool:

@@ -212,7 +212,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Memory:
         """Prepared keys and values of states that begin at position `first`; packed ones end to end if they can be."""
         projected = self.key_proj(states)
-        if packed is not None and self._serves(projected, packed):
+        if packed is not None and self._kernel_serves(projected, packed):
             heads = (self.num_key_heads, self.head_size)
             keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
             return Memory(keys=keys, values=values, packed=packed)
@@ -222,7 +222,7 @@ class MultiHeadAttention(nn.Module):
         values = self._split(self.value_proj(values), self.num_key_heads, packed)
         return Memory(keys=self.score.prepare(keys), values=values, mask=mask)
 
-    def _serves(self, projected: Float[Tensor, "N size"], packed: Packed) -> bool:
+    def _kernel_serves(self, projected: Float[Tensor, "N size"], packed: Packed) -> bool:
         """Whether the kernel for packed rows reads these heads as they lie."""
         plain = type(self.score) in (Dot, ScaledDot) and self.positions is None and self.group_size == 1
         if not plain or (self.dropout and self.training) or reasons_to_form(self.align, return_weights=False):
@@ -233,7 +233,7 @@ class MultiHeadAttention(nn.Module):
         self, projected: Float[Tensor, "N size"], packed: Packed | None, memory: Memory, mask: Rule | Tensor | None
     ) -> Float[Tensor, "N size"] | None:
         """Every row's read with nothing spread out, where the kernel serves: no mask, or one row's own triangle."""
-        if packed is None or memory.packed is None or not self._serves(projected, packed):
+        if packed is None or memory.packed is None or not self._kernel_serves(projected, packed):
             return None
         causal = is_triangle(mask)
         if (mask is not None and not causal) or (causal and packed is not memory.packed):

@@ -35,7 +35,7 @@ def evaluate_folder(
     console = Console()
     with console.status(f"translating {len(pairs):,} sentences .."):
         report = evaluate(translator, pairs, split=name, beam=beam, steps=steps_of(folder))
-    # the same question has the same file, so that asking again replaces the answer to it and no other
+    # asking again replaces the answer; files of one name are taken for one question
     path = Checkpoint(folder).evaluation(name if beam == BEAM else f"{name}-beam-{beam}")
     write_text(path, report.to_json())
     say(console, report, path)
@@ -47,7 +47,7 @@ def find_pairs(
     """The pairs to evaluate on, and what to call them."""
     if source is not None or target is not None:
         files = [None if path is None else str(path) for path in (source, target)]
-        # a name that no split has
+        # as no split is called
         return read_files(*files), f"file-{(source or Path('files')).name}"
     corpus = translator.config.data
     if data is not None:

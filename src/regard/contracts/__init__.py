@@ -5,7 +5,7 @@ from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
 from regard.contracts.files import check_free, make_folder, replacing, write_atomic
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Model, Readout, Step
+from regard.contracts.model import Model, Readout, Step, is_watched
 from regard.contracts.names import check_name, nearest
 from regard.contracts.nest import map_tensors, select_rows
 from regard.contracts.packed import Packed
@@ -39,6 +39,7 @@ __all__ = [
     "Step",
     "check_free",
     "check_name",
+    "is_watched",
     "make_folder",
     "map_tensors",
     "nearest",

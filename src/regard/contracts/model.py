@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
@@ -67,3 +67,8 @@ class Model(Protocol):
     def forward(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
         ...
+
+
+def is_watched(model: nn.Module) -> bool:
+    """Whether someone waits for a part of the model to be called: then it must be called, and by one thread."""
+    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from regard.contracts import Model
+from regard.contracts import Model, is_watched
 
 MOST_WORKERS = 4
 FEWEST_TOKENS = 512
@@ -26,9 +26,9 @@ def count_workers(model: Model, device: torch.device) -> int:
     """How many batches go side by side: one where the cores are a GPU's, or where someone watches the model's calls."""
     if device.type != "cpu" or not isinstance(model, nn.Module) or torch.is_autocast_enabled("cpu"):
         return 1
-    watched = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     # a compiled model is compiled by whoever calls it first, and what others call meanwhile is nobody's promise
-    return 1 if watched or hasattr(model, "_orig_mod") else min(torch.get_num_threads(), MOST_WORKERS)
+    alone = is_watched(model) or hasattr(model, "_orig_mod")
+    return 1 if alone else min(torch.get_num_threads(), MOST_WORKERS)
 
 
 def share_of(num_tokens: int, most: int, workers: int) -> int:

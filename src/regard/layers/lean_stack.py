@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.positions import Sinusoidal
 from regard.attention.trace import listeners
-from regard.contracts import Memory, Sequences
+from regard.contracts import Memory, Sequences, is_watched
 from regard.kernels.linear import ReadyLinear
 from regard.layers.embedding import Embedding
 from regard.layers.lean import (
@@ -54,7 +54,7 @@ def can_be_lean(model: nn.Module) -> bool:
 
 def is_at_rest(model: nn.Module) -> bool:
     """Whether no part of the model drops anything or has someone waiting for its call."""
-    return not any(module.training or module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    return not (any(module.training for module in model.modules()) or is_watched(model))
 
 
 def make_stack(
@@ -90,9 +90,8 @@ def remember(
     if rows.cells is None:
         states = (embedding(ids) + places).flatten(0, 1)
     else:
-        states = embedding(ids.flatten().index_select(0, rows.cells)) + places.index_select(
-            0, rows.cells % rows.longest
-        )
+        words = embedding(ids.flatten().index_select(0, rows.cells))
+        states = words + places.index_select(0, rows.cells % rows.longest)
     for layer in stack.encoder:
         states = lean_encode(layer, states, rows)
     if stack.encoder_norm is not None:
