@@ -75,3 +75,11 @@ class Mask(Protocol):
     def span(self, first: int, last: int) -> tuple[int | None, int | None]:
         """Key positions [low, high) outside which queries first..last may see nothing; None where unbounded."""
         ...
+
+    def parts(self) -> tuple["Mask", ...]:
+        """Masks that all must allow a pair for this one to allow it."""
+        ...
+
+    def interval(self, queries: Int[Tensor, " Q"]) -> tuple[Tensor | None, Tensor | None] | None:
+        """Key positions [low, high) that each of these queries sees, all of them; None where it is no interval."""
+        ...

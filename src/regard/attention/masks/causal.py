@@ -8,10 +8,10 @@ With more keys than queries (a cache) the last query meets the last key.
 
 from dataclasses import dataclass
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span
+from regard.attention.masks.mask import Interval, Rule, Span
 from regard.contracts import Grid
 
 
@@ -31,6 +31,10 @@ class Causal(Rule):
     def span(self, first: int, last: int) -> Span:
         """Nothing after the last query."""
         return None, last + 1
+
+    def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
+        """Up to the query itself."""
+        return None, queries + 1
 
 
 def causal() -> Causal:

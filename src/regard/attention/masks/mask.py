@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.contracts import Grid
 
 Span: TypeAlias = tuple[int | None, int | None]
+Interval: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 
 class Rule:
@@ -32,6 +33,14 @@ class Rule:
     def span(self, first: int, last: int) -> Span:
         """Key positions [low, high) outside which queries first..last see nothing."""
         return None, None
+
+    def parts(self) -> tuple["Rule", ...]:
+        """Masks that all must allow a pair for this one to allow it."""
+        return (self,)
+
+    def interval(self, queries: Int[Tensor, " Q"]) -> Interval | None:
+        """Key positions [low, high) that each of these queries sees, all of them; None where it is no interval."""
+        return None
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Tensors the mask holds, which must be where the queries are."""
@@ -110,6 +119,10 @@ class Pair(Rule):
 class Both(Pair):
     """Allowed by both."""
 
+    def parts(self) -> tuple[Rule, ...]:
+        """The parts of both."""
+        return (*self.left.parts(), *self.right.parts())
+
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """What both allow."""
         return self.left.allowed(grid) & self.right.allowed(grid)
@@ -179,6 +192,11 @@ class Explicit(Rule):
     def structured(self) -> bool:
         """A tensor must be read, not asked."""
         return False
+
+    @property
+    def per_query(self) -> bool:
+        """Whether it has a row for each query."""
+        return self.tensor.ndim > 1 and self.tensor.shape[-2] > 1
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """The tensor itself; it stands for these queries and keys, wherever they are."""

@@ -5,10 +5,10 @@ allowed(i, j) = |i - j| <= size
 
 from dataclasses import dataclass
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span, check_count
+from regard.attention.masks.mask import Interval, Rule, Span, check_count
 from regard.contracts import Grid
 
 
@@ -25,6 +25,10 @@ class Window(Rule):
     def span(self, first: int, last: int) -> Span:
         """From `size` before the first query to `size` after the last."""
         return first - self.size, last + self.size + 1
+
+    def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
+        """`size` on either side."""
+        return queries - self.size, queries + self.size + 1
 
 
 def window(size: int) -> Window:

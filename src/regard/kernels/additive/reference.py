@@ -1,6 +1,6 @@
-"""Additive scores as the formula has them.
+"""Additive scores and attention as the formula has them.
 
-    score(q, k) = energy . tanh(q + k)
+    score(q, k) = energy . tanh(q + k),   context = softmax(scores) values
 
 Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
 """
@@ -8,10 +8,13 @@ Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.kernels.additive.read import AdditiveRead
 from regard.kernels.query_blocks import in_query_blocks
+from regard.kernels.softmax import masked_softmax
 
 
 def pair_scores(
@@ -26,3 +29,11 @@ def additive_scores(
 ) -> Float[Tensor, "*B Q K"]:
     """Scores of every projected query against every projected key."""
     return in_query_blocks(partial(pair_scores, energy=energy), queries, keys)
+
+
+def read_additive_plain(read: AdditiveRead) -> Float[Tensor, "... Q value"]:
+    """Forms every weight."""
+    scores = additive_scores(read.queries, read.keys, read.energy)
+    weights = masked_softmax(scores, read.allowed())
+    weights = F.dropout(weights, read.dropout) if read.dropout else weights
+    return weights.to(read.values.dtype) @ read.values

@@ -1,0 +1,110 @@
+"""What an additive kernel is asked: softmax(energy . tanh(queries + keys)) over what the mask allows, @ values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.contracts import Grid, Mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveRead:
+    """One read of projected queries and keys; leading dimensions broadcast."""
+
+    queries: Float[Tensor, "... Q H"]
+    keys: Float[Tensor, "... K H"]
+    energy: Float[Tensor, " H"]
+    values: Float[Tensor, "... K value"]
+    mask: Mask | None = None
+    first_query: int = 0
+    first_key: int = 0
+    dropout: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The scores' shape: leading dimensions, queries, keys."""
+        leading = torch.broadcast_shapes(*(side.shape[:-2] for side in (self.queries, self.keys, self.values)))
+        return (*leading, self.queries.shape[-2], self.keys.shape[-2])
+
+    def allowed(self) -> Bool[Tensor, "..."] | None:
+        """The mask as a boolean tensor that broadcasts to the scores."""
+        if self.mask is None:
+            return None
+        return self.mask.allowed(self.grid(self.shape[-2]))
+
+    def grid(self, num_queries: int) -> Grid:
+        """The positions of the first of these queries, and of all keys."""
+        shape = (*self.shape[:-2], num_queries, self.shape[-1])
+        return Grid.of(shape, device=self.queries.device, first_query=self.first_query, first_key=self.first_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The same read as kernels take it: one leading dimension, and the mask in linear memory.
+
+    Query i of row b may read key j if low[b, i] <= j < high[b, i] and real[b, j]; a first dimension of 1 serves all
+    rows. `seed` is one number, on the device, from which the dropped weights are drawn.
+    """
+
+    queries: Float[Tensor, "B Q H"]
+    keys: Float[Tensor, "B K H"]
+    energy: Float[Tensor, " H"]
+    values: Float[Tensor, "B K value"]
+    low: Int[Tensor, "#B Q"] | None = None
+    high: Int[Tensor, "#B Q"] | None = None
+    real: Bool[Tensor, "#B K"] | None = None
+    seed: Int[Tensor, " 1"] | None = None
+    dropout: float = 0.0
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All fields but the last, in order."""
+        return tuple(getattr(self, field.name) for field in fields(self)[:-1])
+
+
+def mask_refusal(mask: Mask | None) -> str | None:
+    """Why this mask has no form in linear memory: each part must be an interval, or the same for all queries."""
+    for part in () if mask is None else mask.parts():
+        if part.per_query and part.interval(torch.zeros(1, dtype=torch.long)) is None:
+            return f"{type(part).__name__} is neither an interval of keys for each query nor the same for all of them"
+    return None
+
+
+def rows_of(read: AdditiveRead) -> Rows:
+    """One leading dimension, the mask's parts gathered into intervals and real keys."""
+    *leading, num_queries, num_keys = read.shape
+    flat = {
+        name: getattr(read, name).expand(*leading, *getattr(read, name).shape[-2:]).reshape(-1, *shape)
+        for name, shape in (
+            ("queries", read.queries.shape[-2:]),
+            ("keys", read.keys.shape[-2:]),
+            ("values", read.values.shape[-2:]),
+        )
+    }
+    rows = Rows(energy=read.energy, dropout=read.dropout, **flat)
+    if read.dropout:
+        rows = replace(rows, seed=torch.randint(2**31 - 1, (1,), device=read.queries.device))
+    parts = () if read.mask is None else read.mask.parts()
+    places = torch.arange(num_queries, device=read.queries.device) + read.first_query
+    intervals = [found for part in parts if part.per_query and (found := part.interval(places)) is not None]
+    low = narrowest([each[0] for each in intervals], torch.maximum)
+    high = narrowest([each[1] for each in intervals], torch.minimum)
+    real = [part.allowed(read.grid(1)) for part in parts if not part.per_query]
+    if real:
+        together = reduce(torch.logical_and, real).expand(*leading, 1, num_keys).reshape(-1, num_keys)
+        rows = replace(rows, real=together)
+    shift = read.first_key
+    return replace(
+        rows,
+        low=None if low is None else (low - shift).clamp(0, num_keys).int()[None],
+        high=None if high is None else (high - shift).clamp(0, num_keys).int()[None],
+    )
+
+
+def narrowest(bounds: list[Tensor | None], take: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
+    """The bound that all of these allow."""
+    given = [bound for bound in bounds if bound is not None]
+    return reduce(take, given) if given else None
