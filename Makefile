@@ -1,12 +1,14 @@
 # Two commands do everything on a machine that has Python 3.11 or newer:
 #   make demo   install and run the main job
 #   make test   install, lint, check types, run every test
+# and on a machine with a CUDA GPU, whose torch is in place:
+#   make test-gpu   run the tests that need one, and record the result
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types pytest bench clean help
+.PHONY: demo test test-gpu lint types pytest interpreted bench clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -21,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/regard demo --out demo --overwrite
 
-test: lint types pytest
+test: lint types pytest interpreted
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -34,6 +36,14 @@ types: $(STAMP)
 pytest: $(STAMP)
 	$(BIN)/python -m pytest -m "not unchecked" -n auto --jaxtyping-packages=regard,beartype.beartype
 	$(BIN)/python -m pytest -m unchecked -n auto
+
+# Triton is no part of the environment: beside a torch for the CPU it would serve nothing but these tests
+interpreted: $(STAMP)
+	-test -d $(VENV)/triton || $(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/triton triton==3.9.0
+	TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/interpreted -n auto
+
+test-gpu:
+	$(PYTHON) -m benchmarks.gpu_tests
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

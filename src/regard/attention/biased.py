@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import Lowered, Score
+from regard.contracts import Lowered, LoweredSum, Score
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,4 +30,6 @@ class Biased:
         lowered = self.score.lower(queries, keys)
         if isinstance(lowered, str):
             return lowered
+        if isinstance(lowered, LoweredSum):
+            return f"{type(self.score).__name__} has a tanh in it, and its kernels know no bias behind that"
         return replace(lowered, bias=self.added if lowered.bias is None else lowered.bias + self.added)

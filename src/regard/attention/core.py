@@ -5,7 +5,7 @@
     context = weights @ values
 
 Asked for weights, or traced, attention forms them; not asked, it hands the same maths to a fused kernel where the score
-lowers to a dot product and the alignment is softmax.
+lowers to one and the alignment is softmax.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ from regard.attention.check import (
     check_probability,
     check_scores,
 )
-from regard.attention.lowering import dot_read, lower, reasons_to_form
+from regard.attention.lowering import fused_read, lower, reasons_to_form
 from regard.attention.masks import Real, Rule, as_mask
 from regard.attention.scores import ScaledDot
 from regard.attention.trace import AttentionMap, listeners
-from regard.contracts import Align, Attended, Grid, Look, Lowered, Memory, Score
-from regard.kernels import Choice, choose, read_dot, spread_groups
+from regard.contracts import Align, Attended, Grid, Look, Memory, Score
+from regard.kernels import Choice, choose, read_fused, spread_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
 """Without parameters or state, so that one of each serves every call."""
@@ -85,7 +85,8 @@ def explain(
 ) -> Choice:
     """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
 
-    "plain" forms all weights; "sdpa", "blocked" and "flex" are fused: they never write them down.
+    "plain" forms all weights; the others are fused and never write them down: "sdpa", "blocked" and "flex" for scores
+    that lower to a dot product, "sine", "exact" and "blocked" for additive ones.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
@@ -96,7 +97,7 @@ def explain(
     if reasons:
         return Choice("plain", (("fused", tuple(reasons)),))
     rule = None if mask is None else as_mask(mask)
-    return choose(dot_read(lowered, values, mask=rule, dropout=dropout))
+    return choose(fused_read(lowered, values, mask=rule, dropout=dropout))
 
 
 def read(
@@ -123,9 +124,9 @@ def read(
         check_mask(mask, queries)
     forms = bool(reasons_to_form(align, return_weights or extra is not None))
     lowered = None if forms else lower(score, align, queries, keys, group_size)
-    if isinstance(lowered, Lowered):
-        asked = dot_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
-        return Attended(context=read_dot(asked))
+    if lowered is not None and not isinstance(lowered, str):
+        asked = fused_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
+        return Attended(context=read_fused(asked))
     look = look or Look()
     if look.queries is None:
         look = replace(look, queries=queries)

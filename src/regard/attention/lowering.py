@@ -9,8 +9,8 @@ from torch import Tensor
 from regard.attention.alignments import Softmax
 from regard.attention.masks import Rule
 from regard.attention.trace import listeners
-from regard.contracts import Align, Lowered, Score
-from regard.kernels import DotRead, can_look
+from regard.contracts import Align, Lowered, LoweredSum, Score
+from regard.kernels import AdditiveRead, DotRead, can_look, spread_groups
 
 
 def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
@@ -31,13 +31,13 @@ def lower(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
     group_size: int = 1,
-) -> Lowered | str:
+) -> Lowered | LoweredSum | str:
     """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head."""
     if group_size == 1:
         lowered = score.lower(queries, keys)
     else:
         lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
-        if isinstance(lowered, Lowered):
+        if not isinstance(lowered, str):
             lowered = replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
         return f"{type(align).__name__} sees the constant per row that the lowering drops"
@@ -46,16 +46,28 @@ def lower(
     return lowered
 
 
-def dot_read(
-    lowered: Lowered,
+def fused_read(
+    lowered: Lowered | LoweredSum,
     values: Float[Tensor, "... K value"],
     *,
     mask: Rule | None,
     dropout: float,
     first_key: int = 0,
     group_size: int = 1,
-) -> DotRead:
+) -> DotRead | AdditiveRead:
     """The fused read of a lowered score; the last query meets the last key."""
+    first_query = first_key + values.shape[-2] - lowered.queries.shape[-2]
+    if isinstance(lowered, LoweredSum):
+        return AdditiveRead(
+            queries=lowered.queries,
+            keys=spread_groups(lowered.keys, group_size),
+            energy=lowered.energy,
+            values=spread_groups(values, group_size),
+            mask=mask,
+            first_query=first_query,
+            first_key=first_key,
+            dropout=dropout,
+        )
     return DotRead(
         queries=lowered.queries,
         keys=lowered.keys,
@@ -64,7 +76,7 @@ def dot_read(
         key_bias=lowered.key_bias,
         bias=lowered.bias,
         mask=mask,
-        first_query=first_key + values.shape[-2] - lowered.queries.shape[-2],
+        first_query=first_query,
         first_key=first_key,
         dropout=dropout,
         group_size=group_size,

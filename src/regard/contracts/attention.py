@@ -64,19 +64,28 @@ class Lowered:
     drops_row_constant: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoweredSum:
+    """The same scores as a sum through a tanh: energy . tanh(queries + keys)."""
+
+    queries: Float[Tensor, "... Q H"]
+    keys: Float[Tensor, "... K H"]
+    energy: Float[Tensor, " H"]
+
+
 @runtime_checkable
 class Score(Protocol):
     """How well does each key answer each query?
 
-    `forward` is the definition; `lower` hands the same numbers to the fused dot kernel, or says why it cannot.
+    `forward` is the definition; `lower` hands the same numbers to a fused kernel, or says why it cannot.
     """
 
     def prepare(self, keys: Tensor) -> Tensor:
         """What can be computed from the keys alone, once."""
         ...
 
-    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | str:
-        """The same scores as a dot product, or the reason why they must be formed."""
+    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | LoweredSum | str:
+        """The same scores as a fused kernel knows them, or the reason why they must be formed."""
         ...
 
     def __call__(self, queries: Tensor, keys: Tensor) -> Tensor:

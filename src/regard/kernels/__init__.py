@@ -1,7 +1,7 @@
 """Fused maths; nothing here knows a model."""
 
-from regard.kernels.additive import additive_scores
-from regard.kernels.choose import DOT_PATHS, Choice, choose, read_dot
+from regard.kernels.additive import AdditiveRead, additive_scores
+from regard.kernels.choose import ADDITIVE_PATHS, DOT_PATHS, Choice, choose, read_fused
 from regard.kernels.dot import DotRead, PackedRead, dot_scores, packed_refusals, read_packed, read_plain, spread_groups
 from regard.kernels.gaussian import gaussian_scores
 from regard.kernels.rows import gather_rows, spread_rows
@@ -9,7 +9,9 @@ from regard.kernels.softmax import masked_softmax
 from regard.kernels.values import can_look
 
 __all__ = [
+    "ADDITIVE_PATHS",
     "DOT_PATHS",
+    "AdditiveRead",
     "Choice",
     "DotRead",
     "PackedRead",
@@ -21,7 +23,7 @@ __all__ = [
     "gaussian_scores",
     "masked_softmax",
     "packed_refusals",
-    "read_dot",
+    "read_fused",
     "read_packed",
     "read_plain",
     "spread_groups",

@@ -6,9 +6,11 @@ looking at the data.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from regard.kernels.additive import AdditiveRead, fused, read_additive_plain
 from regard.kernels.dot import blocked, flex, sdpa
 from regard.kernels.dot.read import DotRead
 from regard.kernels.dot.reference import read_plain
@@ -27,18 +29,33 @@ class Choice:
         return "\n".join(lines)
 
 
-DOT_PATHS: dict[str, tuple[Callable[[DotRead], Iterable[str]], Callable[[DotRead], Tensor]]] = {
+Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
+"""What speaks against a read, and how it is done."""
+
+DOT_PATHS: dict[str, Path] = {
     "flex": (flex.refusals, flex.read_flex),
     "blocked": (blocked.refusals, blocked.read_blocked),
     "sdpa": (sdpa.refusals, sdpa.read_sdpa),
     "plain": (lambda read: (), read_plain),
 }
 
+ADDITIVE_PATHS: dict[str, Path] = {
+    "sine": (fused.sine_refusals, lambda read: fused.read_with_lse(read, "sine")[0]),
+    "exact": (fused.exact_refusals, lambda read: fused.read_with_lse(read, "exact")[0]),
+    "blocked": (fused.blocked_refusals, lambda read: fused.read_with_lse(read, "blocked")[0]),
+    "plain": (lambda read: (), read_additive_plain),
+}
 
-def choose(read: DotRead) -> Choice:
+
+def paths_of(read: DotRead | AdditiveRead) -> dict[str, Path]:
+    """Those that may serve such a read, in order."""
+    return DOT_PATHS if isinstance(read, DotRead) else ADDITIVE_PATHS
+
+
+def choose(read: DotRead | AdditiveRead) -> Choice:
     """The first path that has nothing against this read."""
     refused: list[tuple[str, tuple[str, ...]]] = []
-    for path, (refusals, _) in DOT_PATHS.items():
+    for path, (refusals, _) in paths_of(read).items():
         reasons = tuple(refusals(read))
         if not reasons:
             return Choice(path, tuple(refused))
@@ -46,9 +63,9 @@ def choose(read: DotRead) -> Choice:
     raise AssertionError("the plain path refuses nothing")
 
 
-def read_dot(read: DotRead) -> Tensor:
-    """softmax(scale * queries . keys + biases) @ values by the first path that has nothing against it."""
-    for refusals, run in DOT_PATHS.values():
+def read_fused(read: DotRead | AdditiveRead) -> Tensor:
+    """The context by the first path that has nothing against it."""
+    for refusals, run in paths_of(read).values():
         if not any(True for _ in refusals(read)):
             return run(read)
     raise AssertionError("the plain path refuses nothing")

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.check import check_size
+from regard.contracts import LoweredSum
 from regard.kernels import additive_scores
 
 
@@ -41,6 +42,7 @@ class Additive(nn.Module):
         check_size("queries", queries, self.query_size, f"Additive(query_size={self.query_size})")
         return additive_scores(self.query_proj(queries), keys, self.energy)
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> str:
-        """No dot product has these scores."""
-        return "Additive has a tanh between the sum and the product, so every pair is formed"
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
+        """Kernels for additive attention take it as it is."""
+        check_size("queries", queries, self.query_size, f"Additive(query_size={self.query_size})")
+        return LoweredSum(queries=self.query_proj(queries), keys=keys, energy=self.energy)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.check import check_size
+from regard.contracts import LoweredSum
 from regard.kernels import additive_scores
 
 
@@ -40,6 +41,8 @@ class Concat(nn.Module):
         check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
         return additive_scores(F.linear(queries, self.proj.weight[:, : self.query_size]), keys, self.energy)
 
-    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> str:
-        """No dot product has these scores."""
-        return "Concat has a tanh between the sum and the product, so every pair is formed"
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
+        """Kernels for additive attention take it as it is."""
+        check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
+        projected = F.linear(queries, self.proj.weight[:, : self.query_size])
+        return LoweredSum(queries=projected, keys=keys, energy=self.energy)

@@ -1,5 +1,6 @@
-"""Additive scores."""
+"""Additive attention: the formula, and the kernels held to it. README.md beside this file has the maths."""
 
-from regard.kernels.additive.reference import additive_scores
+from regard.kernels.additive.read import AdditiveRead
+from regard.kernels.additive.reference import additive_scores, read_additive_plain
 
-__all__ = ["additive_scores"]
+__all__ = ["AdditiveRead", "additive_scores", "read_additive_plain"]

@@ -89,9 +89,10 @@ def rows_of(read: AdditiveRead) -> Rows:
         rows = replace(rows, seed=torch.randint(2**31 - 1, (1,), device=read.queries.device))
     parts = () if read.mask is None else read.mask.parts()
     places = torch.arange(num_queries, device=read.queries.device) + read.first_query
-    intervals = [found for part in parts if part.per_query and (found := part.interval(places)) is not None]
-    low = narrowest([each[0] for each in intervals], torch.maximum)
-    high = narrowest([each[1] for each in intervals], torch.minimum)
+    # `mask_refusal` has seen that each is one
+    intervals = [part.interval(places) or (None, None) for part in parts if part.per_query]
+    low = narrowest([low for low, _ in intervals], torch.maximum)
+    high = narrowest([high for _, high in intervals], torch.minimum)
     real = [part.allowed(read.grid(1)) for part in parts if not part.per_query]
     if real:
         together = reduce(torch.logical_and, real).expand(*leading, 1, num_keys).reshape(-1, num_keys)

@@ -1,0 +1,231 @@
+"""Fused additive attention on the CPU: blocks of queries, computed again in backward, in memory linear in the lengths.
+
+    S = energy . tanh(q + k),   P = softmax(S),   context = P values
+    dS = P (dP - sum_k P dP),   dq = energy sum_k dS (1 - tanh^2),   denergy = sum_qk dS tanh
+
+Each block reads only the keys between the first and the last that its queries may read, so a window costs linear time.
+
+Shapes: B rows, Q queries, K keys, H hidden units.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.kernels.additive.blocks import Factors, Steps, factors, with_steps
+from regard.kernels.additive.read import Rows
+
+PAIRS = 2**18
+"""Weights of a block, unless the keys are so many that FEWEST queries have more."""
+FEWEST = 32
+"""Queries of a block that share each key once it is in the cache."""
+
+
+class Block(NamedTuple):
+    """Some rows, some of their queries, and the keys that these may read."""
+
+    rows: slice
+    queries: slice
+    keys: slice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A read in the precision of its sums, keys and values that nobody may read set to zero."""
+
+    rows: Rows
+    factors: Factors
+    energy: Float[Tensor, " H"]
+    values: Float[Tensor, "B K value"]
+    steps: Steps
+
+    def block_factors(self, block: Block) -> Iterator[tuple[slice, Factors]]:
+        """The factors of a block, some keys at a time: where these are among the block's, and the factors."""
+        scale, shift, other, level = self.factors
+        scale = None if scale is None else packed(scale[block.rows, block.queries])
+        shift, other = packed(shift[block.rows, block.queries]), other[block.rows, block.keys]
+        tile = self.steps.tile(shift.shape[0] * shift.shape[1], shift.shape[2])
+        for part in pieces(other.shape[1], tile):
+            yield part, Factors(scale, shift, packed(other[:, part]), level)
+
+    def scores(self, block: Block) -> Float[Tensor, "b q k"]:
+        """The block's scores, minus infinity where the mask forbids."""
+        parts = [self.steps.scores(tile, self.energy) for _, tile in self.block_factors(block)]
+        scores = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        allowed = allowed_in(block, self.rows)
+        return scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
+
+
+def forward(rows: Rows) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
+    """Context, and the logarithm of the sum of exp(scores); a query that may read nothing has zeros and -inf."""
+    return with_steps(partial(forward_blocks, rows), num_triples=num_triples(rows))
+
+
+def backward(
+    rows: Rows, context: Float[Tensor, "B Q value"], lse: Float[Tensor, "B Q"], grad: Float[Tensor, "B Q value"]
+) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, " H"], Float[Tensor, "B K value"]]:
+    """Gradients of queries, keys, energy and values, given that of the context.
+
+    The context itself is not needed: a block has all weights of its queries, and their mean slope from them is rounded
+    as the slopes are.
+    """
+    return with_steps(partial(backward_blocks, rows, lse, grad), num_triples=num_triples(rows))
+
+
+def num_triples(rows: Rows) -> int:
+    """Hidden units of all pairs."""
+    return rows.queries.numel() * rows.keys.shape[1]
+
+
+def forward_blocks(rows: Rows, steps: Steps) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
+    """Block after block; the weights are divided by their sum after the values are added up."""
+    shape, dtype = (*rows.queries.shape[:2], rows.values.shape[2]), precision(rows)
+    context = torch.zeros(shape, dtype=dtype)
+    lse = torch.full(shape[:2], -torch.inf, dtype=dtype)
+    if not num_triples(rows):
+        return context.to(rows.values.dtype), lse
+    work, generator = work_of(rows, steps), generator_of(rows)
+    for block in blocks_of(rows):
+        weights = work.scores(block)
+        peak = finite(weights.amax(-1, keepdim=True))
+        weights.sub_(peak).exp_()
+        total = weights.sum(-1, keepdim=True)
+        lse[block.rows, block.queries] = (peak + total.log()).squeeze(-1)
+        if generator is not None:
+            weights.mul_(kept(weights, rows.dropout, generator))
+        found = weights @ work.values[block.rows, block.keys]
+        context[block.rows, block.queries] = found / divisor(total)
+    return context.to(rows.values.dtype), lse
+
+
+def backward_blocks(
+    rows: Rows, lse: Float[Tensor, "B Q"], grad: Float[Tensor, "B Q value"], steps: Steps
+) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, " H"], Float[Tensor, "B K value"]]:
+    """Each block's weights again, then what they and the scores pass on."""
+    sides, dtype = (rows.queries, rows.keys, rows.energy, rows.values), precision(rows)
+    to_queries, to_keys, to_energy, to_values = (torch.zeros(side.shape, dtype=dtype) for side in sides)
+    if num_triples(rows):
+        work, generator = work_of(rows, steps), generator_of(rows)
+        grad, lse = grad.to(dtype), finite(lse)[..., None]
+        for block in blocks_of(rows):
+            ours, theirs = (block.rows, block.queries), (block.rows, block.keys)
+            weights = work.scores(block).sub_(lse[ours]).exp_()
+            weights.div_(divisor(weights.sum(-1, keepdim=True)))  # lse is rounded
+            slopes = grad[ours] @ work.values[theirs].mT
+            read = weights
+            if generator is not None:
+                keep = kept(weights, rows.dropout, generator)
+                slopes.mul_(keep)
+                read = weights * keep
+            to_values[theirs] += read.mT @ grad[ours]
+            slopes.sub_(torch.linalg.vecdot(weights, slopes)[..., None]).mul_(weights)
+            for part, tile in work.block_factors(block):
+                by_query = packed(slopes[..., part])
+                by_key = packed(by_query.mT) if steps.compiled else None
+                found = steps.slopes(tile, by_query, by_key)
+                to_queries[ours] += found[0]
+                to_keys[theirs][:, part] += found[1]
+                to_energy += found[2].sum((0, 1))
+        to_queries *= work.energy
+        to_keys *= work.energy
+    return to_queries.to(sides[0]), to_keys.to(sides[1]), to_energy.to(sides[2]), to_values.to(sides[3])
+
+
+def work_of(rows: Rows, steps: Steps) -> Work:
+    """Zeros where nobody may read: what padding holds, NaN too, must not matter."""
+    dtype = precision(rows)
+    queries, keys, energy, values = (
+        each.detach().to(dtype, copy=True) for each in (rows.queries, rows.keys, rows.energy, rows.values)
+    )
+    if rows.real is not None:
+        keys, values = (side.masked_fill(~rows.real[..., None], 0) for side in (keys, values))
+    return Work(rows=rows, factors=factors(queries, keys), energy=energy, values=values, steps=steps)
+
+
+def packed(tensor: Float[Tensor, "b first second"]) -> Float[Tensor, "b first second"]:
+    """A copy of its own: torch.compile would compile again for other strides, or for a view of another tensor."""
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def precision(rows: Rows) -> torch.dtype:
+    """Half types are summed in float32."""
+    wide = torch.float64 in (rows.queries.dtype, rows.keys.dtype, rows.energy.dtype, rows.values.dtype)
+    return torch.float64 if wide else torch.float32
+
+
+def finite(peak: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Zero for a query that may read nothing: its weights are exp(-inf), not NaN."""
+    return peak.masked_fill(peak == -torch.inf, 0)
+
+
+def divisor(total: Float[Tensor, "b q 1"]) -> Float[Tensor, "b q 1"]:
+    """One for a query that may read nothing, whose weights are zeros already."""
+    return total.masked_fill(total == 0, 1)
+
+
+def blocks_of(rows: Rows) -> Iterator[Block]:
+    """Whole rows while they are small, else parts of one, of nearly equal size."""
+    batch, num_queries, num_keys = *rows.queries.shape[:2], rows.keys.shape[1]
+    at_once = max(FEWEST, PAIRS // num_keys)
+    for one in pieces(batch, max(1, at_once // num_queries)):
+        for part in pieces(num_queries, at_once):
+            keys = keys_between(one, part, rows)
+            if keys.start < keys.stop:
+                yield Block(one, part, keys)
+
+
+def pieces(length: int, most: int) -> Iterator[slice]:
+    """Slices of nearly equal length."""
+    number = -(-length // most)
+    for index in range(number):
+        yield slice(index * length // number, (index + 1) * length // number)
+
+
+def keys_between(one: slice, part: slice, rows: Rows) -> slice:
+    """From the first to the last key that any of these queries may read."""
+    start, stop = 0, rows.keys.shape[1]
+    if rows.low is not None:
+        start = int(of_rows(rows.low, one)[:, part].amin())
+    if rows.high is not None:
+        stop = int(of_rows(rows.high, one)[:, part].amax())
+    if rows.real is not None:
+        places = of_rows(rows.real, one)[:, start:stop].any(0).nonzero()
+        start, stop = (start + int(places[0]), start + int(places[-1]) + 1) if len(places) else (start, start)
+    return slice(start, stop)
+
+
+def of_rows(mask: Tensor, one: slice) -> Tensor:
+    """The mask of these rows; one row serves all."""
+    return mask if mask.shape[0] == 1 else mask[one]
+
+
+def allowed_in(block: Block, rows: Rows) -> Bool[Tensor, "#b #q k"] | None:
+    """Which keys of the block each of its queries may read; None: all."""
+    places = torch.arange(block.keys.start, block.keys.stop)
+    found = []
+    if rows.low is not None:
+        found.append(places >= of_rows(rows.low, block.rows)[:, block.queries, None])
+    if rows.high is not None:
+        found.append(places < of_rows(rows.high, block.rows)[:, block.queries, None])
+    if rows.real is not None:
+        found.append(of_rows(rows.real, block.rows)[:, None, block.keys])
+    return reduce(torch.logical_and, found) if found else None
+
+
+def generator_of(rows: Rows) -> torch.Generator | None:
+    """Where the dropped weights are drawn from, block after block; backward draws the same."""
+    if not rows.dropout:
+        return None
+    assert rows.seed is not None
+    return torch.Generator().manual_seed(int(rows.seed))
+
+
+def kept(weights: Float[Tensor, "b q k"], dropout: float, generator: torch.Generator) -> Float[Tensor, "b q k"]:
+    """What each weight is multiplied by: 0, or 1 / (1 - dropout)."""
+    keep = torch.empty_like(weights).bernoulli_(1 - dropout, generator=generator)
+    return keep.div_(1 - dropout) if dropout < 1 else keep

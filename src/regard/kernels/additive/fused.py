@@ -1,0 +1,163 @@
+"""The additive read as one operator, which autograd, torch.compile and fake tensors know.
+
+    read_with_lse(read, path)    the context, and the logarithm of each query's sum of exponentials
+
+Paths: "sine" (tensor cores, half precision), "exact" (CUDA, full precision), "blocked" (CPU); "plain" forms weights.
+With the sums at hand, weights of chosen queries are exp(score - lse), whoever else was read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.kernels.additive import blocked
+from regard.kernels.additive.exact import ExactWalk
+from regard.kernels.additive.read import AdditiveRead, Rows, mask_refusal, rows_of
+from regard.kernels.additive.sine import SineWalk
+from regard.kernels.tiles import INSTALLED
+from regard.kernels.values import is_mapped
+
+WORTH_IT = {"cuda": 2**24, "cpu": 2**22}
+"""Numbers that the formula would write down, from which a fused read is quicker."""
+LARGEST_HIDDEN, LARGEST_VALUE = 1024, 256
+HALF = (torch.bfloat16, torch.float16)
+
+
+def refusals(read: AdditiveRead) -> Iterator[str]:
+    """Every reason why no fused path can serve the read."""
+    *leading, num_queries, num_keys = read.shape
+    device, size = read.queries.device.type, read.energy.shape[0]
+    if read.queries.numel() == 0 or read.keys.numel() == 0 or read.values.numel() == 0:
+        yield "there is nothing to read (an empty batch, no queries or no keys)"
+    if (reason := mask_refusal(read.mask)) is not None:
+        yield reason
+    if device not in WORTH_IT:
+        yield f"there is no fused path for {device}"
+    elif (total := torch.Size(leading).numel() * num_queries * num_keys * size) < WORTH_IT[device]:
+        yield f"the read is small: {total:,} of {WORTH_IT[device]:,} numbers from which a fused path pays"
+    if is_mapped(read.queries) or is_mapped(read.keys) or is_mapped(read.values):
+        yield "torch.func maps over it, which a fused operator does not know"
+
+
+def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
+    """Every reason why a kernel in Triton cannot serve the read."""
+    yield from refusals(read)
+    if read.queries.device.type != "cuda" or not INSTALLED:
+        yield "it is written in Triton, for CUDA"
+    if read.energy.shape[0] > LARGEST_HIDDEN:
+        yield f"{read.energy.shape[0]} hidden units are more than {LARGEST_HIDDEN}"
+    if read.values.shape[-1] > LARGEST_VALUE:
+        yield f"values of size {read.values.shape[-1]} are larger than {LARGEST_VALUE}"
+
+
+def sine_refusals(read: AdditiveRead) -> Iterator[str]:
+    """Every reason why tensor cores cannot."""
+    yield from cuda_refusals(read)
+    if read.queries.dtype not in HALF:
+        yield f"sine features have half precision, the queries are {read.queries.dtype}"
+
+
+def exact_refusals(read: AdditiveRead) -> Iterator[str]:
+    """Every reason why exponentials on CUDA cannot."""
+    yield from cuda_refusals(read)
+    if read.queries.dtype not in (torch.float32, *HALF):
+        yield f"its sums are float32, the queries are {read.queries.dtype}"
+
+
+def blocked_refusals(read: AdditiveRead) -> Iterator[str]:
+    """Every reason why blocks on the CPU cannot."""
+    yield from refusals(read)
+    if read.queries.device.type != "cpu":
+        yield f"blocks of queries are for the CPU; the queries are on {read.queries.device}"
+
+
+def read_with_lse(read: AdditiveRead, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
+    """The context, and each query's log-sum-exp of the scores it may read (-inf where there are none)."""
+    device, leading = read.queries.device.type, read.shape[:-2]
+    if torch.is_autocast_enabled(device):
+        kind = torch.get_autocast_dtype(device)
+        read = replace(read, **{name: getattr(read, name).to(kind) for name in ("queries", "keys", "values")})
+    rows = rows_of(read)
+    context, lse = _read(*rows.tensors(), rows.dropout, path)
+    return context.reshape(*leading, *context.shape[1:]), lse.reshape(*leading, -1)
+
+
+@torch.library.custom_op("regard::read_additive", mutates_args=())
+def _read(  # noqa: PLR0917 - an operator
+    queries: Tensor,
+    keys: Tensor,
+    energy: Tensor,
+    values: Tensor,
+    low: Tensor | None,
+    high: Tensor | None,
+    real: Tensor | None,
+    seed: Tensor | None,
+    dropout: float,
+    path: str,
+) -> tuple[Tensor, Tensor]:
+    rows = made(queries, keys, energy, values, low, high, real, seed, dropout)
+    if path == "blocked":
+        return blocked.forward(rows)
+    return WALKS[path](rows).forward()
+
+
+@_read.register_fake
+def _(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    context = values.new_empty(*queries.shape[:2], values.shape[2])
+    kind = torch.promote_types(queries.dtype, torch.float32)
+    return context, queries.new_empty(queries.shape[:2], dtype=kind)
+
+
+@torch.library.custom_op("regard::read_additive_backward", mutates_args=())
+def _read_backward(  # noqa: PLR0917 - an operator
+    context: Tensor,
+    lse: Tensor,
+    grad: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    energy: Tensor,
+    values: Tensor,
+    low: Tensor | None,
+    high: Tensor | None,
+    real: Tensor | None,
+    seed: Tensor | None,
+    dropout: float,
+    path: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    rows = made(queries, keys, energy, values, low, high, real, seed, dropout)
+    if path == "blocked":
+        return blocked.backward(rows, context, lse, grad)
+    return WALKS[path](rows).backward(context, lse, grad)
+
+
+@_read_backward.register_fake
+def _(context: Tensor, lse: Tensor, grad: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in given[:4])
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*output, *inputs[:8])
+    ctx.rest = inputs[8:]
+
+
+def _backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 10
+    context, lse, *given = ctx.saved_tensors
+    return (*_read_backward(context, lse, grad, *given, *ctx.rest), *(None,) * 6)
+
+
+_read.register_autograd(_backward, setup_context=_save)
+
+WALKS = {"sine": SineWalk, "exact": ExactWalk}
+
+
+def made(*given: Any) -> Rows:
+    """The rows of an operator's arguments."""
+    return Rows(**dict(zip((field.name for field in fields(Rows)), given, strict=True)))

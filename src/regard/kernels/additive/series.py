@@ -1,0 +1,76 @@
+"""tanh as a short sine series, fitted for every range of its argument.
+
+    tanh(x) ~ sum_r c_r sin((2r - 1) w x),   |x| <= X,   w = pi / (2 L),   r = 1..R
+
+L is the quarter period: the series folds back there. Where tanh is flat already (large X) L may be shorter than X, and
+the terms it saves make the rest better; for small X it must be longer, since the fold leaves a slope of sech^2(L).
+Small arguments are met more often than large ones, so errors there count more.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+TERMS = 10
+"""R: what a product of features costs, and how well the series fits."""
+WIDEST = 11.0
+"""The largest |x| that R terms fit better than half precision rounds."""
+OCTAVES = (-8.0, 4.0)
+"""Ranges are 2^(-8), 2^(-7.75) .. WIDEST: the first octave, and how many ranges an octave has."""
+RANGES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+QUARTERS = (2.3, 2.9, 3.5, 4.2, 5.0, 5.7, 6.5, 7.2)
+"""L that fits best for some X; in between it is interpolated, below it shrinks with X."""
+CENTRE_WEIGHT = 2.0
+SLOPE_WEIGHT = 0.3
+POINTS, ROUNDS = 600, 4
+
+
+@dataclass(frozen=True)
+class Series:
+    """One fit a row, for growing ranges."""
+
+    frequency: Float[Tensor, " G"]
+    coefficients: Float[Tensor, "G R"]
+
+
+@cache
+def series(device: torch.device) -> Series:
+    """Every fit, on this device."""
+    first, per_octave = OCTAVES
+    count = math.ceil((math.log2(WIDEST) - first) * per_octave) + 1
+    widths = [2.0 ** (first + step / per_octave) for step in range(count)]
+    frequencies = [math.pi / (2 * quarter_period(width)) for width in widths]
+    fits = [fit(width, frequency) for width, frequency in zip(widths, frequencies, strict=True)]
+    return Series(
+        frequency=torch.tensor(frequencies, dtype=torch.float32, device=device),
+        coefficients=torch.from_numpy(np.stack(fits)).to(device, torch.float32),
+    )
+
+
+def quarter_period(width: float) -> float:
+    """L for arguments up to `width`."""
+    return float(np.interp(width, RANGES, QUARTERS)) if width > RANGES[0] else QUARTERS[0] * width
+
+
+def fit(width: float, frequency: float, terms: int = TERMS) -> np.ndarray:
+    """c_1 .. c_R: least squares of value and slope, with the largest errors weighted up round after round."""
+    places = (np.arange(POINTS) + 0.5) * width / POINTS
+    rates = (2 * np.arange(1, terms + 1) - 1) * frequency
+    sines, slopes = np.sin(np.outer(places, rates)), np.cos(np.outer(places, rates)) * rates
+    value, slope = np.tanh(places), np.cosh(places) ** -2.0
+    importance = np.exp(-CENTRE_WEIGHT * (places / width) ** 2)
+    weight = importance
+    found = np.zeros(terms)
+    for _ in range(ROUNDS):
+        left = np.concatenate([sines * weight[:, None], SLOPE_WEIGHT * slopes * weight[:, None]])
+        right = np.concatenate([value * weight, SLOPE_WEIGHT * slope * weight])
+        found = np.linalg.lstsq(left, right, rcond=1e-12)[0]
+        error = np.abs(sines @ found - value) * importance
+        weight = weight * (0.5 + error / error.max())
+        weight = weight / weight.max()
+    return found

@@ -1,0 +1,148 @@
+"""Additive attention as `attend` uses it: which path, the same numbers as formed weights, every mask, every wrapper."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard import attend
+from regard.attention import explain
+from regard.attention.masks import causal, dilated, padding, prefix, window
+from regard.attention.scores import Additive, Concat
+from regard.kernels.additive import AdditiveRead, fused, series
+from regard.kernels.additive.read import rows_of
+from regard.kernels.additive.reference import additive_scores
+
+LENGTHS = torch.tensor([40, 0, 25])
+MASKS = {
+    "none": None,
+    "causal": causal(),
+    "padding": padding(LENGTHS),
+    "window": window(3),
+    "all": causal() & window(5) & padding(LENGTHS) & prefix(30),
+    "tensor": torch.rand(3, 1, 40) < 0.5,
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_reads_too(monkeypatch):
+    monkeypatch.setitem(fused.WORTH_IT, "cpu", 0)
+
+
+def made(kind=Additive, dtype=torch.float32):
+    score = kind(query_size=6, key_size=5, hidden_size=16).to(dtype)
+    shapes = ((3, 30, 6), (3, 40, 5), (3, 40, 7))
+    return score, [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", [Additive, Concat])
+@pytest.mark.parametrize("name", MASKS)
+def test_fused_and_formed_agree(name, kind):
+    score, tensors = made(kind, torch.float64)
+    assert explain(*tensors, score=score, mask=MASKS[name]).path == "blocked"
+    found = []
+    for return_weights in (False, True):
+        context = attend(*tensors, score=score, mask=MASKS[name], return_weights=return_weights).context
+        gradients = torch.autograd.grad(context.square().sum(), (*tensors, *score.parameters()))
+        found.append((context, *gradients))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-8)
+
+
+def test_leading_dimensions_broadcast():
+    score, _ = made()
+    queries, keys, values = torch.randn(2, 3, 30, 6), torch.randn(3, 40, 5), torch.randn(2, 1, 40, 7)
+    fast = attend(queries, keys, values, score=score).context
+    formed = attend(queries, keys, values, score=score, return_weights=True).context
+    torch.testing.assert_close(fast, formed)
+
+
+def test_what_has_no_linear_form_is_formed():
+    score, tensors = made()
+    choice = explain(*tensors, score=score, mask=dilated(3, 2))
+    assert choice.path == "plain"
+    assert "neither an interval" in str(choice)
+    choice = explain(*tensors, score=score, mask=causal() | prefix(3))
+    assert "Either is neither" in str(choice)
+
+
+def test_small_reads_are_formed(monkeypatch):
+    score, tensors = made()
+    monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
+    assert "the read is small: 57,600 of 1,000,000" in str(explain(*tensors, score=score))
+
+
+def test_the_log_sum_exp_gives_the_weights_of_chosen_queries():
+    score, (queries, keys, values) = made()
+    read = AdditiveRead(
+        queries=score.query_proj(queries), keys=score.prepare(keys), energy=score.energy, values=values, mask=window(9)
+    )
+    context, lse = fused.read_with_lse(read, "blocked")
+    chosen = [0, 17]
+    scores = additive_scores(read.queries[:, chosen], read.keys, read.energy)
+    weights = (scores - lse[:, chosen, None]).exp().where(read.allowed()[..., chosen, :], 0.0)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2))
+    torch.testing.assert_close(weights @ values, context[:, chosen])
+
+
+def test_dropout_is_drawn_from_torch():
+    score, tensors = made()
+    torch.manual_seed(3)
+    first = attend(*tensors, score=score, dropout=0.5).context
+    torch.manual_seed(3)
+    again = attend(*tensors, score=score, dropout=0.5).context
+    assert torch.equal(first, again)
+    assert not torch.equal(first, attend(*tensors, score=score, dropout=0.5).context)
+
+
+def test_autocast():
+    score, tensors = made()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fast = attend(*tensors, score=score).context
+        formed = attend(*tensors, score=score, return_weights=True).context
+    assert fast.dtype == formed.dtype == torch.bfloat16
+    torch.testing.assert_close(fast, formed, atol=0.03, rtol=0.03)
+
+
+@pytest.mark.unchecked
+def test_torch_func_forms():
+    score, tensors = made()
+    read = torch.func.vmap(lambda q, k, v: attend(q, k, v, score=score).context)
+    torch.testing.assert_close(read(*tensors), attend(*tensors, score=score, return_weights=True).context)
+
+
+@pytest.mark.unchecked
+def test_the_operator_keeps_torchs_rules():
+    score, (queries, keys, values) = made(dtype=torch.float64)
+    read = AdditiveRead(
+        queries=score.query_proj(queries).detach().requires_grad_(),
+        keys=score.prepare(keys).detach().requires_grad_(),
+        energy=score.energy,
+        values=values,
+        mask=MASKS["all"],
+    )
+    rows = rows_of(read)
+    torch.library.opcheck(fused._read, (*rows.tensors(), 0.0, "blocked"))
+
+
+@pytest.mark.unchecked
+def test_compiled_in_one_graph():
+    score, tensors = made()
+    run = torch.compile(
+        lambda *given: attend(*given, score=score, mask=causal()).context, fullgraph=True, backend="aot_eager"
+    )
+    torch.testing.assert_close(run(*tensors), attend(*tensors, score=score, mask=causal()).context)
+    run(*tensors).sum().backward()
+    assert tensors[0].grad is not None
+
+
+@pytest.mark.parametrize(("width", "most"), [(0.01, 1e-9), (1.0, 1e-8), (4.0, 1e-4), (8.0, 4e-3), (11.0, 1e-2)])
+def test_the_series_is_tanh(width, most):
+    frequency = np.pi / (2 * series.quarter_period(width))
+    found = series.fit(width, frequency)
+    places = np.linspace(-width, width, 1001)
+    sines = np.sin(np.outer(places, (2 * np.arange(1, series.TERMS + 1) - 1) * frequency))
+    assert np.abs(sines @ found - np.tanh(places)).max() < most
+    # where arguments are met most, half of the range, it is better still
+    inner = np.abs(places) < width / 2
+    assert np.abs(sines @ found - np.tanh(places))[inner].max() < most / 2
+    assert np.abs(found).sum() < 3

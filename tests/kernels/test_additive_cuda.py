@@ -1,0 +1,136 @@
+"""Additive attention on CUDA: sine and exact path against float64, and as `attend` uses them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard import attend
+from regard.attention import explain
+from regard.attention.masks import causal, padding, window
+from regard.attention.scores import Additive
+from regard.kernels import tiles
+from regard.kernels.additive import walk
+from tests.kernels.additive_cases import MASKS, by_walk, error, errors, formula, make
+
+pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
+
+if tiles.INSTALLED:
+    from regard.kernels.additive.exact import ExactWalk
+    from regard.kernels.additive.sine import SineWalk
+
+SHAPES = [(1, 1, 1, 1, 1), (2, 17, 33, 32, 16), (1, 65, 130, 37, 20), (3, 128, 257, 128, 64), (2, 100, 100, 1024, 256)]
+MASK_NAMES = [None, *MASKS]
+
+
+@pytest.fixture(autouse=True)
+def _poisoned():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("mask", MASK_NAMES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_exact_is_as_good_as_float32_can_be(shape, scale, mask):
+    rows = make(shape, scale=scale, mask=mask, device="cuda")
+    truth = formula(rows)
+    plain = errors(formula(rows, torch.float32), truth)
+    for name, off in errors(by_walk(ExactWalk, rows), truth).items():
+        assert off < 1e-5, name
+        assert off < 8 * plain[name] + 1e-6, name
+
+
+@pytest.mark.parametrize("mask", MASK_NAMES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 0.5, 1.0, 3.0, 30.0])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sine_is_as_good_as_half_precision(shape, scale, mask, dtype):
+    rows = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
+    truth = formula(rows)
+    plain = errors(formula(rows, torch.bfloat16), truth)
+    for name, off in errors(by_walk(SineWalk, rows), truth).items():
+        assert off < 1.5 * plain[name] + 1e-4, name
+
+
+@pytest.mark.parametrize("mask", MASK_NAMES)
+def test_chunks_give_what_one_gives(mask, monkeypatch):
+    rows = make((3, 300, 300, 64, 32), mask=mask, dtype=torch.bfloat16, device="cuda")
+    whole = by_walk(SineWalk, rows)
+    for name, size in (("CELLS", 2**12), ("MOST_QUERIES", 64), ("MOST_KEYS", 48)):
+        monkeypatch.setattr(walk, name, size)
+    for name, off in errors(by_walk(SineWalk, rows), whole).items():
+        assert off < 1e-2, name
+
+
+def test_queries_and_keys_far_apart():
+    rows = make(shift=3.0, dtype=torch.bfloat16, device="cuda")
+    truth = formula(rows)
+    plain = errors(formula(rows, torch.bfloat16), truth)
+    for name, off in errors(by_walk(SineWalk, rows), truth).items():
+        assert off < 1.5 * plain[name] + 1e-4, name
+
+
+def test_it_is_the_same_each_time():
+    for kind, dtype in ((SineWalk, torch.bfloat16), (ExactWalk, torch.float32)):
+        rows = make((4, 500, 500, 128, 64), dtype=dtype, device="cuda")
+        for one, other in zip(by_walk(kind, rows), by_walk(kind, rows), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_what_is_not_a_number_shows():
+    for kind in (SineWalk, ExactWalk):
+        rows = make(dtype=torch.bfloat16, device="cuda")
+        rows.keys[1, 3, 5] = torch.nan
+        context, lse = kind(rows).forward()
+        assert context[0].isfinite().all()
+        assert lse[1].isnan().all()
+        assert context[1].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_dropout_keeps_the_mean_and_its_gradient_is_its_own(dtype):
+    kind = SineWalk if dtype == torch.bfloat16 else ExactWalk
+    rows = make((2, 256, 256, 32, 16), dtype=dtype, device="cuda")
+    rows = replace(rows, dropout=0.25, seed=torch.tensor([3], device="cuda"), values=torch.ones_like(rows.values))
+    context, lse = kind(rows).forward()
+    assert abs(float(context.float().mean()) - 1.0) < 0.02
+    grads = kind(rows).backward(context, lse, torch.ones_like(context))
+    assert float((grads[3][..., 0].float().sum(1) - context[..., 0].float().sum(1)).abs().max()) < 2.0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
+    score = Additive(query_size=64, key_size=48, hidden_size=64).cuda().to(dtype)
+    shapes = ((2, 3, 500, 64), (2, 3, 400, 48), (2, 3, 400, 32))
+    lengths = torch.tensor([400, 150], device="cuda")
+    mask = window(100) & padding(lengths) & causal()
+    tensors = [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True) for shape in shapes]
+    assert explain(*tensors, score=score, mask=mask).path == ("sine" if dtype == torch.bfloat16 else "exact")
+
+    def run(*given, return_weights=False):
+        return attend(*given, score=score, mask=mask, return_weights=return_weights).context
+
+    fused = torch.compile(run, fullgraph=True) if compiled else run
+    grad = torch.randn(2, 3, 500, 32, device="cuda", dtype=dtype)
+    context = fused(*tensors)
+    found = (context, *torch.autograd.grad(context, (*tensors, *score.parameters()), grad))
+    wide = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    score.double()
+    context = run(*wide, return_weights=True)
+    truth = (context, *torch.autograd.grad(context, (*wide, *score.parameters()), grad.double()))
+    off = [error(*pair) for pair in zip(found, truth, strict=True)]
+    assert max(off) < (0.02 if dtype == torch.bfloat16 else 1e-5), off
+
+
+def test_autocast_takes_tensor_cores():
+    score = Additive(query_size=64, key_size=64, hidden_size=64).cuda()
+    states = torch.randn(4, 400, 64, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        context = attend(states, states, states, score=score).context
+    assert context.dtype == torch.bfloat16
+    context.float().sum().backward()
+    plain = attend(states, states, states, score=score, return_weights=True).context
+    assert float((context - plain).norm() / plain.norm()) < 0.02
