@@ -3,6 +3,9 @@
 import sys
 
 from benchmarks import (
+    additive,
+    additive_cuda,
+    additive_training,
     attention,
     attention_cuda,
     regression,
@@ -12,6 +15,9 @@ from benchmarks import (
 )
 
 BENCHMARKS = {
+    "additive": additive.run,
+    "additive_cuda": additive_cuda.run,
+    "additive_training": additive_training.run,
     "attention": attention.run,
     "attention_cuda": attention_cuda.run,
     "regression": regression.run,

@@ -1,9 +1,15 @@
 """On a GPU: is every lowered score at SDPA's speed, and what does a structured mask cost by each path?"""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.harness import Report, compare, save
+from benchmarks.harness import Report, compare, device_clock, save
 from regard import attend
 from regard.attention import explain
 from regard.attention.masks import causal, padding, window
@@ -11,6 +17,7 @@ from regard.attention.scores import Cosine, Gaussian, General, ScaledDot
 from regard.contracts import Grid
 
 SHAPE = (4, 16, 4096, 64)
+SHAPES = (SHAPE, (4, 16, 4096, 128), (16, 8, 512, 64), (1, 32, 16384, 128))
 
 
 def speed() -> Report:
@@ -28,6 +35,41 @@ def speed() -> Report:
         candidates[name] = lambda score=score: attend(queries, keys, values, score=score)
     with torch.no_grad():
         return compare(f"forward at {SHAPE}, bfloat16", candidates, baseline="torch SDPA", turns=51, warmup=5)
+
+
+def backends() -> list[Report]:
+    """`attend` beside every backend of torch's SDPA, causal and full, forward and with the backward pass."""
+    return [
+        backend_report(shape, is_causal=is_causal, backward=backward)
+        for shape in SHAPES
+        for is_causal in (False, True)
+        for backward in (False, True)
+    ]
+
+
+def backend_report(shape: tuple[int, ...], *, is_causal: bool, backward: bool) -> Report:
+    """One shape, one direction."""
+    tensors = [torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=backward) for _ in range(3)]
+    mask = causal() if is_causal else None
+
+    def by(backend: SDPBackend) -> Tensor:
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(*tensors, is_causal=is_causal)
+
+    def finish(run: Callable[[], Tensor]) -> Callable[[], Any]:
+        return (lambda: torch.autograd.grad(run(), tensors, grad)) if backward else run
+
+    grad = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+    reads = {backend.name: partial(by, backend) for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)}
+    gaussian = Gaussian(width=shape[-1] ** -0.5).to("cuda", torch.bfloat16).requires_grad_(False)
+    reads["attend"] = lambda: attend(*tensors, mask=mask).context
+    reads["attend, Gaussian"] = lambda: attend(*tensors, mask=mask, score=gaussian).context
+    candidates = {name: finish(read) for name, read in reads.items()}
+    kind = f"{'causal' if is_causal else 'full'}, {'forward and backward' if backward else 'forward'}"
+    return compare(
+        f"dot attention, {shape}, {kind}, on the device", candidates, baseline="attend", turns=11, warmup=3,
+        clock=device_clock,
+    )  # fmt: skip
 
 
 def masks() -> Report:
@@ -56,7 +98,7 @@ def run() -> list[Report]:
     """Both, where there is a GPU."""
     if not torch.cuda.is_available():
         return []
-    reports = [speed(), masks()]
+    reports = [speed(), masks(), *backends()]
     save("attention_cuda", *reports)
     return reports
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.kernels.additive import blocked
 from regard.kernels.additive.exact import ExactWalk
@@ -82,7 +83,12 @@ def read_with_lse(read: AdditiveRead, path: str) -> tuple[Float[Tensor, "... Q v
         kind = torch.get_autocast_dtype(device)
         read = replace(read, **{name: getattr(read, name).to(kind) for name in ("queries", "keys", "values")})
     rows = rows_of(read)
-    context, lse = _read(*rows.tensors(), rows.dropout, path)
+    # torch's registered operators cost as much as a short read; who does not compile takes the shorter way
+    registered = torch.compiler.is_compiling() or type(rows.queries) not in (Tensor, torch.nn.Parameter)
+    run = _read if registered else _Read.apply
+    context, lse = run(*rows.tensors(), rows.dropout, path)
+    if len(leading) == 1:
+        return context, lse
     return context.reshape(*leading, *context.shape[1:]), lse.reshape(*leading, -1)
 
 
@@ -99,10 +105,7 @@ def _read(  # noqa: PLR0917 - an operator
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor]:
-    rows = made(queries, keys, energy, values, low, high, real, seed, dropout)
-    if path == "blocked":
-        return blocked.forward(rows)
-    return WALKS[path](rows).forward()
+    return forward(made(queries, keys, energy, values, low, high, real, seed, dropout), path)
 
 
 @_read.register_fake
@@ -128,10 +131,7 @@ def _read_backward(  # noqa: PLR0917 - an operator
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    rows = made(queries, keys, energy, values, low, high, real, seed, dropout)
-    if path == "blocked":
-        return blocked.backward(rows, context, lse, grad)
-    return WALKS[path](rows).backward(context, lse, grad)
+    return backward(made(queries, keys, energy, values, low, high, real, seed, dropout), path, context, lse, grad)
 
 
 @_read_backward.register_fake
@@ -155,9 +155,48 @@ def _backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor |
 
 _read.register_autograd(_backward, setup_context=_save)
 
+
+class _Read(torch.autograd.Function):
+    """The same for eager code."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        return forward(made(*inputs[:-1]), inputs[-1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _save(ctx, inputs, output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 10
+        context, lse, *given = ctx.saved_tensors
+        rows = made(*given, ctx.rest[0])
+        return (*backward(rows, ctx.rest[1], context, lse, grad), *(None,) * 6)
+
+
 WALKS = {"sine": SineWalk, "exact": ExactWalk}
+
+
+def forward(rows: Rows, path: str) -> tuple[Tensor, Tensor]:
+    """Context and log-sum-exp by this path."""
+    return blocked.forward(rows) if path == "blocked" else WALKS[path](rows).forward()
+
+
+def backward(
+    rows: Rows, path: str, context: Tensor, lse: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys, energy and values by this path."""
+    if path == "blocked":
+        return blocked.backward(rows, context, lse, grad)
+    return WALKS[path](rows).backward(context, lse, grad)
 
 
 def made(*given: Any) -> Rows:
     """The rows of an operator's arguments."""
-    return Rows(**dict(zip((field.name for field in fields(Rows)), given, strict=True)))
+    return Rows(**dict(zip(NAMES, given, strict=True)))
+
+
+NAMES = tuple(field.name for field in fields(Rows))

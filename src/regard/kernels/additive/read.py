@@ -1,7 +1,7 @@
 """What an additive kernel is asked: softmax(energy . tanh(queries + keys)) over what the mask allows, @ values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import torch
@@ -27,7 +27,10 @@ class AdditiveRead:
     @property
     def shape(self) -> tuple[int, ...]:
         """The scores' shape: leading dimensions, queries, keys."""
-        leading = torch.broadcast_shapes(*(side.shape[:-2] for side in (self.queries, self.keys, self.values)))
+        leading, *others = (side.shape[:-2] for side in (self.queries, self.keys, self.values))
+        # torch takes its time to find out that equal shapes are equal
+        if any(other != leading for other in others):
+            leading = torch.broadcast_shapes(leading, *others)
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
     def allowed(self) -> Bool[Tensor, "..."] | None:
@@ -62,7 +65,9 @@ class Rows:
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """All fields but the last, in order."""
-        return tuple(getattr(self, field.name) for field in fields(self)[:-1])
+        return (
+            self.queries, self.keys, self.energy, self.values, self.low, self.high, self.real, self.seed,
+        )  # fmt: skip
 
 
 def mask_refusal(mask: Mask | None) -> str | None:
@@ -76,15 +81,10 @@ def mask_refusal(mask: Mask | None) -> str | None:
 def rows_of(read: AdditiveRead) -> Rows:
     """One leading dimension, the mask's parts gathered into intervals and real keys."""
     *leading, num_queries, num_keys = read.shape
-    flat = {
-        name: getattr(read, name).expand(*leading, *getattr(read, name).shape[-2:]).reshape(-1, *shape)
-        for name, shape in (
-            ("queries", read.queries.shape[-2:]),
-            ("keys", read.keys.shape[-2:]),
-            ("values", read.values.shape[-2:]),
-        )
-    }
-    rows = Rows(energy=read.energy, dropout=read.dropout, **flat)
+    queries, keys, values = (flat(side, leading) for side in (read.queries, read.keys, read.values))
+    rows = Rows(queries=queries, keys=keys, energy=read.energy, values=values, dropout=read.dropout)
+    if read.mask is None and not read.dropout:
+        return rows
     if read.dropout:
         rows = replace(rows, seed=torch.randint(2**31 - 1, (1,), device=read.queries.device))
     parts = () if read.mask is None else read.mask.parts()
@@ -103,6 +103,13 @@ def rows_of(read: AdditiveRead) -> Rows:
         low=None if low is None else (low - shift).clamp(0, num_keys).int()[None],
         high=None if high is None else (high - shift).clamp(0, num_keys).int()[None],
     )
+
+
+def flat(side: Float[Tensor, "... L size"], leading: list[int]) -> Float[Tensor, "B L size"]:
+    """With one leading dimension, and no more work than that takes."""
+    if len(leading) == 1 and side.shape[:-2] == (leading[0],):
+        return side
+    return side.expand(*leading, *side.shape[-2:]).reshape(-1, *side.shape[-2:])
 
 
 def narrowest(bounds: list[Tensor | None], take: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:

@@ -80,7 +80,7 @@ class Walk:
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows = prepared(rows)
-        self.kind = number_of(kind_of(rows))
+        self.kind = number_of((self.is_sine, kind_of(rows)))
         self.units, self.apart = self._settle()
         none = self.apart
         # what the kernels that read scores take after them

@@ -1,0 +1,32 @@
+"""What this GPU can do at most, measured: products of matrices, tanh, and bytes moved."""
+
+import torch
+
+from benchmarks.harness import interleave
+from benchmarks.tanh_triton import tanh_kernel
+
+ROUNDS = 256
+"""tanh of each number: enough that nothing else counts."""
+
+
+def ceilings() -> dict[str, float]:
+    """Operations and bytes a second."""
+    left, right = (torch.randn(8192, 8192, device="cuda", dtype=torch.float16) for _ in range(2))
+    source, target = (torch.randn(2**28, device="cuda") for _ in range(2))
+    out = torch.empty(8192 * 1024, device="cuda")
+    candidates = {
+        "matmul": lambda: left @ right,
+        "copy": lambda: target.copy_(source),
+        "tanh": lambda: tanh_kernel[(8192,)](out, ROUNDS=ROUNDS, BLOCK=1024),
+    }
+    amounts = {"matmul": 2 * 8192**3, "copy": 2 * 4 * source.numel(), "tanh": ROUNDS * out.numel()}
+    found = interleave(candidates, turns=15, warmup=3)
+    return {name: amounts[name] / timing.median for name, timing in found.items()}
+
+
+def told(found: dict[str, float]) -> str:
+    """In words."""
+    return (
+        f"float16 products {found['matmul'] / 1e12:.0f} TFLOP/s, tanh.approx {found['tanh'] / 1e12:.2f} T/s, "
+        f"copies {found['copy'] / 1e12:.2f} TB/s"
+    )

@@ -1,0 +1,28 @@
+"""The tests that need a GPU, in one run whose result is recorded: `make test-gpu`."""
+
+import json
+import re
+import subprocess
+import sys
+
+from benchmarks.harness import RESULTS, machine
+
+
+def main() -> int:
+    """Run them; the exit status is pytest's."""
+    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-q", "-rf", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
+    print(done.stdout[-4000:])
+    counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
+    found = {
+        "machine": machine(),
+        "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
+        "counts": {name: int(count) for name, count in counts.items()},
+        "failed": re.findall(r"^FAILED (\S+)", done.stdout, re.M),
+    }
+    (RESULTS / "gpu_tests.json").write_text(json.dumps(found, indent=2) + "\n")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
