@@ -15,8 +15,8 @@ from regard import MultiHeadAttention
 from regard.attention.masks import causal
 from regard.attention.scores import Additive
 
-SIZE, HEADS, LAYERS, VOCAB, LENGTH, BATCH, STEPS = 256, 4, 2, 64, 256, 32, 800
-EVERY = 40
+SIZE, HEADS, LAYERS, VOCAB, LENGTH, BATCH, STEPS = 256, 4, 2, 64, 192, 16, 600
+EVERY = 30
 
 
 class Layer(nn.Module):

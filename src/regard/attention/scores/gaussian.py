@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.check import check_equal_sizes
 from regard.contracts import Lowered
-from regard.kernels import can_look, gaussian_scores
+from regard.kernels import can_look, features_serve, gaussian_features, gaussian_scores
 
 SCORE_ERROR = 1e-4
 """Rounding that a score may suffer by multiplying the square out."""
@@ -57,6 +57,12 @@ class Gaussian(nn.Module):
         """w^2 q . k - 1/2 w^2 |k|^2; the query's own square is constant in its row."""
         check_equal_sizes(queries, keys, "Gaussian")
         origin = middle(keys) if keys.shape[-2] else keys.new_zeros(keys.shape[-1])
+        if self._goes_by_features(queries, keys):
+            return Lowered(
+                queries=gaussian_features(queries, origin, self.width, is_key=False),
+                keys=gaussian_features(keys, origin, self.width, is_key=True),
+                drops_row_constant=True,
+            )
         queries, keys = self.scaled(queries - origin, keys - origin)
         squares = half_square(keys)
         if keys.numel() and queries.numel() and can_look(keys) and can_look(queries):
@@ -64,6 +70,12 @@ class Gaussian(nn.Module):
             if farthest * torch.finfo(squares.dtype).eps > SCORE_ERROR:
                 return f"a dot product of points {(2 * farthest) ** 0.5:.3g} widths apart would lose the scores' digits"
         return Lowered(queries=queries, keys=keys, key_bias=-squares, drops_row_constant=True)
+
+    def _goes_by_features(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]) -> bool:
+        """Whether one kernel makes all of the lowering; each query must know the origin of its keys."""
+        if not (features_serve(queries) and features_serve(keys)) or self.width.numel() not in (1, queries.shape[-1]):
+            return False
+        return torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2]) == queries.shape[:-2]
 
     def scaled(
         self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]

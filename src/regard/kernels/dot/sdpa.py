@@ -2,7 +2,8 @@
 
 Three differences between what we promise and what SDPA does are settled here: a bias per key travels as extra features
 (a float mask that needs a gradient would form the scores), keys and values of different size are padded to one size (on
-the CPU SDPA is three times slower, and quadratic in memory, when they differ), and a row with nothing to read is zeros.
+the CPU SDPA is three times slower, and quadratic in memory, when they differ; on GPUs before Hopper there is no flash
+kernel for them), and a row with nothing to read is zeros.
 """
 
 from collections.abc import Iterator
@@ -34,29 +35,38 @@ def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     queries, keys = fold_key_bias(read)
     value_size = read.values.shape[-1]
-    common = max(queries.shape[-1], value_size)
-    if queries.device.type == "cuda":
-        common = -(-common // 8) * 8
+    sizes = sizes_for(queries, value_size)
     allowed, empty = readable_rows(None if read.is_plain_causal else read.allowed())
     mask = allowed
     if read.bias is not None:
         bias = read.bias if allowed is None else read.bias.masked_fill(~allowed, float("-inf"))
         mask = bias.to(queries.dtype)
     context = F.scaled_dot_product_attention(
-        four_dimensional(widened(queries, common), leading),
-        four_dimensional(widened(keys, common), key_leading),
-        four_dimensional(widened(read.values, common), key_leading),
+        four_dimensional(widened(queries, sizes[0]), leading),
+        four_dimensional(widened(keys, sizes[0]), key_leading),
+        four_dimensional(widened(read.values, sizes[1]), key_leading),
         attn_mask=None if mask is None else four_dimensional(mask, leading, expand_last=False),
         dropout_p=read.dropout,
         is_causal=read.is_plain_causal,
         scale=read.scale,
         enable_gqa=read.group_size > 1,
     )
-    if common != value_size:
+    if sizes[1] != value_size:
         context = context[..., :value_size]
     if len(leading) != 2:
         context = context.reshape(*leading, *context.shape[-2:])
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def sizes_for(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:
+    """What keys and values are padded to: one size, except where cuDNN reads two as well."""
+    size = queries.shape[-1]
+    if queries.device.type != "cuda":
+        return (max(size, value_size),) * 2
+    size, value_size = (-(-each // 8) * 8 for each in (size, value_size))
+    if queries.dtype.itemsize == 2 and torch.cuda.get_device_capability(queries.device) >= (9, 0):
+        return size, value_size
+    return (max(size, value_size),) * 2
 
 
 def is_slow_half(read: DotRead) -> bool:

@@ -1,0 +1,31 @@
+"""Gaussian features by Triton's interpreter: the product is the score, gradients are autograd's."""
+
+import pytest
+import torch
+
+from regard.kernels import tiles
+from regard.kernels.gaussian.features import gaussian_features
+
+if not tiles.INSTALLED or not tiles.INTERPRETED:
+    pytest.skip("needs Triton and TRITON_INTERPRET=1", allow_module_level=True)
+
+pytestmark = pytest.mark.unchecked
+
+
+@pytest.mark.parametrize("widths", [False, True])
+def test_products_of_features_are_scores(widths):
+    queries, keys = (torch.randn(2, length, 9, dtype=torch.float16, requires_grad=True) for length in (5, 20))
+    width = (torch.rand(9) + 0.5 if widths else torch.tensor(0.7)).requires_grad_()
+    origin = keys.detach().median(dim=-2, keepdim=True).values
+    sides = [gaussian_features(side, origin, width, is_key=side is keys) for side in (queries, keys)]
+    assert [side.shape[-1] for side in sides] == [16, 16]
+    found = sides[0].double() @ sides[1].double().mT
+
+    wide = [side.detach().double().requires_grad_() for side in (queries, keys, width)]
+    points = [(side - origin.double()) * wide[2] for side in wide[:2]]
+    truth = points[0] @ points[1].mT - points[1].square().sum(-1)[:, None] / 2
+    assert (found - truth).abs().max() < 0.02
+    change = torch.randn(found.shape, dtype=torch.float64)
+    gradients = torch.autograd.grad(found, (queries, keys, width), change)
+    for one, other in zip(gradients, torch.autograd.grad(truth, wide, change), strict=True):
+        assert (one - other).norm() / other.norm() < 5e-3
