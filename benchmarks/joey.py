@@ -1,9 +1,10 @@
-"""Joey NMT's Transformer at our sizes, trained and searched by its own functions: a peer for speed alone.
+"""Joey NMT's Transformer and RNN at our sizes, trained and searched by its own functions: peers for speed alone.
 
 Its parameters lie otherwise and its marks have other numbers, so the weights are not ours; sizes and batches are.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +52,47 @@ def joey_transformer(config: TransformerConfig, *, label_smoothing: float = 0.0)
     vocabulary = Vocabulary([str(number) for number in range(4, config.target_vocab_size)], MARKS)
     torch.manual_seed(0)
     model: Any = build_model(settings, vocabulary, vocabulary)
+    model.loss_function = ("crossentropy", label_smoothing)
+    return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoeyRNN:
+    """Sizes of a recurrent encoder-decoder; the encoder reads both ways, `encoder_size` units each."""
+
+    vocab_size: int
+    embedding_size: int
+    hidden_size: int
+    encoder_size: int
+    num_layers: int
+    cell: str
+    attention: str
+    dropout: float
+
+
+def joey_recurrent(sizes: JoeyRNN, *, label_smoothing: float = 0.0) -> nn.Module:
+    """Joey NMT's RNN with input feeding, as its users build it."""
+    from joeynmt.model import build_model
+    from joeynmt.vocabulary import Vocabulary
+
+    side = {
+        "type": "recurrent",
+        "rnn_type": sizes.cell,
+        "num_layers": sizes.num_layers,
+        "embeddings": {"embedding_dim": sizes.embedding_size},
+        "dropout": sizes.dropout,
+    }
+    encoder = side | {"hidden_size": sizes.encoder_size, "bidirectional": True}
+    decoder = side | {
+        "hidden_size": sizes.hidden_size,
+        "attention": sizes.attention,
+        "hidden_dropout": sizes.dropout,
+        "init_hidden": "bridge",
+        "input_feeding": True,
+    }
+    vocabulary = Vocabulary([str(number) for number in range(4, sizes.vocab_size)], MARKS)
+    torch.manual_seed(0)
+    model: Any = build_model({"encoder": encoder, "decoder": decoder}, vocabulary, vocabulary)
     model.loss_function = ("crossentropy", label_smoothing)
     return model
 

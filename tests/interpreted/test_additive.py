@@ -28,6 +28,7 @@ CASES = {
     "small": {"shape": (2, 5, 11, 8, 16), "scale": 1e-3},
     "wide": {"shape": (2, 5, 11, 12, 16), "scale": 5.0},
     "very wide": {"shape": (2, 5, 11, 8, 16), "scale": 30.0},
+    "beyond exponentials": {"shape": (2, 5, 11, 8, 16), "scale": 100.0},
     "far apart": {"shape": (2, 5, 11, 8, 16), "shift": 15.0},
 }
 

@@ -103,6 +103,18 @@ def test_autocast():
     torch.testing.assert_close(fast, formed, atol=0.03, rtol=0.03)
 
 
+def test_autocast_changes_nothing_inside():
+    shapes = {"queries": (3, 30, 16), "keys": (3, 40, 16), "energy": (16,), "values": (3, 40, 7)}
+    given = {name: torch.randn(shape).bfloat16().requires_grad_() for name, shape in shapes.items()}
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            context, lse = fused.read_with_lse(AdditiveRead(**given), "blocked")
+            found.append((context, lse, *torch.autograd.grad(context.sum(), list(given.values()))))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.unchecked
 def test_torch_func_forms():
     score, tensors = made()

@@ -10,7 +10,7 @@ from regard.attention import explain
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive
 from regard.kernels import tiles
-from regard.kernels.additive import walk
+from regard.kernels.additive import AdditiveRead, fused, walk
 from tests.kernels.additive_cases import MASKS, by_walk, error, errors, formula, make
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
@@ -123,6 +123,19 @@ def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
     truth = (context, *torch.autograd.grad(context, (*wide, *score.parameters()), grad.double()))
     off = [error(*pair) for pair in zip(found, truth, strict=True)]
     assert max(off) < (0.02 if dtype == torch.bfloat16 else 1e-5), off
+
+
+def test_autocast_changes_nothing_inside():
+    # so wide that some units stand apart
+    rows = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
+    found = []
+    for enabled in (False, True):
+        given = {name: getattr(rows, name).clone().requires_grad_() for name in ("queries", "keys", "energy", "values")}
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=enabled):
+            context, lse = fused.read_with_lse(AdditiveRead(**given), "sine")
+        found.append((context, lse, *torch.autograd.grad(context.float().square().sum(), list(given.values()))))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_autocast_takes_tensor_cores():

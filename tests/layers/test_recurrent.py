@@ -1,7 +1,9 @@
 """Recurrent layers over padded rows give what each row gives alone."""
 
+import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers import BidirectionalGRU, LSTMState, last_states, reverse_rows, run_lstm
 
@@ -46,3 +48,23 @@ def test_an_lstm_stops_at_the_end_of_each_row():
         assert found.state.cell[row].allclose(cell[:, 0], atol=1e-6)
     longest = run_lstm(lstm, inputs[:1], state=LSTMState(hidden=begun.hidden[:1], cell=begun.cell[:1]))
     assert longest.state.cell[0].allclose(found.state.cell[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
+def test_no_look_at_the_lengths_equals_packed_rows(dtype, tolerance):
+    torch.manual_seed(0)
+    lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True).to(dtype), torch.randn(3, 4, 3, dtype=dtype)
+    begun = LSTMState(hidden=torch.randn(3, 2, 5, dtype=dtype), cell=torch.randn(3, 2, 5, dtype=dtype))
+    learned = [inputs.requires_grad_(), begun.hidden.requires_grad_(), begun.cell.requires_grad_(), *lstm.parameters()]
+    found = run_lstm(lstm, inputs, state=begun, lengths=LENGTHS)
+    packed = pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
+    outputs, (hidden, cell) = lstm(packed, tuple(part.transpose(0, 1) for part in (begun.hidden, begun.cell)))
+    expected = (pad_packed_sequence(outputs, batch_first=True)[0], hidden.transpose(0, 1), cell.transpose(0, 1))
+    pairs = []
+    for ours, theirs in zip((found.outputs, found.state.hidden, found.state.cell), expected, strict=True):
+        assert ours.allclose(theirs, atol=tolerance, rtol=tolerance)
+        weight = torch.randn_like(theirs)
+        pairs.append(((ours * weight).sum(), (theirs * weight).sum()))
+    grads = [torch.autograd.grad(sum(side), learned) for side in zip(*pairs, strict=True)]
+    for ours, theirs in zip(*grads, strict=True):
+        assert ours.allclose(theirs, atol=5 * tolerance, rtol=5 * tolerance)

@@ -8,12 +8,12 @@ Asked for weights, or traced, attention forms them; not asked, it hands the same
 lowers to one and the alignment is softmax.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
@@ -48,12 +48,14 @@ def attend(
     look: Look | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
+    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
 ) -> Attended:
     """Read the values whose keys answer the queries; any leading dimensions, broadcasting.
 
     `mask` is True where a query may attend: a mask such as `causal() & padding(lengths)`, or a boolean tensor that
     broadcasts to (.., Q, K). `dropout` acts on the weights whenever it is not 0, as in torch's own function; the
-    weights returned are those that were used.
+    weights returned are those that were used. `weights_of` names a few queries whose weights are wanted (before
+    dropout): theirs alone are formed, beside a context that is read as fast as without them.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
@@ -68,6 +70,7 @@ def attend(
         look=look,
         dropout=dropout,
         return_weights=return_weights,
+        weights_of=weights_of,
     )
 
 
@@ -111,6 +114,7 @@ def read(
     look: Look | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
+    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     first_key: int = 0,
     group_size: int = 1,
     extra: Callable[[Tensor], Tensor] | None = None,
@@ -126,7 +130,12 @@ def read(
     lowered = None if forms else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
         asked = fused_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
-        return Attended(context=read_fused(asked))
+        context = read_fused(asked)
+        if weights_of is None:
+            return Attended(context=context)
+        keys = spread_groups(keys, group_size)
+        chosen = chosen_weights(queries, keys, weights_of, score=score, align=align, mask=mask, first_key=first_key)
+        return Attended(context=context, weights=chosen)
     look = look or Look()
     if look.queries is None:
         look = replace(look, queries=queries)
@@ -145,7 +154,34 @@ def read(
     for listener in listeners():
         seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
         listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
+    if weights_of is not None:
+        rows = torch.as_tensor(weights_of, device=weights.device)
+        return Attended(context=context, weights=aligned.weights[..., rows, :], log_prob=aligned.log_prob)
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
+
+
+def chosen_weights(
+    queries: Float[Tensor, "... Q query"],
+    keys: Float[Tensor, "... K prepared"],
+    weights_of: Int[Tensor, " chosen"] | Sequence[int],
+    *,
+    score: Score,
+    align: Align,
+    mask: Rule | None,
+    first_key: int,
+) -> Float[Tensor, "... chosen K"]:
+    """What these queries look at, and nobody else."""
+    rows = torch.as_tensor(weights_of, device=queries.device)
+    scores = score(queries[..., rows, :], keys)
+    allows = None
+    if mask is not None:
+        shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])
+        first_query = first_key + shape[-1] - shape[-2]
+        grid = Grid.of(shape, device=scores.device, first_query=first_query, first_key=first_key)
+        allows = mask.allowed(replace(grid, queries=grid.queries[rows]) if mask.structured else grid)
+        if not mask.structured and allows.ndim > 1 and allows.shape[-2] > 1:
+            allows = allows[..., rows, :]
+    return align(scores, allows, None).weights
 
 
 def allowed(mask: Rule | None, scores: Float[Tensor, "*B Q K"], first_key: int) -> Bool[Tensor, "..."] | None:

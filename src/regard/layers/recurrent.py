@@ -2,7 +2,8 @@
 
 A forward layer never sees what comes after a place, so its states at real places are right whatever follows. A backward
 layer reads each row reversed by its own length. A GRU's last state is picked from its outputs; an LSTM's cell is not
-among the outputs, so an LSTM whose last state is wanted reads packed rows.
+among the outputs, so an LSTM whose last state is wanted is told where each row ends. Nothing here looks at a length, so
+that no device is waited for and a whole step can be captured in a CUDA graph.
 
 Shapes: B batch, L length, N layers, H hidden units.
 """
@@ -10,9 +11,17 @@ Shapes: B batch, L length, N layers, H hidden units.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+FROZEN = 1e4
+"""So far from 0 that a sigmoid is exactly 0 or 1, and yet within half precision."""
+ALIGNED = 8
+"""Columns added at a time: tensor cores want sizes that are multiples of this."""
+
+Weights = tuple[Tensor, Tensor, Tensor, Tensor]
+"""W, U and the biases of both, in the order in which torch lists them."""
 
 
 def reverse_rows(rows: Shaped[Tensor, "B L *size"], lengths: Int[Tensor, " B"]) -> Shaped[Tensor, "B L *size"]:
@@ -87,15 +96,56 @@ def run_lstm(
     state: LSTMState | None = None,
     lengths: Int[Tensor, " B"] | None = None,
 ) -> LSTMRun:
-    """A batch-first one-way LSTM over rows; given lengths, the state is that at each row's own end, outputs past it 0.
-
-    Packing asks the host for the lengths: on a GPU that waits once for the work before it.
-    """
-    given = None if state is None else tuple(part.transpose(0, 1).contiguous() for part in (state.hidden, state.cell))
+    """A batch-first one-way LSTM; given lengths, the state is that at each row's own end, and outputs past it are 0."""
     if lengths is None:
+        given = None if state is None else (first_layer(state.hidden), first_layer(state.cell))
         outputs, (hidden, cell) = lstm(inputs, given)
-    else:
-        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, (hidden, cell) = lstm(packed, given)
-        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
-    return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
+        return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
+    real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
+    outputs, ends = inputs, []
+    for number in range(lstm.num_layers):
+        begun = None if state is None else LSTMState(hidden=state.hidden[:, [number]], cell=state.cell[:, [number]])
+        if number:
+            outputs = F.dropout(outputs, lstm.dropout, lstm.training)
+        outputs, cell = run_frozen(outputs, weights_of(lstm, number), begun, lengths)
+        ends.append((last_states(outputs, lengths), cell))
+    hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
+    return LSTMRun(outputs=outputs * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
+
+
+def first_layer(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:
+    """As torch's layers take a state: layers before rows."""
+    return part.transpose(0, 1).contiguous()
+
+
+def weights_of(layer: nn.RNNBase, number: int) -> Weights:
+    """W, U and both biases of one layer of a stack."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    from_input, from_state, input_bias, state_bias = (getattr(layer, f"{name}_l{number}") for name in names)
+    return from_input, from_state, input_bias, state_bias
+
+
+def run_frozen(
+    inputs: Float[Tensor, "B L input"], weights: Weights, state: LSTMState | None, lengths: Int[Tensor, " B"]
+) -> tuple[Float[Tensor, "B L H"], Float[Tensor, "B H"]]:
+    """One layer by torch's own kernel; outputs, and the cell at each row's end, which is kept to the last place.
+
+    One more input says that a row has ended. Its weights shut the input gate and open the forget gate for good, so that
+    i = 0, f = 1 and c' = c exactly, and no gradient comes from there.
+    """
+    from_input, from_state, *biases = weights
+    size = from_state.shape[1]
+    ended = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
+    columns = from_input.new_zeros(4 * size, ALIGNED)
+    columns[:size, 0], columns[size : 2 * size, 0] = -FROZEN, FROZEN
+    told = F.pad(ended.unsqueeze(-1).to(inputs.dtype), (0, ALIGNED - 1))
+    parts = [torch.cat([from_input, columns], dim=1), from_state, *biases]
+    # one after the other in one piece of memory, as cuDNN wants them
+    flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
+    laid = [piece.view(part.shape) for piece, part in zip(flat, parts, strict=True)]
+    zeros = inputs.new_zeros(1, inputs.shape[0], size)
+    begun = (zeros, zeros) if state is None else (first_layer(state.hidden), first_layer(state.cell))
+    given = torch.cat([inputs, told], dim=-1)
+    # has_biases, num_layers, dropout, train, bidirectional, batch_first
+    outputs, _, cell = torch.lstm(given, begun, laid, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+    return outputs, cell[0]

@@ -23,6 +23,8 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.contracts import Attended, Memory
 from regard.kernels import additive_scores
+from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, linear, lstm_update
+from regard.layers.unroll import may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,11 @@ class TapeCell(nn.Module):
         """The inputs' share of the query and of the four gates, for any number of positions at once."""
         return self.input_proj(inputs)
 
+    def may_fuse(self) -> bool:
+        """Whether a `TapeLoop` may take this cell's weights."""
+        score = cast(TapeScore, self.look.attention.score)
+        return may_fuse(self, self.input_proj, self.gates, self.look.summary_proj, score.key_proj)
+
     def forward(
         self, projected: Float[Tensor, "B five"], tape: Tape, fused: Float[Tensor, "B H"] | None = None
     ) -> Tape:
@@ -135,9 +142,54 @@ class TapeCell(nn.Module):
 
     def run(self, inputs: Float[Tensor, "B L input"], tape: Tape) -> Tape:
         """Read a whole text; its hidden states are the last L of the tape."""
+        if not tape.cells.shape[1] and inputs.shape[1] and self.may_fuse():
+            loop = TapeLoop(self, num_rows=inputs.shape[0], num_cells=inputs.shape[1])
+            for projected in linear(inputs.transpose(0, 1), self.input_proj.weight).unbind(0):
+                loop(projected)
+            return loop.tape()
         for projected in self.project(inputs).unbind(dim=1):
             tape = self(projected, tape)
         return tape
+
+
+class TapeLoop:
+    """A cell over a whole text from an empty tape, step by step: the same numbers as `TapeCell`, sooner.
+
+    The summary's products with the gates and with the next query are one; the tape lies in one buffer.
+    """
+
+    def __init__(self, cell: TapeCell, *, num_rows: int, num_cells: int) -> None:
+        score = cast(TapeScore, cell.look.attention.score)
+        weight, shape = cell.gates.weight, (num_rows, num_cells)
+        both = torch.cat([weight, cell.look.summary_proj.weight])
+        bias = torch.cat([cell.gates.bias, weight.new_zeros(cell.hidden_size)])
+        self.size, self.from_summary = cell.hidden_size, RepeatedLinear(both, bias, shape=shape)
+        self.key = RepeatedLinear(score.key_proj.weight, shape=shape)
+        energy = score.energy.to(self.key.weight.dtype)
+        self.written = WrittenTape(energy, num_rows=num_rows, num_cells=num_cells, size=2 * cell.hidden_size)
+        self.summary: Tensor | None = None
+        self.asked: Tensor | None = None
+        self.keys: list[Tensor] = []
+        self.cells: list[Tensor] = []
+
+    def __call__(
+        self, projected: Float[Tensor, "B five"], fused: Float[Tensor, "B H"] | None = None
+    ) -> Float[Tensor, "B H"]:
+        """Look back, write one more cell, and show its hidden state."""
+        query, given = projected.split([self.size, 4 * self.size], dim=-1)
+        query = query if self.asked is None else query + self.asked
+        self.summary, memory = self.written.read(query).chunk(2, dim=-1)
+        gates, self.asked = self.from_summary(self.summary).split([4 * self.size, self.size], dim=-1)
+        hidden, cell = lstm_update(gates + given, memory, fused, order=TAPE_ORDER)
+        self.keys.append(self.key(hidden))
+        self.cells.append(torch.cat([hidden, cell], dim=-1))
+        self.written.write(self.keys[-1], self.cells[-1])
+        return hidden
+
+    def tape(self) -> Tape:
+        """What was written."""
+        assert self.summary is not None
+        return Tape(keys=torch.stack(self.keys, 1), cells=torch.stack(self.cells, 1), summary=self.summary)
 
 
 class TapeStack(nn.Module):

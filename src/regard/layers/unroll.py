@@ -2,6 +2,7 @@
 
 `unroll_features` is what training runs: the words are embedded beforehand, the readout is applied afterwards to all
 positions at once, and only what depends on the last state is done step by step. `unroll` goes through the whole step.
+A model may have a faster loop of its own (kernels/recurrent); `may_fuse` says where it must not take it.
 
 The true previous token goes in at each step; with an `own_output_ratio` some rows read what they themselves just said
 instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
@@ -13,9 +14,11 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention.trace import listeners
 from regard.contracts import Step
+from regard.kernels.recurrent import is_plain_here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,20 @@ class Advanced:
     features: Float[Tensor, "B size"]
     state: Any
     alignment: Float[Tensor, "B source"] | None = None
+
+
+def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
+    """Whether a loop may take these layers' weights and leave `advance` out.
+
+    Not where a trace listens or a compiler reads along, nor where any part has hooks, nor where one of the layers is
+    not a plain `nn.Linear` any more: all of those would be passed by.
+    """
+    if listeners() or is_plain_here() or any(type(layer) is not nn.Linear for layer in layers):
+        return False
+    return not any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+        for part in model.modules()
+    )
 
 
 def unroll_features(

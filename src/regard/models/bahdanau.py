@@ -17,15 +17,18 @@ not recurrent and compares nothing starts as torch's layers do.
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, Sequences, Step
+from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, gru_blend, gru_reset, linear
 from regard.layers import Advanced, BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
+from regard.layers.unroll import may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ class Bahdanau(nn.Module):
 
     def encode(self, source: Sequences) -> Encoded:
         """Read the source once, both ways; the keys are prepared here."""
-        states = self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
+        states = self._read(source)
         # a matrix times a weighted sum is the weighted sum of its products: C h_j is computed once, not C c_i each step
         values = torch.cat([states, self.context_gates(states)], dim=-1)
         return Encoded(
@@ -118,14 +121,47 @@ class Bahdanau(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T maxout"]:
         """What the readout sees at every target position; only looking and moving go step by step."""
-        encoded = self.encode(source)
         words = self.dropout(self.target_embedding(target.ids))
+        score, decoder = cast(Additive, self.attention.score), self.decoder
+        layers = (self.word_gates, self.context_gates, self.start_proj, score.query_proj, score.key_proj)
+        if may_fuse(self, *layers, decoder.gates, decoder.candidate):
+            return self._say(self._move(self._read(source), source.mask, words), words)
+        encoded = self.encode(source)
         moved = unroll_features(self.advance, self.word_gates(words), state=self.start(encoded), encoded=encoded)
         return self._say(moved, words)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
+
+    def _read(self, source: Sequences) -> Float[Tensor, "B source states"]:
+        """h_j at every place of the source."""
+        return self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
+
+    def _move(
+        self, states: Float[Tensor, "B K states"], mask: Bool[Tensor, "B K"], words: Float[Tensor, "B T word"]
+    ) -> Float[Tensor, "B T moved"]:
+        """What `advance` gives at every position; in the loop is only what needs the state before."""
+        score, size = cast(Additive, self.attention.score), self.config.hidden_size
+        shape = words.shape[0], words.shape[1]
+        # W s asks and U s opens the gates: one product
+        both = RepeatedLinear(torch.cat([score.query_proj.weight, self.decoder.gates.weight]), shape=shape)
+        candidate = RepeatedLinear(self.decoder.candidate.weight, shape=shape)
+        keys, values = (linear(states, layer.weight) for layer in (score.key_proj, self.context_gates))
+        look = AdditiveLook(keys, score.energy, values, mask, num_steps=words.shape[1])
+        state = torch.tanh(linear(states[:, 0, size:], self.start_proj.weight, self.start_proj.bias))
+        moved, weights = [], []
+        for word in linear(words.transpose(0, 1), self.word_gates.weight, self.word_gates.bias).unbind(0):
+            query, gates = both(state).split([self.config.alignment_size, 2 * size], dim=-1)
+            seen, read = look(query)
+            given, new = (word + seen).split([2 * size, size], dim=-1)
+            kept, update = gru_reset(gates + given, state)
+            state = gru_blend(candidate(kept, new), update, state)
+            moved.append(state)
+            weights.append(read)
+        # the readout alone sees the contexts: one product for all steps
+        contexts = torch.stack(weights, dim=1).to(states.dtype) @ states
+        return torch.cat([torch.stack(moved, dim=1), contexts], dim=-1)
 
     def _say(self, moved: Float[Tensor, "*B moved"], words: Float[Tensor, "*B word"]) -> Float[Tensor, "*B maxout"]:
         """The maxout layer over state, context and word."""

@@ -26,7 +26,10 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, Sequences, Step
+from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
 from regard.layers import Advanced, Readout, Tape, TapeAttention, TapeCell, TapeStack, unroll_features
+from regard.layers.tape import TapeLoop, TapeScore
+from regard.layers.unroll import may_fuse
 from regard.models.named import named
 
 
@@ -98,6 +101,29 @@ class ShallowFusion(nn.Module):
         tapes: tuple[Tape, ...] = self.stack(word + self.context_proj(read.context[:, 0]), state.tapes)
         return Advanced(features=tapes[-1].last, state=State(tapes=tapes, across=()), alignment=read.weights[:, 0])
 
+    def may_fuse(self) -> bool:
+        """Whether `move` may take the weights."""
+        score = cast(Additive, self.attention.score)
+        fused = all(cell.may_fuse() for cell in self.stack.cells)
+        return fused and may_fuse(self, self.context_proj, score.query_proj)
+
+    def move(self, words: Float[Tensor, "B T projected"], memories: tuple[Memory, ...]) -> Float[Tensor, "B T H"]:
+        """`forward` at every position: layers go together, for the top one asks before the first one reads."""
+        score, (memory,), (num_rows, num_steps) = cast(Additive, self.attention.score), memories, words.shape[:2]
+        shape = num_rows, num_steps
+        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, num_steps=num_steps)
+        query = RepeatedLinear(score.query_proj.weight, shape=shape)
+        context = RepeatedLinear(self.context_proj.weight, shape=shape)
+        between = [RepeatedLinear(cell.input_proj.weight, shape=shape) for cell in self.stack.cells[1:]]
+        loops = [TapeLoop(cell, num_rows=num_rows, num_cells=num_steps) for cell in self.stack.cells]
+        state, states = words.new_zeros(num_rows, loops[0].size), []
+        for word in words.unbind(1):
+            state = loops[0](context(look(query(state))[0], word))
+            for project, loop in zip(between, loops[1:], strict=True):
+                state = loop(project(self.stack.dropout(state)))
+            states.append(state)
+        return torch.stack(states, dim=1)
+
 
 class DeepLayer(nn.Module):
     """A tape cell into whose memory the source's memory is mixed."""
@@ -124,6 +150,28 @@ class DeepLayer(nn.Module):
         summary, source_memory = read.context[:, 0].chunk(2, dim=-1)
         fused = torch.sigmoid(gate + self.gate(summary)) * source_memory
         return self.cell(own, tape, fused), summary, read.weights[:, 0]
+
+    def may_fuse(self) -> bool:
+        """Whether `move` may take the weights."""
+        return self.cell.may_fuse() and may_fuse(self, self.input_proj, self.gate, self.across.summary_proj)
+
+    def move(self, projected: Float[Tensor, "B T seven"], memory: Memory) -> Float[Tensor, "B T H"]:
+        """`forward` at every position; the summary's products with the gate and with the next query are one."""
+        size, (num_rows, num_steps) = self.hidden_size, projected.shape[:2]
+        score = cast(TapeScore, self.across.attention.score)
+        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, num_steps=num_steps)
+        both = torch.cat([self.gate.weight, self.across.summary_proj.weight])
+        bias = torch.cat([self.gate.bias, both.new_zeros(size)])
+        from_summary = RepeatedLinear(both, bias, shape=(num_rows, num_steps))
+        loop = TapeLoop(self.cell, num_rows=num_rows, num_cells=num_steps)
+        asked, states = None, []
+        for step in projected.unbind(1):
+            own, query, gate = step.split([5 * size, size, size], dim=-1)
+            context, _ = look(query if asked is None else query + asked)
+            summary, source_memory = context.chunk(2, dim=-1)
+            opened, asked = from_summary(summary).chunk(2, dim=-1)
+            states.append(loop(own, torch.sigmoid(gate + opened) * source_memory))
+        return torch.stack(states, dim=1)
 
 
 class DeepFusion(nn.Module):
@@ -165,6 +213,17 @@ class DeepFusion(nn.Module):
         after = State(tapes=tuple(tapes), across=tuple(across))
         return Advanced(features=tapes[-1].last, state=after, alignment=weights)
 
+    def may_fuse(self) -> bool:
+        """Whether `move` may take the weights."""
+        return all(layer.may_fuse() for layer in self.layers)
+
+    def move(self, words: Float[Tensor, "B T projected"], memories: tuple[Memory, ...]) -> Float[Tensor, "B T H"]:
+        """`forward` at every position, layer by layer: none asks a later one."""
+        states = self.layers[0].move(words, memories[0])
+        for layer, memory in zip(self.layers[1:], memories[1:], strict=True):
+            states = layer.move(layer.project(self.dropout(states)), memory)
+        return states
+
 
 FUSIONS: dict[str, type[ShallowFusion] | type[DeepFusion]] = {"shallow": ShallowFusion, "deep": DeepFusion}
 
@@ -203,8 +262,9 @@ class LSTMN(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, cells one by one."""
-        encoded = self.encode(source)
-        words = self._words(target.ids)
+        encoded, words = self.encode(source), self._words(target.ids)
+        if may_fuse(self) and self.decoder.may_fuse():
+            return self.dropout(self.decoder.move(words, encoded.memories))
         return self.dropout(unroll_features(self.advance, words, state=self.start(encoded), encoded=encoded))
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:

@@ -13,10 +13,12 @@ Departs from the paper: dropout also acts on h~, both where it is read out and w
 h~_0 = 0. Sources keep their end mark as a position to look at.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -24,7 +26,9 @@ from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Align, Look, Memory, Score, Sequences, Step
+from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, linear, lstm_update
 from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
+from regard.layers.unroll import may_fuse
 from regard.models.named import named
 
 
@@ -84,6 +88,11 @@ class State:
     cells: tuple[Float[Tensor, "B H"], ...]
     attended: Float[Tensor, "B H"]
     length: int = 0
+
+
+def dropped(states: Float[Tensor, "B H"], drops: Float[Tensor, "N B H"] | None, place: int) -> Float[Tensor, "B H"]:
+    """What dropout leaves of the states."""
+    return states if drops is None else states * drops[place]
 
 
 class Luong(nn.Module):
@@ -151,8 +160,11 @@ class Luong(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, states one by one."""
-        encoded = self.encode(source)
-        return unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
+        encoded, words = self.encode(source), self._words(target.ids)
+        looks = type(self.attention.align) is Softmax and type(self.attention.score) in (Dot, General, Concat)
+        if looks and may_fuse(self, self.combine, *self.gates, *cast(nn.Module, self.attention.score).children()):
+            return self._move(words, self.start(encoded), encoded.memory)
+        return unroll_features(self.advance, words, state=self.start(encoded), encoded=encoded)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
@@ -161,3 +173,46 @@ class Luong(nn.Module):
     def _words(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B gates"]:
         """What each word says to the first layer's gates."""
         return self.word_gates(self.dropout(self.target_embedding(ids)))
+
+    def _move(self, words: Float[Tensor, "B T gates"], state: State, memory: Memory) -> Float[Tensor, "B T H"]:
+        """What `advance` gives at every position; in the loop is only what needs the state before."""
+        shape = words.shape[0], words.shape[1]
+        stack = cast("Sequence[nn.Linear]", self.gates)
+        gates = [RepeatedLinear(layer.weight, layer.bias, shape=shape) for layer in stack]
+        # W_c [c; s] = W_c' c + W_c'' s, and W_c' c is a weighted sum of W_c' h
+        from_context, from_state = self.combine.weight.split(self.config.hidden_size, dim=1)
+        look = self._look(memory, linear(memory.values, from_context.contiguous()), words.shape[1])
+        shown = RepeatedLinear(from_state, shape=shape)
+        hidden, cells, attended = list(state.hidden), list(state.cells), state.attended
+        features = []
+        for word, drops in zip(words.unbind(1), self._drops(words), strict=True):
+            below = attended if self.config.input_feeding else None
+            for layer, gate in enumerate(gates):
+                inputs = hidden[layer] if below is None else torch.cat([below, hidden[layer]], dim=-1)
+                hidden[layer], cells[layer] = lstm_update(gate(inputs, None if layer else word), cells[layer])
+                # the top layer's own place among the drops is that of h~
+                below = dropped(hidden[layer], None if layer + 1 == len(hidden) else drops, layer)
+            attended = dropped(torch.tanh(shown(hidden[-1], look(hidden[-1]))), drops, -1)
+            features.append(attended)
+        return torch.stack(features, dim=1)
+
+    def _look(
+        self, memory: Memory, values: Float[Tensor, "B K H"], num_steps: int
+    ) -> Callable[[Float[Tensor, "B H"]], Float[Tensor, "B H"]]:
+        """The same memory at every step of a loop: state to what it reads of these values."""
+        score, size = self.attention.score, self.config.hidden_size
+        if isinstance(score, Concat):
+            query = RepeatedLinear(score.proj.weight[:, :size], shape=(values.shape[0], num_steps))
+            additive = AdditiveLook(memory.keys, score.energy, values, memory.mask, num_steps=num_steps)
+            return lambda state: additive(query(state))[0]
+        # (W s) . k = s . (W^T k): once for every key
+        keys = linear(memory.keys, score.query_proj.weight.t()) if isinstance(score, General) else memory.keys
+        dots = DotLook(keys, values, memory.mask, num_steps=num_steps)
+        return lambda state: dots(state)[0]
+
+    def _drops(self, words: Float[Tensor, "B T gates"]) -> list[Float[Tensor, "N B H"] | None]:
+        """For every step what dropout leaves of each layer but the top, and of h~; None where it leaves everything."""
+        if not (self.training and self.dropout.p):
+            return [None] * words.shape[1]
+        ones = words.new_ones(words.shape[1], len(self.gates), words.shape[0], self.config.hidden_size)
+        return list(F.dropout(ones, self.dropout.p).unbind(0))

@@ -1,10 +1,13 @@
-"""Triton kernels for units that stand apart, whose range their path cannot serve: tanh, pair by pair.
+"""Triton kernels for units that stand apart, whose range their path cannot serve.
 
-Where there are none they look at the number, and are done.
+    tanh(a + b) = 1 - 2 / (E_a E_b + 1),   1 - tanh^2 = 4 r (1 - r),   E = e^(2x),   r = 1 / (E_a E_b + 1)
+
+E_a E_b may be infinite, and all is well. Units of which even E_a is not a number take tanh itself. Where none stands
+apart the kernels look at their number, and are done.
 """
 
 from regard.kernels.additive.read_triton import gradient_scale
-from regard.kernels.additive.shared_triton import tanh
+from regard.kernels.additive.shared_triton import exponential, reciprocal, tanh
 from regard.kernels.tiles import constexpr, jit, tl
 
 
@@ -27,24 +30,31 @@ def apart_scores_kernel(
             at_key = keys + (row * num_keys + first_key + key) * H + unit
             q = tl.load(at_query, mask=query_there, other=0.0).to(tl.float32)
             k = tl.load(at_key, mask=key_there, other=0.0).to(tl.float32)
-            tile += tl.load(units + 3 * H + unit) * tanh(q[:, None] + k[None, :])
+            middle = tl.load(units + unit)
+            if tl.load(units + H + unit) > 0:
+                q, k = exponential(2.0 * (q - middle)), exponential(2.0 * (k + middle))
+                found = 1.0 - 2.0 * reciprocal(q[:, None] * k[None, :] + 1.0)
+            else:
+                found = tanh(q[:, None] + k[None, :])
+            tile += tl.load(units + 3 * H + unit) * found
         inside = query_there[:, None] & key_there[None, :]
         out = scores + line * chunk_queries * chunk_keys + query[:, None] * chunk_keys + key[None, :]
-        found = tl.load(out, mask=inside, other=0.0).to(tl.float32) + tile
-        tl.store(out, found.to(scores.dtype.element_ty), mask=inside)
+        whole = tl.load(out, mask=inside, other=0.0).to(tl.float32) + tile
+        tl.store(out, whole.to(scores.dtype.element_ty), mask=inside)
 
 
 @jit
 def apart_gradient(
-    x, other, score_grad, rows, rows_there, chunk_other, mine_step, other_step, H: constexpr, ROWS: constexpr,
-    BLOCK_OTHER: constexpr,
+    x, other, middle, other_middle, reach, score_grad, rows, rows_there, chunk_other, mine_step, other_step,
+    H: constexpr, ROWS: constexpr, BLOCK_OTHER: constexpr,
 ):  # fmt: skip
-    """sum_j dS_ij (1 - t^2) and sum_j dS_ij t of one hidden unit that stands apart, t = tanh(x_i + other_j).
+    """sum_j dS_ij (1 - t^2) and sum_j dS_ij t of one hidden unit, t = tanh(x_i + other_j).
 
     Element (i, j) of the scores' gradient is at i * mine_step + j * other_step.
     """
     slopes, sums = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
     mine = tl.load(x + rows * H, mask=rows_there, other=0.0).to(tl.float32)
+    power = exponential(2.0 * (mine - middle))
     for start in range(0, chunk_other, BLOCK_OTHER):
         place = start + tl.arange(0, BLOCK_OTHER)
         there = place < chunk_other
@@ -53,11 +63,15 @@ def apart_gradient(
             score_grad + rows[:, None] * mine_step + place[None, :] * other_step,
             mask=rows_there[:, None] & there[None, :], other=0.0,
         ).to(tl.float32)  # fmt: skip
-        t = tanh(mine[:, None] + theirs[None, :])
+        if reach > 0:
+            share = reciprocal(power[:, None] * exponential(2.0 * (theirs - other_middle))[None, :] + 1.0)
+            slope, t = 4.0 * share * (1.0 - share), 1.0 - 2.0 * share
+        else:
+            t = tanh(mine[:, None] + theirs[None, :])
+            slope = 1.0 - t * t
         # what is not read has no gradient, whatever it holds
-        t = tl.where(change == 0.0, 0.0, t)
-        slopes += tl.sum(change * (1.0 - t * t), 1)
-        sums += tl.sum(change * t, 1)
+        slopes += tl.sum(tl.where(change == 0.0, 0.0, change * slope), 1)
+        sums += tl.sum(tl.where(change == 0.0, 0.0, change * t), 1)
     return slopes, sums
 
 
@@ -87,17 +101,20 @@ def apart_gradients_kernel(
             unit = tl.load(apart + 1 + number)
             weight = tl.load(units + 3 * H + unit) * tl.load(units + (4 + TERMS) * H)
             q, k = queries + at_queries * H + unit, keys + at_keys * H + unit
+            middle, reach = tl.load(units + unit), tl.load(units + H + unit)
             if is_query:
                 slopes, sums = apart_gradient(
-                    q, k, change, place, there, chunk_keys, mine_step, other_step, H, BLOCK, BLOCK
-                )
+                    q, k, middle, -middle, reach, change, place, there, chunk_keys, mine_step, other_step, H, BLOCK,
+                    BLOCK,
+                )  # fmt: skip
                 out = query_grad + (at_queries + place) * H + unit
                 total = energy_grad + (line * energy_blocks + block * (BLOCK // SHARE)) * H + unit
                 tl.store(total, tl.load(total) + tl.sum(tl.where(there, sums, 0.0), 0) * back)
             else:
                 slopes, sums = apart_gradient(
-                    k, q, change, place, there, chunk_queries, mine_step, other_step, H, BLOCK, BLOCK
-                )
+                    k, q, -middle, middle, reach, change, place, there, chunk_queries, mine_step, other_step, H, BLOCK,
+                    BLOCK,
+                )  # fmt: skip
                 out = key_grad + (at_keys + place) * H + unit
             found = tl.load(out, mask=there, other=0.0).to(tl.float32) + slopes * (weight * back)
             tl.store(out, found.to(query_grad.dtype.element_ty), mask=there)

@@ -9,16 +9,8 @@ ones put E_b and -1 in the places of X_b and X_a. Two hidden units share one div
 that tiles read along their length and need no mask. Units that stand apart are zeros here: see units_triton.py.
 """
 
-from regard.kernels.additive.shared_triton import reciprocal
+from regard.kernels.additive.shared_triton import exponential, reciprocal
 from regard.kernels.tiles import constexpr, jit, tl
-
-
-@jit
-def exponential(x):
-    """e^x to the last digits: the hardware's own loses as many as x is large."""
-    whole = tl.floor(x * 1.4426950408889634 + 0.5)
-    rest = (x - whole * 0.693145751953125) - whole * 1.428606765330187e-06
-    return tl.exp2(rest * 1.4426950408889634) * tl.exp2(whole)
 
 
 @jit
@@ -37,7 +29,7 @@ def exponentials_kernel(
     inside = there[:, None] & served
     found = tl.load(x + (row * length + place)[:, None] * H + hidden[None, :], mask=inside, other=0.0).to(tl.float32)
     middle = tl.load(units + hidden, mask=hidden < H, other=0.0)[None, :]
-    near = tl.load(units + H + hidden, mask=hidden < H, other=1.0)[None, :] > 0
+    near = tl.load(units + H + hidden, mask=hidden < H, other=2.0)[None, :] > 1
     twice = tl.where(inside, 2.0 * (found - middle if IS_QUERY else found + middle), 0.0)
     power = exponential(twice)
     # e^y - 1 by its series where subtracting would lose digits
@@ -103,17 +95,19 @@ def one_unit(power_a, less_a, power_b, less_b, share, change, near, IS_QUERY: co
 
 
 @jit
-def two_units(a, b, near, change, padded, padded_other, step, step_other, IS_QUERY: constexpr):
+def two_units(a, b, reach, change, padded, padded_other, step, step_other, IS_QUERY: constexpr):
     """The sums of `one_unit` for one unit and the next, which share a division."""
     power_a, power_b = tl.load(a)[:, None], tl.load(b)[None, :]
     second_a, second_b = tl.load(a + padded)[:, None], tl.load(b + padded_other)[None, :]
     below, second_below = power_a * power_b + 1.0, second_a * second_b + 1.0
     share = reciprocal(below * second_below)
     less_a, less_b = tl.load(a + step)[:, None], tl.load(b + step_other)[None, :]
-    slope, total = one_unit(power_a, less_a, power_b, less_b, share * second_below, change, tl.load(near) > 0, IS_QUERY)
+    slope, total = one_unit(
+        power_a, less_a, power_b, less_b, share * second_below, change, tl.load(reach) > 1, IS_QUERY
+    )
     less_a, less_b = tl.load(a + step + padded)[:, None], tl.load(b + step_other + padded_other)[None, :]
     second_slope, second_total = one_unit(
-        second_a, less_a, second_b, less_b, share * below, change, tl.load(near + 1) > 0, IS_QUERY
+        second_a, less_a, second_b, less_b, share * below, change, tl.load(reach + 1) > 1, IS_QUERY
     )
     return slope, total, second_slope, second_total
 

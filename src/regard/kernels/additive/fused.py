@@ -182,16 +182,19 @@ WALKS = {"sine": SineWalk, "exact": ExactWalk}
 
 def forward(rows: Rows, path: str) -> tuple[Tensor, Tensor]:
     """Context and log-sum-exp by this path."""
-    return blocked.forward(rows) if path == "blocked" else WALKS[path](rows).forward()
+    # the precision of every product inside is chosen already
+    with torch.autocast(rows.queries.device.type, enabled=False):
+        return blocked.forward(rows) if path == "blocked" else WALKS[path](rows).forward()
 
 
 def backward(
     rows: Rows, path: str, context: Tensor, lse: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, energy and values by this path."""
-    if path == "blocked":
-        return blocked.backward(rows, context, lse, grad)
-    return WALKS[path](rows).backward(context, lse, grad)
+    with torch.autocast(rows.queries.device.type, enabled=False):
+        if path == "blocked":
+            return blocked.backward(rows, context, lse, grad)
+        return WALKS[path](rows).backward(context, lse, grad)
 
 
 def made(*given: Any) -> Rows:

@@ -1,8 +1,8 @@
 """Triton kernels that look at every hidden unit's range, so that the device itself chooses what serves it.
 
-`units` holds, each a row of H: middle; near, 1 where all exponentials are small numbers; frequency, 0 where the unit
-stands apart; weight; then c_1 .. c_R. After them comes the energy's size, by which the weights were divided. `apart`
-lists the units whose range the path cannot serve, their number first.
+`units` holds, each a row of H: middle; reach, 2 where all exponentials are small numbers, 1 where they are numbers at
+all and 0 beyond; frequency, 0 where the unit stands apart; weight; then c_1 .. c_R. After them comes the energy's size,
+by which the weights were divided. `apart` lists the units whose range the path cannot serve, their number first.
 """
 
 from regard.kernels.tiles import constexpr, jit, tl
@@ -77,7 +77,9 @@ def settle_kernel(
     largest = tl.max(tl.abs(weight), 0)
     scale = tl.where(largest > 0, largest, 1.0)
     tl.store(units + hidden, middle, mask=inside)
-    tl.store(units + H + hidden, (farthest <= 1.0).to(tl.float32), mask=inside)
+    # e^(2 * 43) and its inverse are still float32's
+    reach = (farthest <= 43.0).to(tl.float32) + (farthest <= 1.0).to(tl.float32)
+    tl.store(units + H + hidden, reach, mask=inside)
     tl.store(units + 2 * H + hidden, tl.where(fits, tl.load(frequencies + row), 0.0), mask=inside)
     tl.store(units + 3 * H + hidden, weight / scale, mask=inside)
     for term in tl.static_range(TERMS):

@@ -132,7 +132,7 @@ class Walk:
             (-(-queries // SQUARE_TILE), -(-keys // SQUARE_TILE), count),
             (self.rows.queries, self.rows.keys, self.units, self.apart, scores, *self._place(chunk)),
             {"H": self.rows.energy.shape[0], "BLOCK": SQUARE_TILE},
-            kind=(self.kind, chunk.sizes),
+            kind=(self.kind, chunk.sizes, scores.dtype),
         )
         return scores
 

@@ -1,0 +1,107 @@
+"""docs/kernels.md and its figure, out of results/: `python -m benchmarks.kernels_page`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
+FIGURE = PAGE.with_name("additive.svg")
+HEAD = """# Kernels: how fast, how exact
+
+Written by `python -m benchmarks.kernels_page` out of benchmarks/results/. Times are medians of interleaved turns, with
+the middle half of them; on a GPU they are the device's own. How additive attention is done is told in
+[kernels/additive/README.md](../src/regard/kernels/additive/README.md).
+"""
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    """The reports of one benchmark; none where it was not run."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def table(report: dict[str, Any]) -> str:
+    """One report: who took how long, and in proportion."""
+    lines = [f"| {report['question']} | median | middle half | times {report['baseline']} |", "|---|---|---|---|"]
+    for name, found in report["timings"].items():
+        spread = f"{1e3 * found['low']:.3g}-{1e3 * found['high']:.3g} ms"
+        lines.append(f"| {name} | {1e3 * found['median']:.4g} ms | {spread} | {report['ratios'][name]:.3g} |")
+    return "\n".join(lines)
+
+
+def notes(report: dict[str, Any]) -> str:
+    """What stood beside the figures."""
+    return "\n".join(f"- {name}: {note}" for name, note in report["notes"].items())
+
+
+def where(report: dict[str, Any]) -> str:
+    """The machine and the command."""
+    machine = report["machine"]
+    device = machine.get("gpu") or f"{machine['cpu']}, {machine['threads']} threads"
+    return f"{device}, torch {machine['torch']}, {machine['date']}: `{report['command']}`"
+
+
+def section(title: str, name: str, *, tables: bool = True) -> str:
+    """All reports of one benchmark."""
+    reports = load(name)
+    if not reports:
+        return ""
+    parts = [f"## {title}", where(reports[0])]
+    for report in reports:
+        parts += [table(report)] if tables else [f"**{report['question']}**"]
+        parts += [notes(report)] if report["notes"] else []
+    return "\n\n".join(parts) + "\n"
+
+
+def by_length() -> list[tuple[int, float, float, float]]:
+    """Tokens, milliseconds forward, both ways, and MiB."""
+    report = next(report for report in load("additive_cuda") if "one row" in report["question"])
+    found = []
+    for name, note in report["notes"].items():
+        count = int(re.search(r"(\d+) tokens", name)[1])  # type: ignore[index]
+        times = [
+            1e3 * report["timings"][f"{count} tokens, {way}"]["median"] for way in ("forward", "forward and backward")
+        ]
+        found.append((count, *times, float(note.split()[0].replace(",", ""))))
+    return found
+
+
+def draw() -> None:
+    """Time and memory against length."""
+    import matplotlib.pyplot as plt
+
+    counts, forward, both, memory = zip(*by_length(), strict=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    left.loglog(counts, forward, "o-", label="forward")
+    left.loglog(counts, both, "s-", label="forward and backward")
+    left.set(xlabel="tokens", ylabel="ms", title="Time grows with the square ..")
+    left.legend()
+    right.loglog(counts, memory, "o-", label="measured")
+    right.loglog(counts, [memory[-1] * count / counts[-1] for count in counts], ":", color="grey", label="linear")
+    right.set(xlabel="tokens", ylabel="MiB", title=".. memory with the length")
+    right.legend()
+    figure.savefig(FIGURE, metadata={"Date": None})
+
+
+def main() -> None:
+    """Write both."""
+    parts = [
+        HEAD,
+        section("Additive attention on a GPU", "additive_cuda"),
+        f"![time and memory against length]({FIGURE.name})\n" if load("additive_cuda") else "",
+        section("Does a model learn as well by sine features?", "additive_training", tables=False),
+        section("Additive attention on a CPU", "additive"),
+        section("Dot and Gaussian attention on a GPU", "attention_cuda"),
+        section("Recurrent decoders on a GPU", "recurrent_cuda"),
+        section("Recurrent decoders on a CPU", "recurrent"),
+    ]
+    if load("additive_cuda"):
+        draw()
+    PAGE.write_text("\n".join(part for part in parts if part))
+
+
+if __name__ == "__main__":
+    main()

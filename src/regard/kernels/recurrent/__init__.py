@@ -1,0 +1,23 @@
+"""What a loop over steps does at every one of them, and what it can leave until all are done."""
+
+from regard.kernels.recurrent.additive_look import AdditiveLook
+from regard.kernels.recurrent.gru import gru_blend, gru_reset
+from regard.kernels.recurrent.look import DotLook
+from regard.kernels.recurrent.lstm import TAPE_ORDER, TORCH_ORDER, lstm_update
+from regard.kernels.recurrent.product import is_plain_here, linear
+from regard.kernels.recurrent.repeated import RepeatedLinear
+from regard.kernels.recurrent.tape import WrittenTape
+
+__all__ = [
+    "TAPE_ORDER",
+    "TORCH_ORDER",
+    "AdditiveLook",
+    "DotLook",
+    "RepeatedLinear",
+    "WrittenTape",
+    "gru_blend",
+    "gru_reset",
+    "is_plain_here",
+    "linear",
+    "lstm_update",
+]

@@ -1,0 +1,68 @@
+"""A matrix product by the faster of torch's two CPU libraries.
+
+    product(x, W) = x W^T,   linear(x, W, b) = x W^T + b with gradients
+
+Torch multiplies float32 on a CPU by MKL, which is slow on processors that are not Intel's; oneDNN is there as well, and
+as fast on all of them. It takes whole weights as they lie, transposed or not. Anything else is torch's own product, and
+so are gradients of weights, both of whose operands lie the wrong way: there oneDNN was the slower one.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.kernels.linear import HAS_ONEDNN, PRODUCT
+
+
+def is_plain_here() -> bool:
+    """Whether a function with a backward of its own has no place: in a compiler's graph or under torch.func."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def is_served(inputs: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN takes this product."""
+    if not HAS_ONEDNN or inputs.device.type != "cpu":
+        return False
+    # columns out of a wider matrix take a path of oneDNN's that is slower by far
+    lies_well = weight.is_contiguous() or weight.t().is_contiguous()
+    return lies_well and inputs.dtype == weight.dtype == torch.float32 and inputs.numel() > 0 and weight.numel() > 0
+
+
+def product(inputs: Float[Tensor, "N input"], weight: Float[Tensor, "output input"]) -> Float[Tensor, "N output"]:
+    """x W^T, without a gradient of its own."""
+    return PRODUCT(inputs, weight, None, "none", [], "") if is_served(inputs, weight) else inputs @ weight.t()
+
+
+def linear(
+    inputs: Float[Tensor, "*B input"],
+    weight: Float[Tensor, "output input"],
+    bias: Float[Tensor, " output"] | None = None,
+) -> Float[Tensor, "*B output"]:
+    """`F.linear`, and the gradient of its inputs by the same library."""
+    if is_plain_here() or torch.is_autocast_enabled(inputs.device.type) or not is_served(inputs, weight):
+        return F.linear(inputs, weight, bias)
+    return _Linear.apply(inputs.flatten(0, -2), weight, bias).unflatten(0, inputs.shape[:-1])
+
+
+class _Linear(torch.autograd.Function):
+    """Three products: outputs, gradients of the inputs, gradients of the weight."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(inputs, weight)
+        return PRODUCT(inputs, weight, bias, "none", [], "")
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight = ctx.saved_tensors
+        needed = ctx.needs_input_grad
+        return (
+            product(grad, weight.t()) if needed[0] else None,
+            grad.t() @ inputs if needed[1] else None,
+            grad.sum(0) if needed[2] else None,
+        )

@@ -1,0 +1,97 @@
+"""One linear layer at every step of a loop, the gradient of its weight formed once, after all of them.
+
+    y_t = x_t W^T + b + given_t,      dx_t = dy_t W,      dW = [dy_1; ..; dy_T]^T [x_1; ..; x_T]
+
+Step by step, dW would be T thin products, each added to a matrix as large as the weight. Here every step's dy is handed
+to one node of the graph through a slot: a tensor without content that the step pretends to read, so that its gradient
+is dy. That node has kept the inputs, and runs when the last slot has come back.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.kernels.recurrent.product import is_plain_here, product
+
+
+class RepeatedLinear:
+    """A layer for one loop of this shape, rows and at most so many steps; under autocast in its precision."""
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "output input"],
+        bias: Float[Tensor, " output"] | None = None,
+        *,
+        shape: tuple[int, int],
+    ) -> None:
+        device = weight.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        self.plain = is_plain_here()
+        self.inputs: list[Tensor] = []
+        if self.plain:
+            self.weight, self.bias = weight, bias
+            return
+        weight, self.bias = weight.to(dtype), None if bias is None else bias.detach().to(dtype)
+        self.weight = weight.detach().contiguous()
+        slots: Tensor = _Gather.apply(weight, bias, (shape[1], shape[0], weight.shape[0]), self.inputs)
+        self.slots = slots.unbind(0)
+
+    def __call__(
+        self, inputs: Float[Tensor, "B input"], given: Float[Tensor, "B output"] | None = None
+    ) -> Float[Tensor, "B output"]:
+        """The next step; `given` is added."""
+        if self.plain:
+            made = F.linear(inputs, self.weight, self.bias)
+            return made if given is None else made + given
+        step = len(self.inputs)
+        inputs = inputs.to(self.weight.dtype)
+        # detached: the graph holds this list, and must not be held by it
+        self.inputs.append(inputs.detach())
+        return _Repeat.apply(inputs, self.slots[step], given, self.weight, self.bias)
+
+
+class _Gather(torch.autograd.Function):
+    """Weight and bias to empty slots; the slots' gradients to those of weight and bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor | None, shape: tuple[int, int, int], inputs: list[Tensor]
+    ) -> Tensor:
+        ctx.inputs = inputs
+        ctx.bias_dtype = None if bias is None else bias.dtype
+        return weight.new_empty(1).expand(shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
+        inputs: list[Tensor] = ctx.inputs
+        used = grads[: len(inputs)].flatten(0, 1)
+        needed = ctx.needs_input_grad
+        weight_grad = used.t() @ torch.cat(inputs) if needed[0] and inputs else None
+        return weight_grad, used.sum(0, dtype=ctx.bias_dtype) if needed[1] else None, None, None
+
+
+class _Repeat(torch.autograd.Function):
+    """One step; what comes back goes to the inputs, to what was given, and as it is into the slot."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 - autograd passes arguments by position
+        ctx: Any, inputs: Tensor, slot: Tensor, given: Tensor | None, weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(weight)
+        made = product(inputs, weight)
+        for more in (bias, given):
+            if more is not None:
+                made += more
+        return made
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (weight,) = ctx.saved_tensors
+        back = product(grad, weight.t()) if ctx.needs_input_grad[0] else None
+        return back, grad, grad if ctx.needs_input_grad[2] else None, None, None

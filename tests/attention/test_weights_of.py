@@ -1,0 +1,56 @@
+"""Weights of chosen queries beside a fused context: the same as among all weights, and no others are formed."""
+
+import pytest
+import torch
+
+from regard import attend
+from regard.attention.alignments import Sparsemax
+from regard.attention.masks import causal, padding, window
+from regard.attention.scores import Additive, Gaussian, General, ScaledDot
+
+MASKS = {
+    "none": None,
+    "causal": causal(),
+    "padding": padding(torch.tensor([9, 0])) & window(3),
+    "tensor": torch.rand(2, 7, 9) < 0.6,
+    "keys": torch.rand(2, 1, 9) < 0.6,
+    "both": causal() & (torch.rand(7, 9) < 0.6),
+}
+SCORES = {
+    "dot": ScaledDot(),
+    "general": General(query_size=4, key_size=4),
+    "gaussian": Gaussian(),
+    "additive": Additive(query_size=4, key_size=4, hidden_size=3),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("score", SCORES)
+def test_they_are_those_among_all(score, mask):
+    queries, keys, values = torch.randn(2, 7, 4), torch.randn(2, 9, 4), torch.randn(2, 9, 5)
+    options = {"score": SCORES[score], "mask": MASKS[mask]}
+    all_of_them = attend(queries, keys, values, **options, return_weights=True)
+    for chosen in ([0, 6, 3], torch.tensor([5])):
+        found = attend(queries, keys, values, **options, weights_of=chosen)
+        torch.testing.assert_close(found.weights, all_of_them.weights[:, chosen])
+        torch.testing.assert_close(found.context, all_of_them.context)
+
+
+def test_only_they_are_scored(monkeypatch):
+    asked = []
+
+    class Listening(ScaledDot):
+        def forward(self, queries, keys):
+            asked.append(queries.shape[-2])
+            return super().forward(queries, keys)
+
+    states = torch.randn(2, 100, 8)
+    attend(states, states, states, score=Listening(), weights_of=[3, 99])
+    assert asked == [2]
+
+
+def test_an_alignment_that_no_kernel_knows():
+    states = torch.randn(2, 6, 4)
+    found = attend(states, states, states, align=Sparsemax(), weights_of=[1])
+    truth = attend(states, states, states, align=Sparsemax(), return_weights=True)
+    torch.testing.assert_close(found.weights, truth.weights[:, [1]])

@@ -1,0 +1,167 @@
+"""The loops that training takes equal the readable steps: outputs and all gradients, with and without dropout."""
+
+import gc
+import weakref
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard import trace
+from regard.contracts import Sequences
+from regard.layers import tape
+from regard.models import LSTMN, Bahdanau, BahdanauConfig, LSTMNConfig, Luong, LuongConfig, bahdanau, lstmn, luong
+
+SIZES = {"source_vocab_size": 11, "target_vocab_size": 13, "embedding_size": 4, "hidden_size": 5}
+SOURCES = [[4, 7, 5, 9, 3, 8, 2], [9, 2], [2]]
+TARGETS = [[1, 9, 12, 4, 7], [1, 3], [1, 5, 6, 6, 6]]
+
+
+def variants():
+    yield pytest.param(Bahdanau, BahdanauConfig(**SIZES, alignment_size=6, maxout_size=3), id="bahdanau")
+    for score in ("dot", "general", "concat"):
+        for feeding in (True, False):
+            config = LuongConfig(**SIZES, num_layers=2, score=score, input_feeding=feeding, dropout=0.0)
+            yield pytest.param(Luong, config, id=f"luong-{score}-{'fed' if feeding else 'unfed'}")
+    for fusion in ("shallow", "deep"):
+        for layers in (1, 2):
+            config = LSTMNConfig(**SIZES, fusion=fusion, num_layers=layers)
+            yield pytest.param(LSTMN, config, id=f"lstmn-{fusion}-{layers}")
+
+
+every_loop = pytest.mark.parametrize(("kind", "config"), list(variants()))
+
+
+def made(kind, config, dtype, dropout=0.0):
+    torch.manual_seed(0)
+    model = kind(type(config)(**vars(config) | {"dropout": dropout})).to(dtype)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def learn(model, *, fused):
+    """Features of a batch, and what a loss of them says to every parameter."""
+    allowed = (lambda *parts: False) if not fused else tape.may_fuse
+    with (
+        patch.object(bahdanau, "may_fuse", allowed),
+        patch.object(luong, "may_fuse", allowed),
+        patch.object(lstmn, "may_fuse", allowed),
+        patch.object(tape, "may_fuse", allowed),
+    ):
+        features = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
+    learned = dict(model.named_parameters())
+    grads = torch.autograd.grad((features * weight).sum(), learned.values(), allow_unused=True)
+    return features, dict(zip(learned, grads, strict=True))
+
+
+@every_loop
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)
+def test_the_fused_loop_is_the_readable_one(kind, config, dtype, tolerance):
+    model = made(kind, config, dtype)
+    with patch.object(model, "advance", side_effect=AssertionError("a readable step")):
+        found, ours = learn(model, fused=True)
+    expected, theirs = learn(model, fused=False)
+    assert found.allclose(expected, atol=tolerance, rtol=tolerance)
+    for name, grad in theirs.items():
+        assert (ours[name] is None) == (grad is None), name
+        assert grad is None or ours[name].allclose(grad, atol=tolerance, rtol=tolerance), name
+
+
+@every_loop
+def test_dropout_is_the_same_forward_and_backward(kind, config):
+    """One step along the gradient changes the loss as the gradient says, the same numbers being dropped."""
+    model = made(kind, config, torch.float64, dropout=0.4).train()
+    torch.manual_seed(3)
+    features, grads = learn(model, fused=True)
+    weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
+    losses, little = [], 1e-6
+    for sign in (1, -1):
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if grads[name] is not None:
+                    parameter.add_(grads[name], alpha=little if sign > 0 else -2 * little)
+        torch.manual_seed(3)
+        losses.append((learn(model, fused=True)[0] * weight).sum().item())
+    expected = sum(grad.square().sum().item() for grad in grads.values() if grad is not None)
+    assert (losses[0] - losses[1]) / (2 * little) == pytest.approx(expected, rel=1e-4)
+
+
+def test_dropout_keeps_the_mean_of_a_fed_state():
+    model = made(Luong, LuongConfig(**SIZES, num_layers=2), torch.float32, dropout=0.4).train()
+    drops = torch.stack(model._drops(torch.zeros(50, 40, 20)))
+    assert drops.shape == (40, 2, 50, 5) and drops.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+    assert drops.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert model.eval()._drops(torch.zeros(50, 40, 20)) == [None] * 40
+
+
+@every_loop
+def test_whoever_listens_or_hooks_in_gets_every_step(kind, config):
+    model = made(kind, config, torch.float64).eval()
+    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    with trace(model) as maps:
+        traced = model.features(source, target)
+    assert any(len(seen) == target.ids.shape[1] for seen in maps.values())
+    assert traced.allclose(model.features(source, target))
+    part = next(part for part in model.modules() if isinstance(part, nn.Linear))
+    calls = []
+    handle = part.register_forward_hook(lambda *_: calls.append(1))
+    assert model.features(source, target).allclose(traced) and calls
+    handle.remove()
+
+
+def test_a_replaced_layer_is_not_passed_by():
+    class Doubled(nn.Linear):
+        def forward(self, inputs):
+            return 2 * F.linear(inputs, self.weight, self.bias)
+
+    model = made(Bahdanau, BahdanauConfig(**SIZES, alignment_size=6, maxout_size=3), torch.float64)
+    before = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    model.decoder.candidate = Doubled(5, 5, bias=False).double()
+    model.decoder.candidate.weight.data.copy_(torch.eye(5))
+    with patch.object(model, "advance", wraps=model.advance) as advance:
+        assert not model.features(Sequences.of(SOURCES), Sequences.of(TARGETS)).allclose(before)
+    assert advance.call_count == 5
+
+
+@pytest.mark.parametrize(("kind", "config"), list(variants())[::3])
+def test_the_graph_of_a_loop_is_let_go(kind, config):
+    """Lists that a loop keeps hold no graph, so nothing waits for a collector of garbage."""
+    model = made(kind, config, torch.float64)
+    gc.collect()
+    gc.disable()
+    try:
+        features = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        node = weakref.ref(features)
+        features.sum().backward()
+        del features
+        assert node() is None
+        before = sum(type(held) is torch.Tensor for held in gc.get_objects())
+        for _ in range(3):
+            model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        after = sum(type(held) is torch.Tensor for held in gc.get_objects())
+    finally:
+        gc.enable()
+    assert after <= before
+
+
+class Blind(TorchDispatchMode):
+    """Refuses whatever would make a device wait for the host, or a shape depend on numbers."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        assert name not in ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "_pack_padded_sequence"), (
+            name
+        )
+        return func(*args, **kwargs or {})
+
+
+@every_loop
+def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
+    model, source, target = made(kind, config, torch.float32), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    with Blind():
+        model.features(source, target).sum().backward()
