@@ -1,17 +1,20 @@
 """Batches filled up to few shapes, steps as CUDA graphs, and the compiled objective: the numbers of the plain step."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
 
 from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences, map_tensors
+from regard.models import MODELS
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.training.graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
 from regard.training.objective import Objective
 
 VOCAB = 23
-FILL = Fill(rows=4, tokens=16, longest=4)
+FILL = Fill(rows=4, tokens=16, longest=4, padded_rows=4, padded_longest=4)
+RECURRENT = ["bahdanau", "luong", "lstmn"]
 
 
 def make_rows(count, seed, longest=7):
@@ -122,9 +125,30 @@ def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, 
     assert_close(gradients(objective, objective, FILL(packed)), expected, 1e-10)
 
 
-def test_padded_batches_are_refused():
-    with pytest.raises(ValueError, match=r"takes packed batches: set batch\.packed=true"):
-        FILL(make_batch(make_rows(3, seed=0), Sequences))
+def make_recurrent(name, dtype=torch.float64):
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 6, "hidden_size": 8, "source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
+    entry = MODELS[name]
+    return Objective(entry.build(entry.config(**sizes, dropout=0.0)).to(dtype), label_smoothing=0.1)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("count", [1, 6])
+def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
+    objective, batch = make_recurrent(name), make_batch(make_rows(count, seed=count), Sequences)
+    filled = FILL(batch)
+    assert filled.num_tokens == batch.num_tokens
+    for side in (filled.source, filled.target):
+        assert side.ids.shape[0] % FILL.padded_rows == 0 and side.ids.shape[1] % FILL.padded_longest == 0
+        assert side.lengths.min() > 0
+    assert filled.labels.shape == filled.target.ids.shape
+    expected = gradients(objective, objective, batch)
+    assert_close(gradients(objective, objective, filled), expected, 1e-10)
+
+
+def test_many_padded_batches_have_few_shapes():
+    batches = [make_batch(make_rows(6, seed=seed), Sequences) for seed in range(30)]
+    assert len({shape_of(FILL(batch)) for batch in batches}) < 10 > len({shape_of(batch) for batch in batches}) / 2
 
 
 def test_a_batch_is_copied_into_the_tensors_of_another():
@@ -150,14 +174,15 @@ def test_the_compiled_objective_has_the_same_gradient():
         assert_close(found, expected, 1e-10)
 
 
-def alternating(count):
+def alternating(count, kind=Packed):
     """Batches of few and of many rows in turn, filled to two shapes."""
-    fill = Fill(rows=64, tokens=64, longest=8)
-    return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3))) for n in range(count)]
+    fill = Fill(rows=64, tokens=64, longest=8, padded_rows=16, padded_longest=8)
+    return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3), kind)) for n in range(count)]
 
 
-def test_alternating_batches_have_two_shapes():
-    assert len({shape_of(batch) for batch in alternating(40)}) == 2
+@pytest.mark.parametrize("kind", [Packed, Sequences])
+def test_alternating_batches_have_two_shapes(kind):
+    assert len({shape_of(batch) for batch in alternating(40, kind)}) == 2
 
 
 def eager_step(objective, optimizer, batch, *, learning_rate, clip_norm):
@@ -173,12 +198,14 @@ def eager_step(objective, optimizer, batch, *, learning_rate, clip_norm):
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_graphed_steps_are_the_eager_steps():
-    batches = alternating(4 * (WARM_UP + 2))
+@pytest.mark.parametrize("name", ["transformer", *RECURRENT])
+def test_graphed_steps_are_the_eager_steps(name):
+    batches = alternating(4 * (WARM_UP + 2), Packed if name == "transformer" else Sequences)
     shapes = [shape_of(batch) for batch in batches]
     assert len(set(shapes)) == 2
     assert all(shapes.count(shape) >= WARM_UP + 3 for shape in set(shapes)), "each shape is replayed, not captured only"
-    eager, graphed = (make_objective(torch.float32).cuda() for _ in range(2))
+    make = make_objective if name == "transformer" else partial(make_recurrent, name)
+    eager, graphed = (make(torch.float32).cuda() for _ in range(2))
     # a large eps: gradients that are 0 but for rounding, such as that of the keys' bias, must not be blown up
     optimizers = [
         torch.optim.AdamW(objective.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.0, fused=True)

@@ -2,9 +2,9 @@
 
     copy the batch into the graph's own tensors -> replay: forward, backward, clip, update
 
-A graph is of one shape, so batches are packed and filled up to a few shapes. The first steps of each shape run as they
-are, which warms up kernels and allocations; then the step is captured, and from then on replayed. The numbers are those
-of the eager step, to rounding.
+A graph is of one shape, so batches are filled up to a few shapes, packed ones and padded ones. The first steps of each
+shape run as they are, which warms up kernels and allocations; then the step is captured, and from then on replayed. The
+numbers are those of the eager step, to rounding.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Packed, map_tensors
+from regard.contracts import PAD, Batch, Packed, Sequences, map_tensors
 
 WARM_UP = 3
 """Steps of each shape before it is captured."""
@@ -22,17 +22,24 @@ WARM_UP = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Fill:
-    """Batches in few shapes: rows, tokens and the longest row are rounded up to multiples of these."""
+    """Batches in few shapes: rows, tokens and the longest row are rounded up to multiples of these.
+
+    Padded batches pay for every cell that is filled up, so theirs are smaller.
+    """
 
     rows: int = 64
     tokens: int = 512
     longest: int = 8
+    padded_rows: int = 32
+    padded_longest: int = 4
 
     def __call__(self, batch: Batch) -> Batch:
         """The same rows, filled up; labels of the fill are <pad>."""
         source, target = batch.source, batch.target
-        if not (isinstance(source, Packed) and isinstance(target, Packed)):
-            raise ValueError("a graph takes packed batches: set batch.packed=true, or train without graphs.")
+        if isinstance(source, Sequences) and isinstance(target, Sequences):
+            return self._padded(batch, source, target)
+        assert isinstance(source, Packed)
+        assert isinstance(target, Packed)
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         filled = [
@@ -41,6 +48,16 @@ class Fill:
         ]
         labels = torch.full_like(filled[1].ids, PAD)
         labels[: len(batch.labels)] = batch.labels
+        return replace(batch, source=filled[0], target=filled[1], labels=labels)
+
+    def _padded(self, batch: Batch, source: Sequences, target: Sequences) -> Batch:
+        num_rows = up(source.ids.shape[0], self.padded_rows)
+        filled = [
+            widened(side, num_rows=num_rows, length=up(side.ids.shape[1], self.padded_longest))
+            for side in (source, target)
+        ]
+        labels = torch.full_like(filled[1].ids, PAD)
+        labels[: batch.labels.shape[0], : batch.labels.shape[1]] = batch.labels
         return replace(batch, source=filled[0], target=filled[1], labels=labels)
 
     def _shape(self, side: Packed) -> tuple[int, int]:
@@ -53,6 +70,15 @@ class Fill:
 
 FILL = Fill()
 """Few shapes, and so few graphs."""
+
+
+def widened(rows: Sequences, *, num_rows: int, length: int) -> Sequences:
+    """The same rows, and as many more of one token as it takes, in a larger rectangle."""
+    ids = torch.full((num_rows, length), PAD, dtype=rows.ids.dtype)
+    ids[: rows.ids.shape[0], : rows.ids.shape[1]] = rows.ids
+    lengths = torch.ones(num_rows, dtype=rows.lengths.dtype)
+    lengths[: len(rows.lengths)] = rows.lengths
+    return Sequences(ids, lengths)
 
 
 def up(count: int, multiple: int) -> int:
@@ -144,8 +170,9 @@ def shape_of(batch: Batch) -> tuple[int, ...]:
     return tuple(
         size
         for side in sides
-        if isinstance(side, Packed)
-        for size in (side.ids.shape[0], side.offsets.shape[0], side.longest)
+        for size in (
+            (side.ids.shape[0], side.offsets.shape[0], side.longest) if isinstance(side, Packed) else side.ids.shape
+        )
     )
 
 

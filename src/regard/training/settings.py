@@ -98,7 +98,7 @@ class ComputeSettings:
     """How the same numbers are computed: none of these changes what is learned, but for rounding.
 
     `accumulation` splits each global batch into so many parts that follow each other. `precision` "auto" is bf16 where
-    the GPU has it. `step` "graphed" replays each step as one CUDA graph, for packed batches on one GPU; "compiled"
+    the GPU has it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "compiled", for the Transformer,
     compiles what the graphs replay, which takes minutes at first. `ahead` is how many batches are prepared while the
     model computes.
     """
