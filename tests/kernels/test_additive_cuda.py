@@ -1,5 +1,6 @@
 """Additive attention on CUDA: sine and exact path against float64, and as `attend` uses them."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -52,6 +53,21 @@ def test_sine_is_as_good_as_half_precision(shape, scale, mask, dtype):
     plain = errors(formula(rows, torch.bfloat16), truth)
     for name, off in errors(by_walk(SineWalk, rows), truth).items():
         assert off < 1.5 * plain[name] + 1e-4, name
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_shape_range_and_mask(seed):
+    chance = random.Random(seed)
+    shape = tuple(chance.randint(1, most) for most in (3, 90, 150, 200, 70))
+    options = {"scale": 10 ** chance.uniform(-3, 1.6), "shift": chance.choice([0.0, 0.0, 3.0, -8.0])}
+    mask = chance.choice(MASK_NAMES)
+    for walk_type, dtype in ((SineWalk, torch.bfloat16), (ExactWalk, torch.float32)):
+        rows = make(shape, **options, mask=mask, dtype=dtype, device="cuda")
+        truth = formula(rows)
+        plain = errors(formula(rows, dtype), truth)
+        allowed = (1.5, 1e-4) if dtype == torch.bfloat16 else (8, 1e-6)
+        for name, off in errors(by_walk(walk_type, rows), truth).items():
+            assert off <= allowed[0] * plain[name] + allowed[1], (name, shape, options, mask)
 
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
