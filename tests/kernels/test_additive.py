@@ -67,6 +67,7 @@ def test_what_has_no_linear_form_is_formed():
 
 def test_small_reads_are_formed(monkeypatch):
     score, tensors = made()
+    assert "with fewer than 8" in str(explain(tensors[0][:, :1], *tensors[1:], score=score))
     monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
     assert "the read is small: 57,600 of 1,000,000" in str(explain(*tensors, score=score))
 

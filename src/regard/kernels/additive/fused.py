@@ -24,6 +24,8 @@ from regard.kernels.values import is_mapped
 
 WORTH_IT = {"cuda": 2**24, "cpu": 2**22}
 """Numbers that the formula would write down, from which a fused read is quicker."""
+FEWEST = 8
+"""Queries, or keys, from which exponentials of each side are much fewer than pairs."""
 LARGEST_HIDDEN, LARGEST_VALUE = 1024, 256
 HALF = (torch.bfloat16, torch.float16)
 
@@ -40,6 +42,8 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
         yield f"there is no fused path for {device}"
     elif (total := torch.Size(leading).numel() * num_queries * num_keys * size) < WORTH_IT[device]:
         yield f"the read is small: {total:,} of {WORTH_IT[device]:,} numbers from which a fused path pays"
+    if 0 < min(num_queries, num_keys) < FEWEST:
+        yield f"{num_queries} queries and {num_keys} keys: with fewer than {FEWEST} of either there is little to share"
     if is_mapped(read.queries) or is_mapped(read.keys) or is_mapped(read.values):
         yield "torch.func maps over it, which a fused operator does not know"
 
