@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.ceilings import ceilings, told
-from benchmarks.harness import Report, compare, device_clock, save
+from benchmarks.harness import Report, compare, device_clock, device_peak_mib, save
 from regard.kernels.additive import AdditiveRead, fused
 from regard.kernels.additive.series import TERMS
 
@@ -52,16 +52,6 @@ def both_ways(read: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
     return lambda: torch.autograd.grad(read(*tensors), tensors, grad)
 
 
-def peak_mib(run: Callable[[], Any]) -> float:
-    """What a run takes beyond what was there."""
-    run()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
-
-
 def speed() -> list[Report]:
     """Everyone at one shape, forward alone and with the backward pass."""
     wide, half = (inputs(BATCH, LENGTH, dtype) for dtype in (torch.float32, torch.bfloat16))
@@ -88,7 +78,7 @@ def speed() -> list[Report]:
             clock=device_clock, notes=notes,
         )  # fmt: skip
     backward = {name: both_ways(*side) for name, side in sides.items()}
-    peaks = {f"peak memory, {name}": f"{peak_mib(run):,.0f} MiB" for name, run in backward.items()}
+    peaks = {f"peak memory, {name}": f"{device_peak_mib(run):,.0f} MiB" for name, run in backward.items()}
     other = compare(
         f"additive attention, forward and backward, {shape}", backward, baseline="sine, bfloat16", turns=11, warmup=3,
         clock=device_clock, notes=peaks,
@@ -102,7 +92,7 @@ def lengths() -> Report:
     for length in LENGTHS:
         tensors = inputs(1, length, torch.bfloat16)
         run = both_ways(ours("sine"), tensors)
-        notes[f"peak memory, {length} tokens"] = f"{peak_mib(run):,.0f} MiB"
+        notes[f"peak memory, {length} tokens"] = f"{device_peak_mib(run):,.0f} MiB"
         candidates[f"{length} tokens, forward"] = lambda given=tensors: forward_alone(given)
         candidates[f"{length} tokens, forward and backward"] = run
     first = next(iter(candidates))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Report, compare, device_clock, peak_memory_mib, save
+from benchmarks.harness import Report, compare, device_clock, device_peak_mib, peak_memory_mib, save
 from regard.kernels.cross_entropy import chunked_cross_entropy, plain_cross_entropy
 
 SIZES = {"cpu": (2048, 512, 16_000), "cuda": (16_384, 1024, 50_000)}
@@ -48,7 +48,7 @@ def on(device: str) -> Report:
     tokens, size, vocab = SIZES[device]
     question = f"loss of a readout, {tokens} tokens, {size} features, {vocab} words, forward and backward, {device}"
     if device == "cuda":
-        notes = {f"peak memory, {name}": f"{device_mib(run):,.0f} MiB" for name, run in candidates.items()}
+        notes = {f"peak memory, {name}": f"{device_peak_mib(run):,.0f} MiB" for name, run in candidates.items()}
         return compare(question, candidates, baseline="regard", turns=15, warmup=3, clock=device_clock, notes=notes)
     runs = {"plain torch": "both_ways(plain_cross_entropy, *inputs('cpu'))()",
             "regard": "both_ways(chunked_cross_entropy, *inputs('cpu'))()"}  # fmt: skip
@@ -58,16 +58,6 @@ def on(device: str) -> Report:
         for name, run in runs.items()
     }
     return compare(question, candidates, baseline="regard", turns=5, warmup=1, notes=notes)
-
-
-def device_mib(run: Callable[[], Any]) -> float:
-    """What a run takes on the GPU beyond what was there."""
-    run()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 def run() -> list[Report]:

@@ -180,3 +180,13 @@ def peak_memory_mib(program: str) -> float:
     measured = program + "\nprint(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
     done = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1]) / 1024
+
+
+def device_peak_mib(run: Callable[[], Any]) -> float:
+    """What a run takes on the GPU, in MiB, beyond what was there."""
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
