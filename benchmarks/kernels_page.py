@@ -9,10 +9,13 @@ from benchmarks.harness import RESULTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
 FIGURE = PAGE.with_name("additive.svg")
+UNTIMED = ("peak memory", "additive attention, errors")
+"""Questions whose answer stands in the notes."""
 HEAD = """# Kernels: how fast, how exact
 
 Written by `python -m benchmarks.kernels_page` out of benchmarks/results/. Times are medians of interleaved turns, with
-the middle half of them; on a GPU they are the device's own. How additive attention is done is told in
+the middle half of them; "on the device" they are those of the GPU alone, the launches queued up beforehand, else those
+of a call from begin to end. How additive attention is done is told in
 [kernels/additive/README.md](../src/regard/kernels/additive/README.md).
 """
 
@@ -51,7 +54,8 @@ def section(title: str, name: str, *, tables: bool = True) -> str:
         return ""
     parts = [f"## {title}", where(reports[0])]
     for report in reports:
-        parts += [table(report)] if tables else [f"**{report['question']}**"]
+        timed = tables and not report["question"].startswith(UNTIMED)
+        parts += [table(report)] if timed else [f"**{report['question']}**"]
         parts += [notes(report)] if report["notes"] else []
     return "\n\n".join(parts) + "\n"
 

@@ -54,3 +54,30 @@ def test_an_alignment_that_no_kernel_knows():
     found = attend(states, states, states, align=Sparsemax(), weights_of=[1])
     truth = attend(states, states, states, align=Sparsemax(), return_weights=True)
     torch.testing.assert_close(found.weights, truth.weights[:, [1]])
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ([7], "names query 7, but there are 7"),
+        ([-8], "names query -8"),
+        ([0.5], "has 0.5 in it"),
+        ([True], "has True in it"),
+        (torch.tensor([[1]]), r"shape \(1, 1\)"),
+        (torch.ones(7, dtype=torch.bool), r"nonzero\(\)"),
+    ],
+)
+def test_what_is_no_query_is_said(chosen, told):
+    states = torch.randn(2, 7, 4)
+    with pytest.raises(ValueError, match=told):
+        attend(states, states, states, weights_of=chosen)
+
+
+def test_none_and_negative_numbers():
+    states = torch.randn(2, 7, 4)
+    assert attend(states, states, states, weights_of=[]).weights.shape == (2, 0, 7)
+    last = attend(states, states, states, weights_of=[-1]).weights
+    torch.testing.assert_close(last, attend(states, states, states, return_weights=True).weights[:, -1:])
+    with pytest.raises(ValueError, match="both given"):
+        attend(states, states, states, weights_of=[0], return_weights=True)

@@ -69,7 +69,7 @@ def test_small_reads_are_formed(monkeypatch):
     score, tensors = made()
     assert "with fewer than 8" in str(explain(tensors[0][:, :1], *tensors[1:], score=score))
     monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
-    assert "the read is small: 57,600 of 1,000,000" in str(explain(*tensors, score=score))
+    assert "the read is small: fewer than 1,000,000" in str(explain(*tensors, score=score))
 
 
 def test_the_log_sum_exp_gives_the_weights_of_chosen_queries():
@@ -121,6 +121,46 @@ def test_torch_func_forms():
     score, tensors = made()
     read = torch.func.vmap(lambda q, k, v: attend(q, k, v, score=score).context)
     torch.testing.assert_close(read(*tensors), attend(*tensors, score=score, return_weights=True).context)
+
+
+@pytest.mark.unchecked
+def test_torch_func_over_lengths_forms():
+    score, (queries, keys, values) = made()
+    lengths = torch.tensor([3, 40])
+
+    def read(length):
+        return attend(queries[0], keys[0], values[0], score=score, mask=padding(length)).context
+
+    found = torch.func.vmap(read)(lengths)
+    torch.testing.assert_close(found[0], read(lengths[0]))
+
+
+def test_twice_differentiable():
+    score, tensors = made(dtype=torch.float64)
+    found = []
+    for return_weights in (False, True):
+        context = attend(*tensors, score=score, mask=MASKS["all"], return_weights=return_weights).context
+        first = torch.autograd.grad(context.square().sum(), tensors, create_graph=True)
+        found.append(torch.autograd.grad(sum(each.square().sum() for each in first), tensors))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-7)
+
+
+def test_float64_stays_so_under_autocast():
+    score, tensors = made(dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert attend(*tensors, score=score).context.dtype == torch.float64
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize("least", [0, 40_000])
+def test_compiled_at_several_lengths(monkeypatch, least):
+    monkeypatch.setitem(fused.WORTH_IT, "cpu", least)
+    score, _ = made()
+    run = torch.compile(lambda *given: attend(*given, score=score).context, fullgraph=True, backend="aot_eager")
+    for length in (20, 25, 30, 60):
+        given = [torch.randn(3, length, size) for size in (6, 5, 7)]
+        torch.testing.assert_close(run(*given), attend(*given, score=score, return_weights=True).context)
 
 
 @pytest.mark.unchecked

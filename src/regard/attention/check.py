@@ -1,10 +1,13 @@
 """Errors that say which argument is wrong, what it is, and the way out."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from regard.attention.masks import Rule
 from regard.contracts import Memory
+from regard.kernels import can_look
 
 
 def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
@@ -136,3 +139,25 @@ def check_probability(name: str, value: float) -> None:
     """A probability that leaves something."""
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{name} is {value}, expected a probability from 0 up to, not including, 1.")
+
+
+def chosen_rows(weights_of: Tensor | Sequence[int], queries: Tensor) -> Tensor:
+    """Numbers of queries as a tensor to index with; the range is looked at where that costs nothing."""
+    count = queries.shape[-2]
+    if isinstance(weights_of, Tensor):
+        rows = weights_of.to(queries.device)
+    else:
+        wrong = [row for row in weights_of if not isinstance(row, int) or isinstance(row, bool)]
+        if wrong:
+            raise ValueError(f"weights_of has {wrong[0]!r} in it, expected numbers of queries, 0 to {count - 1}.")
+        rows = torch.tensor(list(weights_of), dtype=torch.long, device=queries.device)
+    if rows.ndim != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+        raise ValueError(
+            f"weights_of has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected a list of numbers of queries; "
+            f"of a mask take mask.nonzero()[:, 0]."
+        )
+    given = weights_of if not isinstance(weights_of, Tensor) else rows.tolist() if can_look(rows) else []
+    for row in given:
+        if not -count <= row < count:
+            raise ValueError(f"weights_of names query {row}, but there are {count}: 0 to {count - 1}.")
+    return rows

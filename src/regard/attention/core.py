@@ -25,6 +25,7 @@ from regard.attention.check import (
     check_parts,
     check_probability,
     check_scores,
+    chosen_rows,
 )
 from regard.attention.lowering import fused_read, lower, reasons_to_form
 from regard.attention.masks import Real, Rule, as_mask
@@ -60,6 +61,8 @@ def attend(
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
+    if weights_of is not None and return_weights:
+        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
     return read(
         queries,
         score.prepare(keys),
@@ -155,8 +158,8 @@ def read(
         seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
         listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
     if weights_of is not None:
-        rows = torch.as_tensor(weights_of, device=weights.device)
-        return Attended(context=context, weights=aligned.weights[..., rows, :], log_prob=aligned.log_prob)
+        chosen = aligned.weights[..., chosen_rows(weights_of, queries), :]
+        return Attended(context=context, weights=chosen, log_prob=aligned.log_prob)
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
 
 
@@ -171,16 +174,19 @@ def chosen_weights(
     first_key: int,
 ) -> Float[Tensor, "... chosen K"]:
     """What these queries look at, and nobody else."""
-    rows = torch.as_tensor(weights_of, device=queries.device)
+    rows = chosen_rows(weights_of, queries)
     scores = score(queries[..., rows, :], keys)
-    allows = None
-    if mask is not None:
-        shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])
-        first_query = first_key + shape[-1] - shape[-2]
-        grid = Grid.of(shape, device=scores.device, first_query=first_query, first_key=first_key)
-        allows = mask.allowed(replace(grid, queries=grid.queries[rows]) if mask.structured else grid)
-        if not mask.structured and allows.ndim > 1 and allows.shape[-2] > 1:
-            allows = allows[..., rows, :]
+    if mask is None:
+        return align(scores, None, None).weights
+    shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])
+    grid = Grid.of(shape, device=scores.device, first_query=first_key + shape[-1] - shape[-2], first_key=first_key)
+    few = replace(grid, queries=grid.queries[rows])
+    allows = torch.ones((), dtype=torch.bool, device=scores.device)
+    for part in mask.parts():
+        # a tensor is there already, for every query; a rule is asked for these alone
+        found = part.allowed(few if part.structured else grid)
+        own = not part.structured and found.ndim > 1 and found.shape[-2] > 1
+        allows = allows & (found[..., rows, :] if own else found)
     return align(scores, allows, None).weights
 
 

@@ -73,7 +73,9 @@ class Gaussian(nn.Module):
 
     def _goes_by_features(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]) -> bool:
         """Whether one kernel makes all of the lowering; each query must know the origin of its keys."""
-        if not (features_serve(queries) and features_serve(keys)) or self.width.numel() not in (1, queries.shape[-1]):
+        if not (features_serve(queries) and features_serve(keys)) or (
+            self.width.ndim and self.width.numel() != queries.shape[-1]
+        ):
             return False
         return torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2]) == queries.shape[:-2]
 

@@ -85,8 +85,8 @@ def num_triples(rows: Rows) -> int:
 def forward_blocks(rows: Rows, steps: Steps) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
     """Block after block; the weights are divided by their sum after the values are added up."""
     shape, dtype = (*rows.queries.shape[:2], rows.values.shape[2]), precision(rows)
-    context = torch.zeros(shape, dtype=dtype)
-    lse = torch.full(shape[:2], -torch.inf, dtype=dtype)
+    context = rows.values.new_zeros(shape, dtype=dtype)
+    lse = rows.values.new_full(shape[:2], -torch.inf, dtype=dtype)
     if not num_triples(rows):
         return context.to(rows.values.dtype), lse
     work, generator = work_of(rows, steps), generator_of(rows)
@@ -108,7 +108,7 @@ def backward_blocks(
 ) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, " H"], Float[Tensor, "B K value"]]:
     """Each block's weights again, then what they and the scores pass on."""
     sides, dtype = (rows.queries, rows.keys, rows.energy, rows.values), precision(rows)
-    to_queries, to_keys, to_energy, to_values = (torch.zeros(side.shape, dtype=dtype) for side in sides)
+    to_queries, to_keys, to_energy, to_values = (side.new_zeros(side.shape, dtype=dtype) for side in sides)
     if num_triples(rows):
         work, generator = work_of(rows, steps), generator_of(rows)
         grad, lse = grad.to(dtype), finite(lse)[..., None]
@@ -206,7 +206,7 @@ def of_rows(mask: Tensor, one: slice) -> Tensor:
 
 def allowed_in(block: Block, rows: Rows) -> Bool[Tensor, "#b #q k"] | None:
     """Which keys of the block each of its queries may read; None: all."""
-    places = torch.arange(block.keys.start, block.keys.stop)
+    places = torch.arange(block.keys.start, block.keys.stop, device=rows.keys.device)
     found = []
     if rows.low is not None:
         found.append(places >= of_rows(rows.low, block.rows)[:, block.queries, None])

@@ -3,7 +3,7 @@
     tanh(a + b) = (E_a X_b + X_a) / (E_a E_b + 1),   E = e^(2x),   X = e^(2x) - 1
 
 Pairs cost a few multiplications and half a division instead of a tanh, and lose no digits for small arguments. Units
-are counted from their middle; those whose exponentials could still overflow are added by tanh itself, on the device.
+are counted from their middle; those whose exponentials could still overflow are added one by one, on the device.
 """
 
 import torch
@@ -40,7 +40,7 @@ class ExactWalk(Walk):
         wide = min(power_of_two(even), BLOCK_H)
         launch(
             exponentials_kernel,
-            (padded // ROWS, -(-even // wide), num_rows),
+            (num_rows, padded // ROWS, -(-even // wide)),
             (x, pointer(real, x), self.units, made, length, padded),
             {"REAL": real is not None, "IS_QUERY": is_query, "H": size, "EVEN_H": even, "ROWS": ROWS, "BLOCK_H": wide},
             kind=(self.kind, is_query),
@@ -77,7 +77,7 @@ class ExactWalk(Walk):
                 gradients_kernel,
                 (-(-lengths[0] // self.fold_rows), mine.shape[2] // UNITS, count),
                 (
-                    mine, theirs, self.units, score_grad, total, into.energy(chunk, self.fold_rows), chunk.rows.start,
+                    mine, theirs, self.units, score_grad, total, into.energy(chunk), chunk.rows.start,
                     part.start, other.start, *lengths, total.shape[1], mine.shape[3], theirs.shape[3], *steps,
                 ),
                 {"IS_QUERY": is_query, "IS_FIRST": is_first, "TERMS": TERMS, "H": self.rows.energy.shape[0],

@@ -19,9 +19,9 @@ def exponentials_kernel(
     ROWS: constexpr, BLOCK_H: constexpr,
 ):  # fmt: skip
     """E and X of every number, counted from its unit's middle."""
-    row = tl.program_id(2).to(tl.int64)
-    place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    hidden = tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H)
+    row = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    hidden = tl.program_id(2) * BLOCK_H + tl.arange(0, BLOCK_H)
     there = place < length
     if REAL:
         there = there & (tl.load(real + row * length + place, mask=there, other=0) != 0)
@@ -37,7 +37,7 @@ def exponentials_kernel(
     less = tl.where(tl.abs(twice) < 0.3, less, power - 1.0)
     less = tl.where(near, less, -1.0 if IS_QUERY else power)
     power, less = tl.where(served, power, 0.0), tl.where(served, less, 0.0)
-    step = EVEN_H * padded
+    step = (row * 0 + EVEN_H) * padded
     target = out + row * (4 if IS_QUERY else 2) * step + hidden[None, :] * padded + place[:, None]
     writes = (place < padded)[:, None] & (hidden < EVEN_H)[None, :]
     tl.store(target, power, mask=writes)
@@ -57,7 +57,7 @@ def scores_kernel(
     line, row = tl.program_id(2).to(tl.int64), first_row + tl.program_id(2).to(tl.int64)
     query = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     key = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
-    query_step, key_step = EVEN_H * padded_queries, EVEN_H * padded_keys
+    query_step, key_step = (row * 0 + EVEN_H) * padded_queries, (row * 0 + EVEN_H) * padded_keys
     a = queries + row * 4 * query_step + first_query + query
     b = keys + row * 2 * key_step + first_key + key
     tile = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
@@ -123,7 +123,8 @@ def gradients_kernel(
     first_unit = tl.program_id(1) * UNITS
     hidden, column = first_unit + tl.arange(0, UNITS), tl.arange(0, UNITS)[None, :]
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there, step, step_other = place < chunk, EVEN_H * padded, EVEN_H * padded_other
+    there = place < chunk
+    step, step_other = (row * 0 + EVEN_H) * padded, (row * 0 + EVEN_H) * padded_other
     a = mine + row * (4 if IS_QUERY else 2) * step + first_unit * padded + first + place
     b = theirs + row * (2 if IS_QUERY else 4) * step_other + first_unit * padded_other + first_other
     score_grad += line * chunk * chunk_other

@@ -3,9 +3,10 @@
     read_with_lse(read, path)    the context, and the logarithm of each query's sum of exponentials
 
 Paths: "sine" (tensor cores, half precision), "exact" (CUDA, full precision), "blocked" (CPU); "plain" forms weights.
-With the sums at hand, weights of chosen queries are exp(score - lse), whoever else was read.
+With the sums at hand, weights of any queries are exp(score - lse), whoever else was read.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
@@ -13,11 +14,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.kernels.additive import blocked
 from regard.kernels.additive.exact import ExactWalk
 from regard.kernels.additive.read import AdditiveRead, Rows, mask_refusal, rows_of
+from regard.kernels.additive.reference import read_rows_plain
 from regard.kernels.additive.sine import SineWalk
 from regard.kernels.tiles import INSTALLED
 from regard.kernels.values import is_mapped
@@ -40,19 +41,22 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
         yield reason
     if device not in WORTH_IT:
         yield f"there is no fused path for {device}"
-    elif (total := torch.Size(leading).numel() * num_queries * num_keys * size) < WORTH_IT[device]:
-        yield f"the read is small: {total:,} of {WORTH_IT[device]:,} numbers from which a fused path pays"
-    if 0 < min(num_queries, num_keys) < FEWEST:
-        yield f"{num_queries} queries and {num_keys} keys: with fewer than {FEWEST} of either there is little to share"
-    if is_mapped(read.queries) or is_mapped(read.keys) or is_mapped(read.values):
+    elif math.prod(leading) * num_queries * num_keys * size < WORTH_IT[device]:
+        yield f"the read is small: fewer than {WORTH_IT[device]:,} numbers, from which a fused path pays"
+    if num_queries < FEWEST or num_keys < FEWEST:
+        yield f"with fewer than {FEWEST} queries or keys there is little to share"
+    given = (read.queries, read.keys, read.energy, read.values, *(() if read.mask is None else read.mask.tensors()))
+    if any(is_mapped(tensor) for tensor in given):
         yield "torch.func maps over it, which a fused operator does not know"
 
 
 def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
     """Every reason why a kernel in Triton cannot serve the read."""
     yield from refusals(read)
-    if read.queries.device.type != "cuda" or not INSTALLED:
+    if read.queries.device.type != "cuda" or not INSTALLED or torch.version.hip is not None:
         yield "it is written in Triton, for CUDA"
+    elif torch.cuda.get_device_capability(read.queries.device) < (8, 0):
+        yield "the GPU is older than what its tiles were made for (compute capability 8.0)"
     if read.energy.shape[0] > LARGEST_HIDDEN:
         yield f"{read.energy.shape[0]} hidden units are more than {LARGEST_HIDDEN}"
     if read.values.shape[-1] > LARGEST_VALUE:
@@ -84,8 +88,10 @@ def read_with_lse(read: AdditiveRead, path: str) -> tuple[Float[Tensor, "... Q v
     """The context, and each query's log-sum-exp of the scores it may read (-inf where there are none)."""
     device, leading = read.queries.device.type, read.shape[:-2]
     if torch.is_autocast_enabled(device):
-        kind = torch.get_autocast_dtype(device)
-        read = replace(read, **{name: getattr(read, name).to(kind) for name in ("queries", "keys", "values")})
+        kind, sides = torch.get_autocast_dtype(device), ("queries", "keys", "values")
+        # as torch's own autocast, which leaves float64 alone
+        cast = {name: getattr(read, name).to(kind) for name in sides if getattr(read, name).dtype != torch.float64}
+        read = replace(read, **cast)
     rows = rows_of(read)
     # torch's registered operators cost as much as a short read; who does not compile takes the shorter way
     registered = torch.compiler.is_compiling() or type(rows.queries) not in (Tensor, torch.nn.Parameter)
@@ -172,13 +178,27 @@ class _Read(torch.autograd.Function):
         _save(ctx, inputs, output)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return (None,) * 10
         context, lse, *given = ctx.saved_tensors
         rows = made(*given, ctx.rest[0])
+        if torch.is_grad_enabled():
+            return (*again_differentiable(rows, grad), *(None,) * 6)
         return (*backward(rows, ctx.rest[1], context, lse, grad), *(None,) * 6)
+
+
+def again_differentiable(rows: Rows, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients by the formula, for whoever wants theirs in turn (create_graph=True)."""
+    if rows.dropout:
+        raise RuntimeError(
+            "a fused read with dropout cannot be differentiated twice. Form the weights (return_weights=True), or "
+            "leave out dropout."
+        )
+    sides = (rows.queries, rows.keys, rows.energy, rows.values)
+    wanted = [side for side in sides if side.requires_grad]
+    found = iter(torch.autograd.grad(read_rows_plain(rows), wanted, grad, create_graph=True))
+    return tuple(next(found) if side.requires_grad else None for side in sides)
 
 
 WALKS = {"sine": SineWalk, "exact": ExactWalk}
@@ -187,7 +207,7 @@ WALKS = {"sine": SineWalk, "exact": ExactWalk}
 def forward(rows: Rows, path: str) -> tuple[Tensor, Tensor]:
     """Context and log-sum-exp by this path."""
     # the precision of every product inside is chosen already
-    with torch.autocast(rows.queries.device.type, enabled=False):
+    with torch.autocast(rows.queries.device.type, enabled=False), torch.cuda.device_of(rows.queries):
         return blocked.forward(rows) if path == "blocked" else WALKS[path](rows).forward()
 
 
@@ -195,7 +215,7 @@ def backward(
     rows: Rows, path: str, context: Tensor, lse: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, energy and values by this path."""
-    with torch.autocast(rows.queries.device.type, enabled=False):
+    with torch.autocast(rows.queries.device.type, enabled=False), torch.cuda.device_of(rows.queries):
         if path == "blocked":
             return blocked.backward(rows, context, lse, grad)
         return WALKS[path](rows).backward(context, lse, grad)

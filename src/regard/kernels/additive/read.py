@@ -73,7 +73,7 @@ class Rows:
 def mask_refusal(mask: Mask | None) -> str | None:
     """Why this mask has no form in linear memory: each part must be an interval, or the same for all queries."""
     for part in () if mask is None else mask.parts():
-        if part.per_query and part.interval(torch.zeros(1, dtype=torch.long)) is None:
+        if part.per_query and part.interval(torch.zeros(1, dtype=torch.long, device="cpu")) is None:
             return f"{type(part).__name__} is neither an interval of keys for each query nor the same for all of them"
     return None
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.additive.read import AdditiveRead
+from regard.kernels.additive.read import AdditiveRead, Rows
 from regard.kernels.query_blocks import in_query_blocks
 from regard.kernels.softmax import masked_softmax
 
@@ -29,6 +29,21 @@ def additive_scores(
 ) -> Float[Tensor, "*B Q K"]:
     """Scores of every projected query against every projected key."""
     return in_query_blocks(partial(pair_scores, energy=energy), queries, keys)
+
+
+def read_rows_plain(rows: Rows) -> Float[Tensor, "B Q value"]:
+    """The same of rows as kernels take them, without dropout; keys that nobody may read may hold anything."""
+    keys, values, places = rows.keys, rows.values, torch.arange(rows.keys.shape[1], device=rows.keys.device)
+    allowed = torch.ones(1, 1, len(places), dtype=torch.bool, device=places.device)
+    if rows.real is not None:
+        keys, values = (side.masked_fill(~rows.real[..., None], 0.0) for side in (keys, values))
+        allowed = allowed & rows.real[:, None]
+    if rows.low is not None:
+        allowed = allowed & (places >= rows.low[..., None])
+    if rows.high is not None:
+        allowed = allowed & (places < rows.high[..., None])
+    weights = masked_softmax(additive_scores(rows.queries, keys, rows.energy), allowed)
+    return weights.to(values.dtype) @ values
 
 
 def read_additive_plain(read: AdditiveRead) -> Float[Tensor, "... Q value"]:

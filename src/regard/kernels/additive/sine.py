@@ -4,7 +4,7 @@
 
 since sin(a + b) = sin a cos b + cos a sin b. Scores and all gradients are matrix products of 2 R H features. These are
 in float16 whatever the inputs: sines lie within 1, where it has eight times bfloat16's digits. Units whose range is too
-wide for a series are added by tanh itself, on the device.
+wide for a series are added pair by pair, on the device.
 """
 
 import torch
@@ -17,6 +17,8 @@ from regard.kernels.additive.walk import Chunk, Gradients, Walk, pointer, produc
 from regard.kernels.tiles import launch, power_of_two
 
 FEATURE_ROWS, BLOCK_H = 8, 128
+MOST_FEATURES = 2**27
+"""Numbers that a chunk's features may be: 256 MiB."""
 
 
 class SineWalk(Walk):
@@ -28,6 +30,11 @@ class SineWalk(Walk):
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows)
         self.made: dict[bool, tuple[tuple[slice, slice], Tensor]] = {}
+
+    def most_rows(self) -> int:
+        """So many that their features stay within bounds."""
+        (_, num_queries, size), num_keys = self.rows.queries.shape, self.rows.keys.shape[1]
+        return min(super().most_rows(), MOST_FEATURES // ((num_queries + num_keys) * 2 * TERMS * size))
 
     def features(self, chunk: Chunk, *, is_query: bool) -> Tensor:
         """Those of a chunk's queries, or of its keys, which are made for the whole row at once."""
@@ -76,7 +83,7 @@ class SineWalk(Walk):
             (-(-length // self.fold_rows), -(-x.shape[2] // wide), chunk.sizes[0]),
             (
                 feature_grad, x, pointer(real, x), self.units, into.largest, rows.dropout, total,
-                into.energy(chunk, self.fold_rows), chunk.rows.start, mine.start, length, x.shape[1],
+                into.energy(chunk), chunk.rows.start, mine.start, length, x.shape[1],
             ),
             {"REAL": real is not None, "IS_QUERY": is_query, "IS_FIRST": is_first, "TERMS": TERMS, "H": x.shape[2],
              "ROWS": self.fold_rows, "BLOCK_H": wide},

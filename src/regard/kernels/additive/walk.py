@@ -25,6 +25,8 @@ from regard.kernels.tiles import launch, power_of_two, tile_size
 
 CELLS = 2**25
 """Scores formed at a time: 64 MiB in half precision."""
+MOST_ROWS = 2**16 - 1
+"""What a GPU counts along the axes of a launch but the first."""
 MOST_QUERIES, MOST_KEYS = 4096, 8192
 """Of a long row: a query's scores lie in one program's registers."""
 LARGEST_EXPONENT = 10.5
@@ -49,13 +51,15 @@ class Chunk:
         return rows, queries, keys
 
 
-def chunks(num_rows: int, num_queries: int, num_keys: int) -> Iterator[Chunk]:
+def chunks(num_rows: int, num_queries: int, num_keys: int, most_rows: int) -> Iterator[Chunk]:
     """All pairs, keys innermost: several rows at once where they are short, part of one where it is long."""
     keys = min(num_keys, MOST_KEYS)
     queries = min(num_queries, max(CELLS // keys, 1))
     if num_queries * num_keys > CELLS:
         queries = min(queries, MOST_QUERIES)
-    rows = max(CELLS // (queries * keys), 1) if (queries, keys) == (num_queries, num_keys) else 1
+    rows = 1
+    if (queries, keys) == (num_queries, num_keys):
+        rows = max(min(CELLS // (queries * keys), most_rows), 1)
     for row in range(0, num_rows, rows):
         for query in range(0, num_queries, queries):
             for key in range(0, num_keys, keys):
@@ -105,6 +109,10 @@ class Walk:
         """Add what a chunk's score gradient says to queries, keys and energy."""
         raise NotImplementedError
 
+    def most_rows(self) -> int:
+        """How many rows a chunk may have, however short they are."""
+        return MOST_ROWS
+
     def forward(self) -> tuple[Tensor, Tensor]:
         """Context and log-sum-exp."""
         rows = self.rows
@@ -112,7 +120,7 @@ class Walk:
         context = rows.values.new_empty(num_rows, num_queries, value_size)
         lse = context.new_empty(num_rows, num_queries, dtype=torch.float32)
         running: tuple[Tensor, Tensor] | None = None
-        for chunk in chunks(num_rows, num_queries, num_keys):
+        for chunk in chunks(num_rows, num_queries, num_keys, self.most_rows()):
             values, is_first = rows.values[chunk.rows, chunk.keys], chunk.keys.start == 0
             its_lse = lse[chunk.rows, chunk.queries]
             if is_first and chunk.keys.stop == num_keys:
@@ -148,7 +156,7 @@ class Walk:
             (-(-queries // rows), count, 1),
             (scores, *self.given, weights, lse, *self._place(chunk)),
             self.constants | {"ROWS": rows, "BLOCK_K": block},
-            kind=(self.kind, chunk.sizes),
+            kind=(self.kind, chunk.sizes, lse.data_ptr() % 16),
             num_warps=4 if rows * block <= 4096 else 8,
         )
         return weights
@@ -157,9 +165,9 @@ class Walk:
         """Gradients of queries, keys, energy and values."""
         grad = grad.contiguous()
         num_rows, num_queries, _ = self.rows.queries.shape
-        walk = list(chunks(num_rows, num_queries, self.rows.keys.shape[1]))
+        walk = list(chunks(num_rows, num_queries, self.rows.keys.shape[1], self.most_rows()))
         delta, largest = self._deltas(context, grad)
-        into = Gradients(self.rows, walk, largest)
+        into = Gradients(self.rows, walk, largest, self.fold_rows)
         for chunk in walk:
             scores = self._whole_scores(chunk)
             weights = self._score_gradient(chunk, scores, (grad, lse, delta, largest))
@@ -173,18 +181,14 @@ class Walk:
         """Puts the scores' gradient in their place; the weights."""
         grad, (count, queries, keys) = given[0], chunk.sizes
         weights = torch.empty_like(scores, dtype=grad.dtype)
-        sizes = {
-            "V": grad.shape[2],
-            "BLOCK_Q": SQUARE_TILE,
-            "BLOCK_K": SQUARE_TILE,
-            "BLOCK_V": tile_size(grad.shape[2]),
-        }
+        tile = SQUARE_TILE if grad.shape[2] * grad.dtype.itemsize <= 512 else SQUARE_TILE // 2
+        sizes = {"V": grad.shape[2], "BLOCK_Q": tile, "BLOCK_K": tile, "BLOCK_V": tile_size(grad.shape[2])}
         launch(
             gradient_kernel,
-            (-(-queries // SQUARE_TILE), -(-keys // SQUARE_TILE), count),
+            (-(-queries // tile), -(-keys // tile), count),
             (scores, *self.given, self.rows.values, *given, weights, *self._place(chunk)),
             self.constants | {"SCALES": self.is_sine} | sizes,
-            kind=(self.kind, chunk.sizes, grad.data_ptr() % 16),
+            kind=(self.kind, chunk.sizes, grad.data_ptr() % 16, given[1].data_ptr() % 16),
             num_warps=8,
         )
         return weights
@@ -239,7 +243,7 @@ class Walk:
                 "REAL": rows.real is not None,
                 "H": size,
                 "RANGE": RANGE_ROWS,
-                "ROWS": max(1, 8192 // wide),
+                "ROWS": min(max(1, 8192 // wide), RANGE_ROWS),
                 "BLOCK_H": wide,
             },
             kind=self.kind,
@@ -292,15 +296,16 @@ def merged(context: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tupl
     """Two reads of different keys as one, each weighed by its share of the sum."""
     total = torch.logaddexp(lse, more_lse)
     # where there was nothing to read, nothing comes of nothing
-    first, second = ((part - total).exp().nan_to_num_(0.0)[..., None] for part in (lse, more_lse))
+    base = total.masked_fill(total == -torch.inf, 0.0)
+    first, second = ((part - base).exp()[..., None] for part in (lse, more_lse))
     return context * first + more * second, total
 
 
 class Gradients:
     """What the chunks of a backward walk add up to; each part is written by its first chunk and added to by others."""
 
-    def __init__(self, rows: Rows, walk: list[Chunk], largest: Tensor) -> None:
-        self.rows, self.largest = rows, largest
+    def __init__(self, rows: Rows, walk: list[Chunk], largest: Tensor, fold_rows: int) -> None:
+        self.rows, self.largest, self.fold_rows = rows, largest, fold_rows
         sides = (rows.queries, rows.keys, rows.values)
         whole = all(chunk.sizes[1:] == (rows.queries.shape[1], rows.keys.shape[1]) for chunk in walk)
         self.queries, self.keys, self.values = (
@@ -308,11 +313,11 @@ class Gradients:
         )
         self.energies: dict[tuple[int, int], Tensor] = {}
 
-    def energy(self, chunk: Chunk, fold_rows: int = 1) -> Tensor:
+    def energy(self, chunk: Chunk) -> Tensor:
         """Sums for the energy, one for every so many queries of the chunk."""
         place = (chunk.rows.start, chunk.queries.start)
         if place not in self.energies:
-            blocks = -(-chunk.sizes[1] // fold_rows) * chunk.sizes[0]
+            blocks = -(-chunk.sizes[1] // self.fold_rows) * chunk.sizes[0]
             self.energies[place] = self.queries.new_empty(blocks, self.rows.energy.shape[0], dtype=torch.float32)
         return self.energies[place]
 

@@ -25,7 +25,7 @@ LARGEST = 256
 
 def features_serve(points: Float[Tensor, "... L size"]) -> bool:
     """Whether these points can go this way."""
-    on_device = points.device.type == "cuda" and INSTALLED and not is_mapped(points)
+    on_device = points.device.type == "cuda" and torch.version.hip is None and INSTALLED and not is_mapped(points)
     return on_device and points.dtype in HALF and points.numel() > 0 and points.shape[-1] + 2 <= LARGEST
 
 
@@ -50,13 +50,12 @@ def shape_of(points: Tensor) -> tuple[int, ...]:
 @torch.library.custom_op("regard::gaussian_features", mutates_args=())
 def _features(points: Tensor, origin: Tensor, width: Tensor, is_key: bool) -> Tensor:
     made = points.new_empty(shape_of(points))
-    num_rows, finite = points[..., 0].numel(), torch.finfo(points.dtype)
-    # what lies further off than can be squared is put as far off as can be
-    limit = min((torch.finfo(torch.float32).max / (4 * points.shape[-1])) ** 0.5, finite.max)
-    features_kernel[(-(-num_rows // ROWS),)](
-        points, origin, width, made, num_rows, points.shape[-2], limit, finite.min, IS_KEY=is_key,
-        **constants(points, width),
-    )  # fmt: skip
+    num_rows = points[..., 0].numel()
+    with torch.cuda.device_of(points):
+        features_kernel[(-(-num_rows // ROWS),)](
+            points, origin, width, made, num_rows, points.shape[-2], *bounds(points), IS_KEY=is_key,
+            **constants(points, width),
+        )  # fmt: skip
     return made
 
 
@@ -72,10 +71,11 @@ def _features_backward(
     num_rows = points[..., 0].numel()
     blocks = -(-num_rows // ROWS)
     point_grad, sums = torch.empty_like(points), points.new_empty(blocks, points.shape[-1], dtype=torch.float32)
-    backward_kernel[(blocks,)](
-        grad.contiguous(), points, origin, width, point_grad, sums, num_rows, points.shape[-2], IS_KEY=is_key,
-        **constants(points, width),
-    )  # fmt: skip
+    with torch.cuda.device_of(points):
+        backward_kernel[(blocks,)](
+            grad.contiguous(), points, origin, width, point_grad, sums, num_rows, points.shape[-2], *bounds(points),
+            IS_KEY=is_key, **constants(points, width),
+        )  # fmt: skip
     return point_grad, sums.sum(0) if width.ndim else sums.sum()
 
 
@@ -97,6 +97,12 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _features.register_autograd(_backward, setup_context=_save)
+
+
+def bounds(points: Tensor) -> tuple[float, float]:
+    """How far off a point may be, and how far down its bias: what lies further is put there."""
+    finite = torch.finfo(points.dtype)
+    return min((torch.finfo(torch.float32).max / (4 * points.shape[-1])) ** 0.5, finite.max), finite.min
 
 
 def constants(points: Tensor, width: Tensor) -> dict[str, Any]:

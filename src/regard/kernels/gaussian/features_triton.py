@@ -25,12 +25,14 @@ def features_kernel(
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     column, there = tl.arange(0, BLOCK), rows < num_rows
     off, size = points_of(x, origin, width, rows, column, there, length, WIDTHS, D)
-    y = tl.minimum(tl.maximum(off * size, -limit), limit).to(out.dtype.element_ty)
+    y = off * size
+    # what is not a number stays so
+    y = tl.where(y > limit, limit, tl.where(y < -limit, -limit, y)).to(out.dtype.element_ty)
     if IS_KEY:
         wide = y.to(tl.float32)
         half_square = -0.5 * tl.sum(wide * wide, 1)
         # one number of half precision would round it: the second holds what the first lost
-        half_square = tl.maximum(half_square, floor)
+        half_square = tl.where(half_square < floor, floor, half_square)
         first = half_square.to(out.dtype.element_ty)
         second = (half_square - first.to(tl.float32)).to(out.dtype.element_ty)
     else:
@@ -44,8 +46,8 @@ def features_kernel(
 
 @jit
 def backward_kernel(
-    grad, x, origin, width, x_grad, width_grad, num_rows, length, IS_KEY: constexpr, WIDTHS: constexpr, D: constexpr,
-    S: constexpr, ROWS: constexpr, BLOCK: constexpr,
+    grad, x, origin, width, x_grad, width_grad, num_rows, length, limit, floor, IS_KEY: constexpr, WIDTHS: constexpr,
+    D: constexpr, S: constexpr, ROWS: constexpr, BLOCK: constexpr,
 ):  # fmt: skip
     """The gradient of x, and for each block of rows that of the width."""
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
@@ -53,8 +55,11 @@ def backward_kernel(
     off, size = points_of(x, origin, width, rows, column, there, length, WIDTHS, D)
     mask = there[:, None] & (column < D)[None, :]
     change = tl.load(grad + rows[:, None] * S + column[None, :], mask=mask, other=0.0).to(tl.float32)
+    y = off * size
     if IS_KEY:
         bias = tl.load(grad + rows * S + D, mask=there, other=0.0).to(tl.float32)
-        change -= bias[:, None] * (off * size)
+        bias = tl.where(-0.5 * tl.sum(y * y, 1) < floor, 0.0, bias)
+        change -= bias[:, None] * y
+    change = tl.where(tl.abs(y) > limit, 0.0, change)
     tl.store(x_grad + rows[:, None] * D + column[None, :], (change * size).to(x_grad.dtype.element_ty), mask=mask)
     tl.store(width_grad + tl.program_id(0) * D + column, tl.sum(change * off, 0), mask=column < D)
