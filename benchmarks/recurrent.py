@@ -1,7 +1,8 @@
 """How fast do the recurrent attention models train, against a textbook loop and Joey NMT's RNN?
 
-Bahdanau, Luong and LSTMN with the sizes of their Multi30k recipes; batches of about 4,000 source and target tokens,
-rows of like length together; label smoothing 0.1. The plain loop is the same model with everything inside the loop:
+Bahdanau, Luong and LSTMN with the sizes of their Multi30k recipes; batches of about 4,000 source and target tokens, in
+the order of a shuffle ("mixed lengths", as Joey NMT 2.3 trains) and with rows of like length together ("bucketed", as
+ours are); label smoothing 0.1. The plain loop is the same model with everything inside the loop:
 embed, look, move, read out, then cross-entropy over all logits. Joey NMT's RNN reads both ways; against Bahdanau it has
 GRUs of the same size, against the others LSTMs whose two ways together are as wide as our one. Adam (fused) is part of
 a step.
@@ -13,7 +14,7 @@ on one batch, without an optimiser. REGARD_BENCHMARK_TURNS sets how often each t
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from benchmarks.allocators import turns
 from benchmarks.harness import Report, compare, save
 from benchmarks.joey import JoeyRNN, joey_recurrent, joey_steps
 from benchmarks.peers import LABEL_SMOOTHING, available, versions
-from benchmarks.translation_pairs import SEED, batches_of, load_pairs, our_batch, padding_share, real_tokens
+from benchmarks.translation_pairs import SEED, Pairs, batches_of, load_pairs, our_batch, padding_share, real_tokens
 from regard.contracts import PAD, Batch, map_tensors
 from regard.layers import unroll
 from regard.models import MODELS
@@ -118,8 +119,9 @@ def steps_of(model: nn.Module, batches: list[Rows], loss_of: Loss, *, bf16: bool
     return step
 
 
-def cpu_report(question: Question, batches: list[Rows], origin: str) -> Report:
+def cpu_report(question: Question, pairs: Pairs, *, bucketed: bool) -> Report:
     """A training step of each, in turns."""
+    batches = batches_of(pairs, tokens=TOKENS, count=NUM_BATCHES, bucketed=bucketed)
     tokens = sum(map(real_tokens, batches)) / len(batches)
     candidates = {
         "plain loop": steps_of(question.build(), batches, textbook_loss),
@@ -130,7 +132,7 @@ def cpu_report(question: Question, batches: list[Rows], origin: str) -> Report:
         candidates = {"Joey NMT": joey_steps(question.peer(), batches, adam), **candidates}
     notes: dict[str, Any] = {
         "load of the machine at the start": round(os.getloadavg()[0], 2),
-        "data": origin,
+        "data": pairs.origin,
         "real tokens a batch": round(tokens),
         "padding of the batches": round(sum(map(padding_share, batches)) / len(batches), 3),
         "sizes": SIZES[question.model],
@@ -140,7 +142,7 @@ def cpu_report(question: Question, batches: list[Rows], origin: str) -> Report:
     }
     # every candidate meets every batch equally often
     num_turns = NUM_BATCHES * -(-turns(16) // NUM_BATCHES)
-    title = f"a training step of {question.model}"
+    title = f"a training step of {question.model}, {'bucketed by length' if bucketed else 'mixed lengths'}"
     return told(compare(title, candidates, baseline=next(iter(candidates)), turns=num_turns, notes=notes))
 
 
@@ -197,16 +199,15 @@ def cuda_reports(num_turns: int = 30) -> list[Report]:
 
 
 def run() -> list[Report]:
-    """On the GPU where there is one, else on the CPU; about ten minutes on two cores."""
+    """On the GPU where there is one, else on the CPU; about twenty minutes on two cores."""
     if torch.cuda.is_available():
         reports = cuda_reports()
         save("recurrent_cuda", *reports)
         return reports
     pairs = load_pairs(vocab_size=VOCAB_SIZE)
-    batches = batches_of(pairs, tokens=TOKENS, count=NUM_BATCHES, bucketed=True)
     reports = []
-    for question in QUESTIONS:
-        reports.append(cpu_report(question, batches, pairs.origin))
+    for question, bucketed in product(QUESTIONS, (False, True)):
+        reports.append(cpu_report(question, pairs, bucketed=bucketed))
         save("recurrent", *reports)
     return reports
 

@@ -15,6 +15,7 @@ from regard.kernels.recurrent import (
     WrittenTape,
     gru_blend,
     gru_reset,
+    gru_update,
     linear,
     lstm_update,
 )
@@ -32,7 +33,7 @@ def _seed():
 
 
 def repeat(state, weight, bias, given, used=range(STEPS)):
-    layer = RepeatedLinear(weight, bias, shape=(ROWS, STEPS))
+    layer = RepeatedLinear(weight, bias, sizes=[ROWS] * STEPS)
     states = []
     for step in range(STEPS):
         state = torch.tanh(layer(state, given[step]))
@@ -70,6 +71,27 @@ def test_a_repeated_layer_is_the_layer(dtype, tolerance, used):
 
 def test_a_repeated_layer_by_finite_differences():
     assert gradcheck(repeat, layer_inputs())
+
+
+def test_later_steps_may_have_fewer_rows():
+    sizes, inputs = [3, 3, 2, 1], [drawn(ROWS, HIDDEN), drawn(HIDDEN, HIDDEN), drawn(ROWS, KEYS, HIDDEN)]
+    energy, values = drawn(HIDDEN), drawn(ROWS, KEYS, HIDDEN)
+
+    def shrinking(kind, state, weight, keys, energy, values):
+        layer = RepeatedLinear(weight, sizes=sizes)
+        mask = mask_of(5, 2, 1)
+        if kind == "dot":
+            look = DotLook(keys, values, mask, sizes=sizes)
+        else:
+            look = AdditiveLook(keys, energy, values, mask, sizes=sizes)
+        found = []
+        for size in sizes:
+            state = torch.sin(look(layer(state[:size]))[0])
+            found.append(state)
+        return torch.cat(found)
+
+    assert gradcheck(lambda *parts: shrinking("additive", *parts), (*inputs, energy, values))
+    assert gradcheck(lambda *parts: shrinking("dot", *parts[:3], None, parts[3]), (*inputs, values))
 
 
 def test_what_needs_no_gradient_gets_none():
@@ -141,6 +163,7 @@ def test_elementwise_steps_by_finite_differences():
     gates, state = drawn(ROWS, 2 * SIZE), drawn(ROWS, SIZE)
     assert gradcheck(gru_reset, (gates, state))
     assert gradcheck(gru_blend, (drawn(ROWS, SIZE), torch.rand(ROWS, SIZE).double().requires_grad_(), state))
+    assert gradcheck(gru_update, (drawn(ROWS, 3 * SIZE), drawn(ROWS, 3 * SIZE), state))
     for order in (TORCH_ORDER, TAPE_ORDER):
         for more in (None, drawn(ROWS, SIZE)):
             assert gradcheck(
@@ -180,11 +203,11 @@ def test_a_look_is_the_attention(kind, dtype, tolerance, mask):
     )
     energy = drawn(HIDDEN, dtype=dtype)
     if kind == "dot":
-        look = DotLook(keys, values, mask, num_steps=STEPS + 1)
+        look = DotLook(keys, values, mask, sizes=[ROWS] * (STEPS + 1))
         plain = look_plainly(lambda query: (keys @ query[..., None])[..., 0], values, mask)
         inputs = [query, keys, values]
     else:
-        look = AdditiveLook(keys, energy, values, mask, num_steps=STEPS + 1)
+        look = AdditiveLook(keys, energy, values, mask, sizes=[ROWS] * (STEPS + 1))
         plain = look_plainly(lambda query: torch.tanh(query[:, None] + keys) @ energy, values, mask)
         inputs = [query, keys, energy, values]
     # one step fewer than there is room for, and the last of them unused
@@ -194,7 +217,7 @@ def test_a_look_is_the_attention(kind, dtype, tolerance, mask):
 def test_a_look_can_be_gone_back_through_twice():
     query, keys, values = drawn(ROWS, HIDDEN), drawn(ROWS, KEYS, HIDDEN), drawn(ROWS, KEYS, SIZE)
     energy = drawn(HIDDEN)
-    found = reads(AdditiveLook(keys, energy, values, None, num_steps=STEPS), query).sum()
+    found = reads(AdditiveLook(keys, energy, values, None, sizes=[ROWS] * STEPS), query).sum()
     inputs = [query, keys, energy, values]
     once, again = (torch.autograd.grad(found, inputs, retain_graph=True) for _ in range(2))
     assert all(torch.equal(left, right) for left, right in zip(once, again, strict=True))

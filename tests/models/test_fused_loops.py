@@ -1,6 +1,7 @@
 """The loops that training takes equal the readable steps: outputs and all gradients, with and without dropout."""
 
 import gc
+import importlib
 import weakref
 from unittest.mock import patch
 
@@ -8,12 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import trace
 from regard.contracts import Sequences
-from regard.layers import tape
+from regard.layers import recurrent, tape
+from regard.layers.unroll import Steps
 from regard.models import LSTMN, Bahdanau, BahdanauConfig, LSTMNConfig, Luong, LuongConfig, bahdanau, lstmn, luong
+
+unroll = importlib.import_module("regard.layers.unroll")  # its name in the package is a function's
 
 SIZES = {"source_vocab_size": 11, "target_vocab_size": 13, "embedding_size": 4, "hidden_size": 5}
 SOURCES = [[4, 7, 5, 9, 3, 8, 2], [9, 2], [2]]
@@ -43,6 +48,12 @@ def made(kind, config, dtype, dropout=0.0):
     return model
 
 
+def weight_of(features):
+    """What a loss says to the features: something else at each real place, and nothing to padding."""
+    weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
+    return weight * Sequences.of(TARGETS).mask.unsqueeze(-1)
+
+
 def learn(model, *, fused):
     """Features of a batch, and what a loss of them says to every parameter."""
     allowed = (lambda *parts: False) if not fused else tape.may_fuse
@@ -51,9 +62,10 @@ def learn(model, *, fused):
         patch.object(luong, "may_fuse", allowed),
         patch.object(lstmn, "may_fuse", allowed),
         patch.object(tape, "may_fuse", allowed),
+        patch.object(recurrent, "may_fuse", allowed),
     ):
         features = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
-    weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
+    weight = weight_of(features)
     learned = dict(model.named_parameters())
     grads = torch.autograd.grad((features * weight).sum(), learned.values(), allow_unused=True)
     return features, dict(zip(learned, grads, strict=True))
@@ -66,10 +78,41 @@ def test_the_fused_loop_is_the_readable_one(kind, config, dtype, tolerance):
     with patch.object(model, "advance", side_effect=AssertionError("a readable step")):
         found, ours = learn(model, fused=True)
     expected, theirs = learn(model, fused=False)
-    assert found.allclose(expected, atol=tolerance, rtol=tolerance)
+    real = Sequences.of(TARGETS).mask
+    assert found[real].allclose(expected[real], atol=tolerance, rtol=tolerance)
+    assert (found[~real] == 0).all()
     for name, grad in theirs.items():
         assert (ours[name] is None) == (grad is None), name
         assert grad is None or ours[name].allclose(grad, atol=tolerance, rtol=tolerance), name
+
+
+@every_loop
+def test_rows_that_have_ended_change_nothing(kind, config):
+    """Dropping out or not: the same features at real places, and the same gradients."""
+    model = made(kind, config, torch.float64)
+    found, ours = learn(model, fused=True)
+    with patch.object(unroll, "WORTH_SORTING", 1.0):
+        expected, theirs = learn(model, fused=True)
+    real = Sequences.of(TARGETS).mask
+    assert (found[~real] == 0).all() and not (expected[~real] == 0).all()
+    assert found[real].allclose(expected[real], atol=1e-12)
+    for name, grad in theirs.items():
+        assert grad is None or ours[name].allclose(grad, atol=1e-12), name
+
+
+def test_steps_put_everything_back():
+    lengths, rows = torch.tensor([1, 3, 0, 2]), torch.randn(4, 5, 2, dtype=torch.float64, requires_grad=True)
+    steps = Steps.of(lengths, 5)
+    assert steps.sizes == [3, 2, 1] and steps.order.tolist() == [1, 3, 0, 2]
+    real = torch.arange(5) < lengths[:, None]
+    assert steps.pack(rows).shape == (6, 2) and steps.pack(rows)[3].equal(rows[1, 1])
+    assert steps.unpack(steps.pack(rows)).equal(rows * real[..., None])
+    assert steps.restore(steps.sort(rows)).equal(rows)
+    assert gradcheck(lambda rows: steps.unpack(steps.pack(rows).sin()), rows)
+    assert gradcheck(lambda rows: steps.restore(steps.sort(rows).sin()), rows)
+    for whole in (Steps.of(torch.tensor([5, 5, 5, 5]), 5), Steps.of(torch.zeros(4, dtype=torch.long), 5)):
+        assert whole.sizes == [4] * 5 and whole.order is None
+        assert whole.unpack(whole.pack(rows)).equal(rows)
 
 
 @every_loop
@@ -78,7 +121,7 @@ def test_dropout_is_the_same_forward_and_backward(kind, config):
     model = made(kind, config, torch.float64, dropout=0.4).train()
     torch.manual_seed(3)
     features, grads = learn(model, fused=True)
-    weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
+    weight = weight_of(features)
     losses, little = [], 1e-6
     for sign in (1, -1):
         with torch.no_grad():
@@ -93,10 +136,11 @@ def test_dropout_is_the_same_forward_and_backward(kind, config):
 
 def test_dropout_keeps_the_mean_of_a_fed_state():
     model = made(Luong, LuongConfig(**SIZES, num_layers=2), torch.float32, dropout=0.4).train()
-    drops = torch.stack(model._drops(torch.zeros(50, 40, 20)))
+    words, sizes = torch.zeros(2000, 20), [50] * 40
+    drops = torch.stack(model._drops(words, sizes))
     assert drops.shape == (40, 2, 50, 5) and drops.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
     assert drops.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert model.eval()._drops(torch.zeros(50, 40, 20)) == [None] * 40
+    assert model.eval()._drops(words, sizes) == [None] * 40
 
 
 @every_loop
@@ -106,7 +150,7 @@ def test_whoever_listens_or_hooks_in_gets_every_step(kind, config):
     with trace(model) as maps:
         traced = model.features(source, target)
     assert any(len(seen) == target.ids.shape[1] for seen in maps.values())
-    assert traced.allclose(model.features(source, target))
+    assert traced[target.mask].allclose(model.features(source, target)[target.mask])
     part = next(part for part in model.modules() if isinstance(part, nn.Linear))
     calls = []
     handle = part.register_forward_hook(lambda *_: calls.append(1))
@@ -163,5 +207,7 @@ class Blind(TorchDispatchMode):
 @every_loop
 def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
     model, source, target = made(kind, config, torch.float32), Sequences.of(SOURCES), Sequences.of(TARGETS)
-    with Blind():
+    # as on any device but a CPU
+    unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (unroll, recurrent)]
+    with Blind(), unseen[0], unseen[1]:
         model.features(source, target).sum().backward()

@@ -8,6 +8,9 @@ Goodfellow et al. 2013. https://arxiv.org/abs/1302.4389; the readout of Cho 2014
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.kernels.recurrent import linear
+from regard.layers.unroll import may_fuse
+
 
 class Maxout(nn.Module):
     """A learned convex activation."""
@@ -21,4 +24,5 @@ class Maxout(nn.Module):
 
     def forward(self, states: Float[Tensor, "*B input"]) -> Float[Tensor, "*B output"]:
         """The largest of each unit's pieces."""
-        return self.proj(states).unflatten(-1, (-1, self.pieces)).amax(dim=-1)
+        seen = linear(states, self.proj.weight, self.proj.bias) if may_fuse(self, self.proj) else self.proj(states)
+        return seen.unflatten(-1, (-1, self.pieces)).amax(dim=-1)

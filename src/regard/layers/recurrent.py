@@ -2,8 +2,9 @@
 
 A forward layer never sees what comes after a place, so its states at real places are right whatever follows. A backward
 layer reads each row reversed by its own length. A GRU's last state is picked from its outputs; an LSTM's cell is not
-among the outputs, so an LSTM whose last state is wanted is told where each row ends. Nothing here looks at a length, so
-that no device is waited for and a whole step can be captured in a CUDA graph.
+among the outputs, so an LSTM whose last state is wanted is told where each row ends. None of this looks at a length, so
+that no device is waited for and a whole step can be captured in a CUDA graph. On a CPU, layers that nobody listens to
+go by `Steps` instead, with products by kernels/recurrent: the same numbers, and nothing done for padding.
 
 Shapes: B batch, L length, N layers, H hidden units.
 """
@@ -14,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
+
+from regard.kernels.recurrent import RepeatedLinear, gru_update, linear, lstm_update
+from regard.layers.unroll import Steps, going, may_fuse, may_look
 
 FROZEN = 1e4
 """So far from 0 that a sigmoid is exactly 0 or 1, and yet within half precision."""
@@ -48,9 +52,33 @@ class BidirectionalGRU(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "B L input"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L states"]:
         """States of twice the hidden size."""
+        if may_step(self.forwards, lengths) and may_step(self.backwards, lengths):
+            steps, turned = Steps.of(lengths, inputs.shape[1]), reverse_rows(inputs, lengths)
+            states = step_gru(self.forwards, steps.pack(inputs), steps)
+            back = step_gru(self.backwards, steps.pack(turned), steps)
+            return torch.cat([steps.unpack(states), reverse_rows(steps.unpack(back), lengths)], dim=-1)
         forwards, _ = self.forwards(inputs)
         backwards, _ = self.backwards(reverse_rows(inputs, lengths))
         return torch.cat([forwards, reverse_rows(backwards, lengths)], dim=-1)
+
+
+def may_step(layer: nn.RNNBase, lengths: Int[Tensor, " B"]) -> bool:
+    """Whether a loop may take the layer's weights: a plain one-way layer with biases, heard by nobody, on a CPU."""
+    plain = type(layer) in (nn.GRU, nn.LSTM) and layer.bias and not layer.bidirectional and not layer.proj_size
+    return bool(plain) and may_look(lengths) and may_fuse(layer)
+
+
+def step_gru(gru: nn.GRU, inputs: Float[Tensor, "N input"], steps: Steps) -> Float[Tensor, "N H"]:
+    """States of a one-layer GRU that begins with zeros, in the order of the steps."""
+    from_input, from_state, input_bias, state_bias = weights_of(gru, 0)
+    made = RepeatedLinear(from_state, state_bias, sizes=steps.sizes)
+    given = linear(inputs, from_input, input_bias).split(steps.sizes)
+    state, states = given[0].new_zeros(steps.sizes[0], gru.hidden_size), []
+    for step in given:
+        state = going(state, step.shape[0])
+        state = gru_update(step, made(state), state)
+        states.append(state)
+    return torch.cat(states)
 
 
 class GRUUpdate(nn.Module):
@@ -101,6 +129,8 @@ def run_lstm(
         given = None if state is None else (first_layer(state.hidden), first_layer(state.cell))
         outputs, (hidden, cell) = lstm(inputs, given)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
+    if may_step(lstm, lengths):
+        return step_lstm(lstm, inputs, state, lengths)
     real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
     for number in range(lstm.num_layers):
@@ -111,6 +141,34 @@ def run_lstm(
         ends.append((last_states(outputs, lengths), cell))
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
     return LSTMRun(outputs=outputs * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
+
+
+def step_lstm(
+    lstm: nn.LSTM, inputs: Float[Tensor, "B L input"], state: LSTMState | None, lengths: Int[Tensor, " B"]
+) -> LSTMRun:
+    """`run_lstm` with lengths, step by step."""
+    steps, size = Steps.of(lengths, inputs.shape[1]), lstm.hidden_size
+    outputs, ends = steps.pack(inputs), []
+    for number in range(lstm.num_layers):
+        if number:
+            outputs = F.dropout(outputs, lstm.dropout, lstm.training)
+        from_input, from_state, input_bias, state_bias = weights_of(lstm, number)
+        made = RepeatedLinear(from_state, sizes=steps.sizes)
+        given = linear(outputs, from_input, input_bias + state_bias).split(steps.sizes)
+        hidden = cell = given[0].new_zeros(steps.sizes[0], size)
+        if state is not None:
+            hidden, cell = (steps.sort(part[:, number]) for part in (state.hidden, state.cell))
+        shown, cells = [], []
+        for step in given:
+            hidden, cell = lstm_update(made(going(hidden, len(step)), step), going(cell, len(step)))
+            shown.append(hidden)
+            cells.append(cell)
+        outputs = torch.cat(shown)
+        padded = steps.unpack(outputs)
+        ends.append((last_states(padded, lengths), last_states(steps.unpack(torch.cat(cells)), lengths)))
+    real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
+    hidden, cell = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
+    return LSTMRun(outputs=padded * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cell))
 
 
 def first_layer(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:

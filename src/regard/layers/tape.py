@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.contracts import Attended, Memory
 from regard.kernels import additive_scores
 from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, linear, lstm_update
-from regard.layers.unroll import may_fuse
+from regard.layers.unroll import Steps, going, may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +140,15 @@ class TapeCell(nn.Module):
             summary=summary,
         )
 
-    def run(self, inputs: Float[Tensor, "B L input"], tape: Tape) -> Tape:
-        """Read a whole text; its hidden states are the last L of the tape."""
+    def run(self, inputs: Float[Tensor, "B L input"], tape: Tape, *, lengths: Int[Tensor, " B"] | None = None) -> Tape:
+        """Read a whole text; its hidden states are the last L of the tape.
+
+        Given lengths, what is written past them may be zeros, and the summary may be that at each row's end.
+        """
         if not tape.cells.shape[1] and inputs.shape[1] and self.may_fuse():
-            loop = TapeLoop(self, num_rows=inputs.shape[0], num_cells=inputs.shape[1])
-            for projected in linear(inputs.transpose(0, 1), self.input_proj.weight).unbind(0):
+            steps = Steps.whole(*inputs.shape[:2]) if lengths is None else Steps.of(lengths, inputs.shape[1])
+            loop = TapeLoop(self, steps)
+            for projected in linear(steps.pack(inputs), self.input_proj.weight).split(steps.sizes):
                 loop(projected)
             return loop.tape()
         for projected in self.project(inputs).unbind(dim=1):
@@ -155,31 +159,34 @@ class TapeCell(nn.Module):
 class TapeLoop:
     """A cell over a whole text from an empty tape, step by step: the same numbers as `TapeCell`, sooner.
 
-    The summary's products with the gates and with the next query are one; the tape lies in one buffer.
+    The summary's products with the gates and with the next query are one; the tape lies in one buffer. Rows that have
+    ended take no more steps.
     """
 
-    def __init__(self, cell: TapeCell, *, num_rows: int, num_cells: int) -> None:
+    def __init__(self, cell: TapeCell, steps: Steps) -> None:
         score = cast(TapeScore, cell.look.attention.score)
-        weight, shape = cell.gates.weight, (num_rows, num_cells)
+        weight, sizes = cell.gates.weight, steps.sizes
         both = torch.cat([weight, cell.look.summary_proj.weight])
         bias = torch.cat([cell.gates.bias, weight.new_zeros(cell.hidden_size)])
-        self.size, self.from_summary = cell.hidden_size, RepeatedLinear(both, bias, shape=shape)
-        self.key = RepeatedLinear(score.key_proj.weight, shape=shape)
+        self.size, self.from_summary = cell.hidden_size, RepeatedLinear(both, bias, sizes=sizes)
+        self.key = RepeatedLinear(score.key_proj.weight, sizes=sizes)
         energy = score.energy.to(self.key.weight.dtype)
-        self.written = WrittenTape(energy, num_rows=num_rows, num_cells=num_cells, size=2 * cell.hidden_size)
-        self.summary: Tensor | None = None
+        self.written = WrittenTape(energy, num_rows=sizes[0], num_cells=len(sizes), size=2 * cell.hidden_size)
+        self.steps = steps
+        self.summaries: list[Tensor] = []
         self.asked: Tensor | None = None
         self.keys: list[Tensor] = []
         self.cells: list[Tensor] = []
 
     def __call__(
-        self, projected: Float[Tensor, "B five"], fused: Float[Tensor, "B H"] | None = None
-    ) -> Float[Tensor, "B H"]:
+        self, projected: Float[Tensor, "n five"], fused: Float[Tensor, "n H"] | None = None
+    ) -> Float[Tensor, "n H"]:
         """Look back, write one more cell, and show its hidden state."""
         query, given = projected.split([self.size, 4 * self.size], dim=-1)
-        query = query if self.asked is None else query + self.asked
-        self.summary, memory = self.written.read(query).chunk(2, dim=-1)
-        gates, self.asked = self.from_summary(self.summary).split([4 * self.size, self.size], dim=-1)
+        query = query if self.asked is None else query + going(self.asked, len(query))
+        summary, memory = self.written.read(query).chunk(2, dim=-1)
+        self.summaries.append(summary)
+        gates, self.asked = self.from_summary(summary).split([4 * self.size, self.size], dim=-1)
         hidden, cell = lstm_update(gates + given, memory, fused, order=TAPE_ORDER)
         self.keys.append(self.key(hidden))
         self.cells.append(torch.cat([hidden, cell], dim=-1))
@@ -188,8 +195,14 @@ class TapeLoop:
 
     def tape(self) -> Tape:
         """What was written."""
-        assert self.summary is not None
-        return Tape(keys=torch.stack(self.keys, 1), cells=torch.stack(self.cells, 1), summary=self.summary)
+        steps, after = self.steps, [*self.steps.sizes[1:], 0]
+        # the shortest rows come last, and have ended first
+        ends = [summary[size:] for summary, size in zip(self.summaries, after, strict=True)]
+        return Tape(
+            keys=steps.unpack(torch.cat(self.keys)),
+            cells=steps.unpack(torch.cat(self.cells)),
+            summary=steps.restore(torch.cat(ends[::-1])),
+        )
 
 
 class TapeStack(nn.Module):
@@ -217,9 +230,9 @@ class TapeStack(nn.Module):
             after.append(cell(cell.project(self.dropout(after[-1].last)) if after else projected, tape))
         return tuple(after)
 
-    def run(self, inputs: Float[Tensor, "B L input"]) -> tuple[Tape, ...]:
+    def run(self, inputs: Float[Tensor, "B L input"], *, lengths: Int[Tensor, " B"] | None = None) -> tuple[Tape, ...]:
         """Read a whole text from empty tapes, layer by layer; no cell sees a later one, so padding may follow."""
         after: list[Tape] = []
         for cell, tape in zip(self.cells, self.start(inputs), strict=True):
-            after.append(cell.run(self.dropout(after[-1].hidden) if after else inputs, tape))
+            after.append(cell.run(self.dropout(after[-1].hidden) if after else inputs, tape, lengths=lengths))
         return tuple(after)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Attention
@@ -28,7 +28,7 @@ from regard.attention.scores import Additive
 from regard.contracts import Memory, Sequences, Step
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, gru_blend, gru_reset, linear
 from regard.layers import Advanced, BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
-from regard.layers.unroll import may_fuse
+from regard.layers.unroll import Steps, going, may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +121,13 @@ class Bahdanau(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T maxout"]:
         """What the readout sees at every target position; only looking and moving go step by step."""
-        words = self.dropout(self.target_embedding(target.ids))
         score, decoder = cast(Additive, self.attention.score), self.decoder
         layers = (self.word_gates, self.context_gates, self.start_proj, score.query_proj, score.key_proj)
         if may_fuse(self, *layers, decoder.gates, decoder.candidate):
-            return self._say(self._move(self._read(source), source.mask, words), words)
-        encoded = self.encode(source)
+            steps = Steps.of(target.lengths, target.ids.shape[1])
+            words = self.dropout(self.target_embedding(steps.pack(target.ids)))
+            return steps.unpack(self._say(self._move(source, words, steps), words))
+        encoded, words = self.encode(source), self.dropout(self.target_embedding(target.ids))
         moved = unroll_features(self.advance, self.word_gates(words), state=self.start(encoded), encoded=encoded)
         return self._say(moved, words)
 
@@ -138,30 +139,30 @@ class Bahdanau(nn.Module):
         """h_j at every place of the source."""
         return self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
 
-    def _move(
-        self, states: Float[Tensor, "B K states"], mask: Bool[Tensor, "B K"], words: Float[Tensor, "B T word"]
-    ) -> Float[Tensor, "B T moved"]:
+    def _move(self, source: Sequences, words: Float[Tensor, "N word"], steps: Steps) -> Float[Tensor, "N moved"]:
         """What `advance` gives at every position; in the loop is only what needs the state before."""
-        score, size = cast(Additive, self.attention.score), self.config.hidden_size
-        shape = words.shape[0], words.shape[1]
+        score, size, sizes = cast(Additive, self.attention.score), self.config.hidden_size, steps.sizes
+        read = self._read(source)
+        states = steps.sort(read)
         # W s asks and U s opens the gates: one product
-        both = RepeatedLinear(torch.cat([score.query_proj.weight, self.decoder.gates.weight]), shape=shape)
-        candidate = RepeatedLinear(self.decoder.candidate.weight, shape=shape)
+        both = RepeatedLinear(torch.cat([score.query_proj.weight, self.decoder.gates.weight]), sizes=sizes)
+        candidate = RepeatedLinear(self.decoder.candidate.weight, sizes=sizes)
         keys, values = (linear(states, layer.weight) for layer in (score.key_proj, self.context_gates))
-        look = AdditiveLook(keys, score.energy, values, mask, num_steps=words.shape[1])
+        look = AdditiveLook(keys, score.energy, values, steps.sort(source.mask), sizes=sizes)
         state = torch.tanh(linear(states[:, 0, size:], self.start_proj.weight, self.start_proj.bias))
         moved, weights = [], []
-        for word in linear(words.transpose(0, 1), self.word_gates.weight, self.word_gates.bias).unbind(0):
+        for word in linear(words, self.word_gates.weight, self.word_gates.bias).split(sizes):
+            state = going(state, len(word))
             query, gates = both(state).split([self.config.alignment_size, 2 * size], dim=-1)
-            seen, read = look(query)
+            seen, looked = look(query)
             given, new = (word + seen).split([2 * size, size], dim=-1)
             kept, update = gru_reset(gates + given, state)
             state = gru_blend(candidate(kept, new), update, state)
             moved.append(state)
-            weights.append(read)
+            weights.append(looked)
         # the readout alone sees the contexts: one product for all steps
-        contexts = torch.stack(weights, dim=1).to(states.dtype) @ states
-        return torch.cat([torch.stack(moved, dim=1), contexts], dim=-1)
+        contexts = steps.unpack(torch.cat(weights)).to(read.dtype) @ read
+        return torch.cat([torch.cat(moved), steps.pack(contexts)], dim=-1)
 
     def _say(self, moved: Float[Tensor, "*B moved"], words: Float[Tensor, "*B word"]) -> Float[Tensor, "*B maxout"]:
         """The maxout layer over state, context and word."""

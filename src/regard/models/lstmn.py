@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, Sequences, Step
-from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
+from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, linear
 from regard.layers import Advanced, Readout, Tape, TapeAttention, TapeCell, TapeStack, unroll_features
 from regard.layers.tape import TapeLoop, TapeScore
-from regard.layers.unroll import may_fuse
+from regard.layers.unroll import Steps, going, may_fuse
 from regard.models.named import named
 
 
@@ -107,22 +107,22 @@ class ShallowFusion(nn.Module):
         fused = all(cell.may_fuse() for cell in self.stack.cells)
         return fused and may_fuse(self, self.context_proj, score.query_proj)
 
-    def move(self, words: Float[Tensor, "B T projected"], memories: tuple[Memory, ...]) -> Float[Tensor, "B T H"]:
+    def move(self, words: Float[Tensor, "N word"], memories: tuple[Memory, ...], steps: Steps) -> Float[Tensor, "N H"]:
         """`forward` at every position: layers go together, for the top one asks before the first one reads."""
-        score, (memory,), (num_rows, num_steps) = cast(Additive, self.attention.score), memories, words.shape[:2]
-        shape = num_rows, num_steps
-        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, num_steps=num_steps)
-        query = RepeatedLinear(score.query_proj.weight, shape=shape)
-        context = RepeatedLinear(self.context_proj.weight, shape=shape)
-        between = [RepeatedLinear(cell.input_proj.weight, shape=shape) for cell in self.stack.cells[1:]]
-        loops = [TapeLoop(cell, num_rows=num_rows, num_cells=num_steps) for cell in self.stack.cells]
-        state, states = words.new_zeros(num_rows, loops[0].size), []
-        for word in words.unbind(1):
-            state = loops[0](context(look(query(state))[0], word))
+        score, (memory,), sizes = cast(Additive, self.attention.score), memories, steps.sizes
+        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, sizes=sizes)
+        query = RepeatedLinear(score.query_proj.weight, sizes=sizes)
+        context = RepeatedLinear(self.context_proj.weight, sizes=sizes)
+        first, *later = self.stack.cells
+        between = [RepeatedLinear(cell.input_proj.weight, sizes=sizes) for cell in later]
+        loops = [TapeLoop(cell, steps) for cell in self.stack.cells]
+        state, states = words.new_zeros(sizes[0], loops[0].size), []
+        for word in linear(words, first.input_proj.weight).split(sizes):
+            state = loops[0](context(look(query(going(state, len(word))))[0], word))
             for project, loop in zip(between, loops[1:], strict=True):
                 state = loop(project(self.stack.dropout(state)))
             states.append(state)
-        return torch.stack(states, dim=1)
+        return torch.cat(states)
 
 
 class DeepLayer(nn.Module):
@@ -155,23 +155,24 @@ class DeepLayer(nn.Module):
         """Whether `move` may take the weights."""
         return self.cell.may_fuse() and may_fuse(self, self.input_proj, self.gate, self.across.summary_proj)
 
-    def move(self, projected: Float[Tensor, "B T seven"], memory: Memory) -> Float[Tensor, "B T H"]:
+    def move(self, inputs: Float[Tensor, "N input"], memory: Memory, steps: Steps) -> Float[Tensor, "N H"]:
         """`forward` at every position; the summary's products with the gate and with the next query are one."""
-        size, (num_rows, num_steps) = self.hidden_size, projected.shape[:2]
+        size, sizes = self.hidden_size, steps.sizes
         score = cast(TapeScore, self.across.attention.score)
-        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, num_steps=num_steps)
+        look = AdditiveLook(memory.keys, score.energy, memory.values, memory.mask, sizes=sizes)
         both = torch.cat([self.gate.weight, self.across.summary_proj.weight])
         bias = torch.cat([self.gate.bias, both.new_zeros(size)])
-        from_summary = RepeatedLinear(both, bias, shape=(num_rows, num_steps))
-        loop = TapeLoop(self.cell, num_rows=num_rows, num_cells=num_steps)
+        from_summary = RepeatedLinear(both, bias, sizes=sizes)
+        loop = TapeLoop(self.cell, steps)
+        projected = linear(inputs, torch.cat([self.cell.input_proj.weight, self.input_proj.weight]))
         asked, states = None, []
-        for step in projected.unbind(1):
+        for step in projected.split(sizes):
             own, query, gate = step.split([5 * size, size, size], dim=-1)
-            context, _ = look(query if asked is None else query + asked)
+            context, _ = look(query if asked is None else query + going(asked, len(step)))
             summary, source_memory = context.chunk(2, dim=-1)
             opened, asked = from_summary(summary).chunk(2, dim=-1)
             states.append(loop(own, torch.sigmoid(gate + opened) * source_memory))
-        return torch.stack(states, dim=1)
+        return torch.cat(states)
 
 
 class DeepFusion(nn.Module):
@@ -217,11 +218,11 @@ class DeepFusion(nn.Module):
         """Whether `move` may take the weights."""
         return all(layer.may_fuse() for layer in self.layers)
 
-    def move(self, words: Float[Tensor, "B T projected"], memories: tuple[Memory, ...]) -> Float[Tensor, "B T H"]:
+    def move(self, words: Float[Tensor, "N word"], memories: tuple[Memory, ...], steps: Steps) -> Float[Tensor, "N H"]:
         """`forward` at every position, layer by layer: none asks a later one."""
-        states = self.layers[0].move(words, memories[0])
+        states = self.layers[0].move(words, memories[0], steps)
         for layer, memory in zip(self.layers[1:], memories[1:], strict=True):
-            states = layer.move(layer.project(self.dropout(states)), memory)
+            states = layer.move(self.dropout(states), memory, steps)
         return states
 
 
@@ -243,7 +244,7 @@ class LSTMN(nn.Module):
 
     def encode(self, source: Sequences) -> Encoded:
         """Write the source's tapes."""
-        tapes = self.encoder.run(self.dropout(self.source_embedding(source.ids)))
+        tapes = self.encoder.run(self.dropout(self.source_embedding(source.ids)), lengths=source.lengths)
         return Encoded(memories=self.decoder.remember(tapes, source.mask))
 
     def start(self, encoded: Encoded) -> State:
@@ -262,10 +263,14 @@ class LSTMN(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, cells one by one."""
-        encoded, words = self.encode(source), self._words(target.ids)
+        encoded = self.encode(source)
         if may_fuse(self) and self.decoder.may_fuse():
-            return self.dropout(self.decoder.move(words, encoded.memories))
-        return self.dropout(unroll_features(self.advance, words, state=self.start(encoded), encoded=encoded))
+            steps = Steps.of(target.lengths, target.ids.shape[1])
+            words = self.dropout(self.target_embedding(steps.pack(target.ids)))
+            memories = tuple(map(steps.sort_memory, encoded.memories))
+            return steps.unpack(self.dropout(self.decoder.move(words, memories, steps)))
+        moved = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
+        return self.dropout(moved)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""

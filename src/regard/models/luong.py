@@ -28,7 +28,7 @@ from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Align, Look, Memory, Score, Sequences, Step
 from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, linear, lstm_update
 from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
-from regard.layers.unroll import may_fuse
+from regard.layers.unroll import Steps, going, may_fuse
 from regard.models.named import named
 
 
@@ -90,7 +90,9 @@ class State:
     length: int = 0
 
 
-def dropped(states: Float[Tensor, "B H"], drops: Float[Tensor, "N B H"] | None, place: int) -> Float[Tensor, "B H"]:
+def dropped(
+    states: Float[Tensor, "B H"], drops: Float[Tensor, "layers B H"] | None, place: int
+) -> Float[Tensor, "B H"]:
     """What dropout leaves of the states."""
     return states if drops is None else states * drops[place]
 
@@ -160,11 +162,14 @@ class Luong(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, states one by one."""
-        encoded, words = self.encode(source), self._words(target.ids)
+        encoded = self.encode(source)
         looks = type(self.attention.align) is Softmax and type(self.attention.score) in (Dot, General, Concat)
-        if looks and may_fuse(self, self.combine, *self.gates, *cast(nn.Module, self.attention.score).children()):
-            return self._move(words, self.start(encoded), encoded.memory)
-        return unroll_features(self.advance, words, state=self.start(encoded), encoded=encoded)
+        layers = (self.combine, self.word_gates, *self.gates, *cast(nn.Module, self.attention.score).children())
+        if looks and may_fuse(self, *layers):
+            steps = Steps.of(target.lengths, target.ids.shape[1])
+            words = self.dropout(self.target_embedding(steps.pack(target.ids)))
+            return steps.unpack(self._move(words, self.start(encoded), steps.sort_memory(encoded.memory), steps))
+        return unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
@@ -174,18 +179,21 @@ class Luong(nn.Module):
         """What each word says to the first layer's gates."""
         return self.word_gates(self.dropout(self.target_embedding(ids)))
 
-    def _move(self, words: Float[Tensor, "B T gates"], state: State, memory: Memory) -> Float[Tensor, "B T H"]:
+    def _move(self, words: Float[Tensor, "N word"], state: State, memory: Memory, steps: Steps) -> Float[Tensor, "N H"]:
         """What `advance` gives at every position; in the loop is only what needs the state before."""
-        shape = words.shape[0], words.shape[1]
+        sizes = steps.sizes
         stack = cast("Sequence[nn.Linear]", self.gates)
-        gates = [RepeatedLinear(layer.weight, layer.bias, shape=shape) for layer in stack]
+        gates = [RepeatedLinear(layer.weight, layer.bias, sizes=sizes) for layer in stack]
         # W_c [c; s] = W_c' c + W_c'' s, and W_c' c is a weighted sum of W_c' h
         from_context, from_state = self.combine.weight.split(self.config.hidden_size, dim=1)
-        look = self._look(memory, linear(memory.values, from_context.contiguous()), words.shape[1])
-        shown = RepeatedLinear(from_state, shape=shape)
-        hidden, cells, attended = list(state.hidden), list(state.cells), state.attended
-        features = []
-        for word, drops in zip(words.unbind(1), self._drops(words), strict=True):
+        look = self._look(memory, linear(memory.values, from_context.contiguous()), sizes)
+        shown = RepeatedLinear(from_state, sizes=sizes)
+        hidden, cells = ([steps.sort(part) for part in parts] for parts in (state.hidden, state.cells))
+        attended, features = state.attended, []
+        given = linear(words, self.word_gates.weight, self.word_gates.bias).split(sizes)
+        for word, drops in zip(given, self._drops(words, sizes), strict=True):
+            hidden, cells = ([going(part, len(word)) for part in parts] for parts in (hidden, cells))
+            attended = going(attended, len(word))
             below = attended if self.config.input_feeding else None
             for layer, gate in enumerate(gates):
                 inputs = hidden[layer] if below is None else torch.cat([below, hidden[layer]], dim=-1)
@@ -194,25 +202,25 @@ class Luong(nn.Module):
                 below = dropped(hidden[layer], None if layer + 1 == len(hidden) else drops, layer)
             attended = dropped(torch.tanh(shown(hidden[-1], look(hidden[-1]))), drops, -1)
             features.append(attended)
-        return torch.stack(features, dim=1)
+        return torch.cat(features)
 
     def _look(
-        self, memory: Memory, values: Float[Tensor, "B K H"], num_steps: int
+        self, memory: Memory, values: Float[Tensor, "B K H"], sizes: list[int]
     ) -> Callable[[Float[Tensor, "B H"]], Float[Tensor, "B H"]]:
         """The same memory at every step of a loop: state to what it reads of these values."""
         score, size = self.attention.score, self.config.hidden_size
         if isinstance(score, Concat):
-            query = RepeatedLinear(score.proj.weight[:, :size], shape=(values.shape[0], num_steps))
-            additive = AdditiveLook(memory.keys, score.energy, values, memory.mask, num_steps=num_steps)
+            query = RepeatedLinear(score.proj.weight[:, :size], sizes=sizes)
+            additive = AdditiveLook(memory.keys, score.energy, values, memory.mask, sizes=sizes)
             return lambda state: additive(query(state))[0]
         # (W s) . k = s . (W^T k): once for every key
         keys = linear(memory.keys, score.query_proj.weight.t()) if isinstance(score, General) else memory.keys
-        dots = DotLook(keys, values, memory.mask, num_steps=num_steps)
+        dots = DotLook(keys, values, memory.mask, sizes=sizes)
         return lambda state: dots(state)[0]
 
-    def _drops(self, words: Float[Tensor, "B T gates"]) -> list[Float[Tensor, "N B H"] | None]:
+    def _drops(self, words: Float[Tensor, "N word"], sizes: list[int]) -> Sequence[Float[Tensor, "layers n H"] | None]:
         """For every step what dropout leaves of each layer but the top, and of h~; None where it leaves everything."""
         if not (self.training and self.dropout.p):
-            return [None] * words.shape[1]
-        ones = words.new_ones(words.shape[1], len(self.gates), words.shape[0], self.config.hidden_size)
-        return list(F.dropout(ones, self.dropout.p).unbind(0))
+            return [None] * len(sizes)
+        ones = words.new_ones(len(self.gates), words.shape[0], self.config.hidden_size)
+        return F.dropout(ones, self.dropout.p).split(sizes, dim=1)

@@ -7,9 +7,10 @@ is kept for the backward pass is as small as the features and the weight themsel
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from regard.kernels.recurrent.product import product
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits held at once: 16 MiB of float32; fewer make poorer matrix products, more no better ones."""
@@ -63,11 +64,11 @@ class _Chunked(torch.autograd.Function):
         for first in range(0, features.shape[0], rows):
             chunk = slice(first, first + rows)
             loss, grad = loss_and_gradient(
-                F.linear(features[chunk], weight, bias), labels[chunk], ignored, label_smoothing, gradient=any(needed)
+                product(features[chunk], weight, bias), labels[chunk], ignored, label_smoothing, gradient=any(needed)
             )
             total += loss
             if feature_grad is not None and grad is not None:
-                torch.mm(grad, weight, out=feature_grad[chunk])
+                feature_grad[chunk] = product(grad, weight.t())
             if weight_grad is not None and grad is not None:
                 add_product(weight_grad, grad, features[chunk])
             if bias_grad is not None and grad is not None:

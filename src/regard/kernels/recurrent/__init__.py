@@ -1,7 +1,7 @@
 """What a loop over steps does at every one of them, and what it can leave until all are done."""
 
 from regard.kernels.recurrent.additive_look import AdditiveLook
-from regard.kernels.recurrent.gru import gru_blend, gru_reset
+from regard.kernels.recurrent.gru import gru_blend, gru_reset, gru_update
 from regard.kernels.recurrent.look import DotLook
 from regard.kernels.recurrent.lstm import TAPE_ORDER, TORCH_ORDER, lstm_update
 from regard.kernels.recurrent.product import is_plain_here, linear
@@ -17,6 +17,7 @@ __all__ = [
     "WrittenTape",
     "gru_blend",
     "gru_reset",
+    "gru_update",
     "is_plain_here",
     "linear",
     "lstm_update",

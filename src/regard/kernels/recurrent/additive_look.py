@@ -9,6 +9,7 @@ the energy; dK is multiplied by v once, at the end. dV is one product, as in loo
 Shapes: B rows, K keys, V size of the values, H hidden units of the comparison, T steps.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,11 +17,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.kernels.recurrent.look import Mask, outer_sum, score_grad
+from regard.kernels.recurrent.look import Mask, outer_sum, pieces_of, score_grad
 
 
 class AdditiveLook:
-    """Projected keys, and the values at their places, for one loop of at most `num_steps` steps."""
+    """Projected keys, and the values at their places, for one loop with so many rows at each step."""
 
     def __init__(
         self,
@@ -29,14 +30,14 @@ class AdditiveLook:
         values: Float[Tensor, "B K V"],
         mask: Bool[Tensor, "B K"] | None,
         *,
-        num_steps: int,
+        sizes: Sequence[int],
     ) -> None:
         self.values, self.mask = values.detach(), Mask(mask)
         self.weights: list[Tensor] = []
-        self.keys, self.energy, slots = _Open.apply(keys, energy.to(keys.dtype), values, num_steps, self.weights)
-        self.slots = slots.unbind(0)
+        self.keys, self.energy, slots = _Open.apply(keys, energy.to(keys.dtype), values, sum(sizes), self.weights)
+        self.slots = slots.split(list(sizes))
 
-    def __call__(self, query: Float[Tensor, "B H"]) -> tuple[Float[Tensor, "B V"], Float[Tensor, "B K"]]:
+    def __call__(self, query: Float[Tensor, "n H"]) -> tuple[Float[Tensor, "n V"], Float[Tensor, "n K"]]:
         """Context and weights of the next step."""
         slot = self.slots[len(self.weights)]
         query = query.to(self.keys.dtype)
@@ -52,13 +53,13 @@ class _Open(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes arguments by position
-        ctx: Any, keys: Tensor, energy: Tensor, values: Tensor, num_steps: int, weights: list[Tensor]
+        ctx: Any, keys: Tensor, energy: Tensor, values: Tensor, num_rows: int, weights: list[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.weights = weights
         ctx.save_for_backward(energy)
-        rows, _, size = values.shape
-        return keys.view_as(keys), energy.view_as(energy), values.new_empty(1).expand(num_steps, rows, size)
+        slots = values.new_empty(1).expand(num_rows, values.shape[2])
+        return keys.view_as(keys), energy.view_as(energy), slots
 
     @staticmethod
     @once_differentiable
@@ -68,7 +69,7 @@ class _Open(torch.autograd.Function):
         (energy,) = ctx.saved_tensors
         values_grad = None
         if contexts is not None and ctx.needs_input_grad[2]:
-            values_grad = outer_sum(torch.stack(ctx.weights), contexts)
+            values_grad = outer_sum(ctx.weights, pieces_of(contexts, ctx.weights))
         return None if keys_sum is None else keys_sum * energy, energy_grad, values_grad, None, None
 
 
@@ -80,8 +81,10 @@ class _Read(torch.autograd.Function):
         ctx: Any, query: Tensor, slot: Tensor, keys: Tensor, energy: Tensor, values: Tensor, mask: Mask
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        hidden = (keys + query.unsqueeze(1)).tanh_()
+        values = values[: len(query)]
+        hidden = (keys[: len(query)] + query.unsqueeze(1)).tanh_()
         weights = mask.weigh(hidden @ energy)
+        ctx.shape = keys.shape
         ctx.save_for_backward(hidden, energy, values, weights)
         context = torch.bmm(weights.to(values.dtype).unsqueeze(1), values).squeeze(1)
         return context, weights, keys, energy
@@ -99,9 +102,9 @@ class _Read(torch.autograd.Function):
             return None, None, keys_sum, energy_grad, None, None
         hidden, energy, values, weights = ctx.saved_tensors
         grad = score_grad(weights, values, context_grad, weights_grad).to(hidden.dtype)
-        keys_sum = torch.zeros_like(hidden) if keys_sum is None else keys_sum
+        keys_sum = hidden.new_zeros(ctx.shape) if keys_sum is None else keys_sum
         energy_grad = torch.zeros_like(energy) if energy_grad is None else energy_grad
-        query_grad = add_up(grad, hidden, energy, keys_sum, energy_grad)
+        query_grad = add_up(grad, hidden, energy, keys_sum[: len(grad)], energy_grad)
         return query_grad, context_grad, keys_sum, energy_grad, None, None
 
 

@@ -1,8 +1,10 @@
 """A GRU's elementwise work, forward and backward in few passes.
 
     r, z = sigmoid(a):  r * s and z;   then, b being made of r * s,   s' = s + z (tanh(b) - s)
+    torch:  r, z = sigmoid(a + b),   n = tanh(a_n + r b_n),   s' = n + z (s - n),   a of the input and b of the state
 
-Cho et al. 2014, section 2.3: the reset gate acts before the product. Torch's own, which acts after it, is not here.
+Cho et al. 2014, section 2.3: the reset gate acts before the product. Torch's own acts after it, and its z is for what
+is old.
 
 Shapes: B rows, H hidden units.
 """
@@ -36,6 +38,17 @@ def gru_blend(
     if is_plain_here():
         return state + update * (torch.tanh(new) - state)
     return _Blend.apply(new, update, state)
+
+
+def gru_update(
+    given: Float[Tensor, "B three_H"], made: Float[Tensor, "B three_H"], state: Float[Tensor, "B H"]
+) -> Float[Tensor, "B H"]:
+    """The next state of `nn.GRU`, from the input's and the state's share of r, z and n."""
+    if is_plain_here():
+        (r_given, z_given, n_given), (r_made, z_made, n_made) = given.chunk(3, dim=-1), made.chunk(3, dim=-1)
+        new = torch.tanh(n_given + torch.sigmoid(r_given + r_made) * n_made)
+        return new + torch.sigmoid(z_given + z_made) * (state - new)
+    return _TorchUpdate.apply(given, made, state)
 
 
 class _Reset(torch.autograd.Function):
@@ -72,3 +85,27 @@ class _Blend(torch.autograd.Function):
         new, update, state = ctx.saved_tensors
         to_new = grad * update
         return tanh_backward(to_new, new), grad * (new - state), grad - to_new
+
+
+class _TorchUpdate(torch.autograd.Function):
+    """The new state by torch's equations."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor, made: Tensor, state: Tensor) -> Tensor:
+        size = state.shape[1]
+        both = (given[:, : 2 * size] + made[:, : 2 * size]).sigmoid_()
+        reset, update = both.chunk(2, dim=-1)
+        seen = made[:, 2 * size :]
+        new = torch.addcmul(given[:, 2 * size :], reset, seen).tanh_()
+        ctx.save_for_backward(both, new, seen, state)
+        return torch.lerp(new, state, update)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        both, new, seen, state = ctx.saved_tensors
+        reset, update = both.chunk(2, dim=-1)
+        to_state = grad * update
+        to_new = tanh_backward(grad - to_state, new)
+        to_both = sigmoid_backward(torch.cat([to_new * seen, grad * (state - new)], dim=-1), both)
+        return torch.cat([to_both, to_new], dim=-1), torch.cat([to_both, to_new * reset], dim=-1), to_state

@@ -4,11 +4,13 @@
     dV = [a_1 .. a_T]^T [dc_1 .. dc_T],    dK = [ds_1 .. ds_T]^T [q_1 .. q_T] for dots
 
 As in repeated.py, each step's gradients reach one node through slots. Keys under a tanh have no such product: their
-gradient is added up on the way back, in one buffer that goes from each step to the step before.
+gradient is added up on the way back, in one buffer that goes from each step to the step before. Later steps may have
+fewer rows than the memory: the first ones.
 
 Shapes: B rows, K keys, V size of the values, H hidden units of the comparison, T steps.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,12 +32,13 @@ class Mask:
             )
             self.some = some.to(self.bias.dtype)
 
-    def weigh(self, scores: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """Softmax over the allowed keys, in at least float32."""
+    def weigh(self, scores: Float[Tensor, "n K"]) -> Float[Tensor, "n K"]:
+        """Softmax over the allowed keys of the first rows, in at least float32."""
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         if self.bias is None or self.some is None:
             return torch.softmax(scores, dim=-1)
-        return torch.softmax(scores + self.bias, dim=-1).mul_(self.some)
+        rows = len(scores)
+        return torch.softmax(scores + self.bias[:rows], dim=-1).mul_(self.some[:rows])
 
 
 def score_grad(
@@ -54,7 +57,7 @@ def score_grad(
 
 
 class DotLook:
-    """A memory compared by dot products, for one loop of at most `num_steps` steps."""
+    """A memory compared by dot products, for one loop with so many rows at each step."""
 
     def __init__(
         self,
@@ -62,15 +65,15 @@ class DotLook:
         values: Float[Tensor, "B K V"],
         mask: Bool[Tensor, "B K"] | None,
         *,
-        num_steps: int,
+        sizes: Sequence[int],
     ) -> None:
         self.keys, self.values, self.mask = keys.detach(), values.detach(), Mask(mask)
         self.asked: list[Tensor] = []
         self.weights: list[Tensor] = []
-        scores, contexts = _GatherDots.apply(keys, values, num_steps, self.asked, self.weights)
-        self.slots = list(zip(scores.unbind(0), contexts.unbind(0), strict=True))
+        scores, contexts = _GatherDots.apply(keys, values, sum(sizes), self.asked, self.weights)
+        self.slots = list(zip(scores.split(list(sizes)), contexts.split(list(sizes)), strict=True))
 
-    def __call__(self, query: Float[Tensor, "B H"]) -> tuple[Float[Tensor, "B V"], Float[Tensor, "B K"]]:
+    def __call__(self, query: Float[Tensor, "n H"]) -> tuple[Float[Tensor, "n V"], Float[Tensor, "n K"]]:
         """Context and weights of the next step."""
         slots = self.slots[len(self.asked)]
         query = query.to(self.keys.dtype)
@@ -85,29 +88,44 @@ class _GatherDots(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes arguments by position
-        ctx: Any, keys: Tensor, values: Tensor, num_steps: int, asked: list[Tensor], weights: list[Tensor]
+        ctx: Any, keys: Tensor, values: Tensor, num_rows: int, asked: list[Tensor], weights: list[Tensor]
     ) -> tuple[Tensor, Tensor]:
         ctx.asked, ctx.weights = asked, weights
-        rows, num_keys, size = values.shape
+        _, num_keys, size = values.shape
         wide = torch.promote_types(keys.dtype, torch.float32)
-        scores = keys.new_empty(1, dtype=wide).expand(num_steps, rows, num_keys)
-        return scores, values.new_empty(1).expand(num_steps, rows, size)
+        scores = keys.new_empty(1, dtype=wide).expand(num_rows, num_keys)
+        return scores, values.new_empty(1).expand(num_rows, size)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scores: Tensor, contexts: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad
         return (
-            outer_sum(scores, torch.stack(ctx.asked)) if needed[0] else None,
-            outer_sum(torch.stack(ctx.weights), contexts) if needed[1] else None,
+            outer_sum(pieces_of(scores, ctx.asked), ctx.asked) if needed[0] else None,
+            outer_sum(ctx.weights, pieces_of(contexts, ctx.weights)) if needed[1] else None,
             *[None] * 3,
         )
 
 
-def outer_sum(left: Float[Tensor, "T B K"], right: Float[Tensor, "S B size"]) -> Float[Tensor, "B K size"]:
-    """sum_t left_t right_t^T, for every row; the steps that were taken are those that both sides have."""
-    steps = min(len(left), len(right))
-    return torch.bmm(left[:steps].permute(1, 2, 0).to(right.dtype), right[:steps].transpose(0, 1))
+def pieces_of(joined: Float[Tensor, "N size"], like: list[Tensor]) -> list[Tensor]:
+    """The steps that were taken, one by one."""
+    sizes = [len(piece) for piece in like]
+    return list(joined[: sum(sizes)].split(sizes))
+
+
+def outer_sum(left: list[Tensor], right: list[Tensor]) -> Float[Tensor, "B K size"]:
+    """sum_t left_t right_t^T, for every row."""
+    return torch.bmm(beside(left).transpose(1, 2).to(right[0].dtype), beside(right))
+
+
+def beside(steps: list[Tensor]) -> Float[Tensor, "B T size"]:
+    """All steps of a row side by side; zeros where it took none any more."""
+    if len(steps[-1]) == len(steps[0]):
+        return torch.stack(steps, dim=1)
+    rows = steps[0].new_zeros(len(steps[0]), len(steps), steps[0].shape[1])
+    for place, step in enumerate(steps):
+        rows[: len(step), place] = step
+    return rows
 
 
 class _ReadDots(torch.autograd.Function):
@@ -118,9 +136,10 @@ class _ReadDots(torch.autograd.Function):
         ctx: Any, query: Tensor, score_slot: Tensor, context_slot: Tensor, look: DotLook
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        weights = look.mask.weigh(torch.bmm(query.unsqueeze(1), look.keys.transpose(1, 2)).squeeze(1))
-        ctx.save_for_backward(look.keys, look.values, weights)
-        return torch.bmm(weights.to(look.values.dtype).unsqueeze(1), look.values).squeeze(1), weights
+        keys, values = look.keys[: len(query)], look.values[: len(query)]
+        weights = look.mask.weigh(torch.bmm(query.unsqueeze(1), keys.transpose(1, 2)).squeeze(1))
+        ctx.save_for_backward(keys, values, weights)
+        return torch.bmm(weights.to(values.dtype).unsqueeze(1), values).squeeze(1), weights
 
     @staticmethod
     @once_differentiable

@@ -1,6 +1,6 @@
 """A matrix product by the faster of torch's two CPU libraries.
 
-    product(x, W) = x W^T,   linear(x, W, b) = x W^T + b with gradients
+    product(x, W, b) = x W^T + b,   linear(x, W, b) = x W^T + b with gradients
 
 Torch multiplies float32 on a CPU by MKL, which is slow on processors that are not Intel's; oneDNN is there as well, and
 as fast on all of them. It takes whole weights as they lie, transposed or not. Anything else is torch's own product, and
@@ -25,16 +25,22 @@ def is_plain_here() -> bool:
 
 def is_served(inputs: Tensor, weight: Tensor) -> bool:
     """Whether oneDNN takes this product."""
-    if not HAS_ONEDNN or inputs.device.type != "cpu":
+    if not HAS_ONEDNN or inputs.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     # columns out of a wider matrix take a path of oneDNN's that is slower by far
     lies_well = weight.is_contiguous() or weight.t().is_contiguous()
     return lies_well and inputs.dtype == weight.dtype == torch.float32 and inputs.numel() > 0 and weight.numel() > 0
 
 
-def product(inputs: Float[Tensor, "N input"], weight: Float[Tensor, "output input"]) -> Float[Tensor, "N output"]:
-    """x W^T, without a gradient of its own."""
-    return PRODUCT(inputs, weight, None, "none", [], "") if is_served(inputs, weight) else inputs @ weight.t()
+def product(
+    inputs: Float[Tensor, "N input"],
+    weight: Float[Tensor, "output input"],
+    bias: Float[Tensor, " output"] | None = None,
+) -> Float[Tensor, "N output"]:
+    """x W^T + b, without a gradient of its own."""
+    if is_served(inputs, weight):
+        return PRODUCT(inputs, weight, bias, "none", [], "")
+    return F.linear(inputs, weight, bias)
 
 
 def linear(

@@ -4,9 +4,10 @@
 
 Step by step, dW would be T thin products, each added to a matrix as large as the weight. Here every step's dy is handed
 to one node of the graph through a slot: a tensor without content that the step pretends to read, so that its gradient
-is dy. That node has kept the inputs, and runs when the last slot has come back.
+is dy. That node has kept the inputs, and runs when the last slot has come back. Later steps may have fewer rows.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,14 +20,14 @@ from regard.kernels.recurrent.product import is_plain_here, product
 
 
 class RepeatedLinear:
-    """A layer for one loop of this shape, rows and at most so many steps; under autocast in its precision."""
+    """A layer for one loop with so many rows at each step; under autocast in its precision."""
 
     def __init__(
         self,
         weight: Float[Tensor, "output input"],
         bias: Float[Tensor, " output"] | None = None,
         *,
-        shape: tuple[int, int],
+        sizes: Sequence[int],
     ) -> None:
         device = weight.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -37,8 +38,8 @@ class RepeatedLinear:
             return
         weight, self.bias = weight.to(dtype), None if bias is None else bias.detach().to(dtype)
         self.weight = weight.detach().contiguous()
-        slots: Tensor = _Gather.apply(weight, bias, (shape[1], shape[0], weight.shape[0]), self.inputs)
-        self.slots = slots.unbind(0)
+        slots: Tensor = _Gather.apply(weight, bias, sum(sizes), self.inputs)
+        self.slots = slots.split(list(sizes))
 
     def __call__(
         self, inputs: Float[Tensor, "B input"], given: Float[Tensor, "B output"] | None = None
@@ -58,18 +59,16 @@ class _Gather(torch.autograd.Function):
     """Weight and bias to empty slots; the slots' gradients to those of weight and bias."""
 
     @staticmethod
-    def forward(
-        ctx: Any, weight: Tensor, bias: Tensor | None, shape: tuple[int, int, int], inputs: list[Tensor]
-    ) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, num_rows: int, inputs: list[Tensor]) -> Tensor:
         ctx.inputs = inputs
         ctx.bias_dtype = None if bias is None else bias.dtype
-        return weight.new_empty(1).expand(shape)
+        return weight.new_empty(1).expand(num_rows, weight.shape[0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs: list[Tensor] = ctx.inputs
-        used = grads[: len(inputs)].flatten(0, 1)
+        used = grads[: sum(map(len, inputs))]
         needed = ctx.needs_input_grad
         weight_grad = used.t() @ torch.cat(inputs) if needed[0] and inputs else None
         return weight_grad, used.sum(0, dtype=ctx.bias_dtype) if needed[1] else None, None, None
@@ -83,11 +82,8 @@ class _Repeat(torch.autograd.Function):
         ctx: Any, inputs: Tensor, slot: Tensor, given: Tensor | None, weight: Tensor, bias: Tensor | None
     ) -> Tensor:
         ctx.save_for_backward(weight)
-        made = product(inputs, weight)
-        for more in (bias, given):
-            if more is not None:
-                made += more
-        return made
+        made = product(inputs, weight, bias)
+        return made if given is None else made.add_(given)
 
     @staticmethod
     @once_differentiable

@@ -5,7 +5,7 @@
 Joined to a longer and longer tensor, a tape of T cells would be copied T times, and T times more on the way back. Here
 cells are written into one buffer. Two tokens without content go through every read and write; their gradients are two
 buffers of the tape's own size, to which each read adds what it says to earlier cells, and from which each write, on the
-way back, takes what later reads have said to its own.
+way back, takes what later reads have said to its own. Later steps may have fewer rows: the first ones.
 
 Shapes: B rows, T cells in all, H hidden units of the comparison, V size of a cell.
 """
@@ -33,7 +33,7 @@ class WrittenTape:
         self.tokens = (energy.new_empty(1).expand_as(self.keys), energy.new_empty(1).expand_as(self.cells))
         self.length = 0
 
-    def read(self, query: Float[Tensor, "B H"]) -> Float[Tensor, "B V"]:
+    def read(self, query: Float[Tensor, "n H"]) -> Float[Tensor, "n V"]:
         """Look at all cells so far; zeros where there is none."""
         if not self.length:
             return query.new_zeros(query.shape[0], self.cells.shape[2])
@@ -41,7 +41,7 @@ class WrittenTape:
         self.tokens = (tokens[0], tokens[1])
         return context
 
-    def write(self, key: Float[Tensor, "B H"], cell: Float[Tensor, "B V"]) -> None:
+    def write(self, key: Float[Tensor, "n H"], cell: Float[Tensor, "n V"]) -> None:
         """One more cell."""
         given = (key.to(self.keys.dtype), cell.to(self.cells.dtype))
         self.tokens = _Write.apply(*given, *self.tokens, self.energy.detach(), self)
@@ -57,8 +57,8 @@ class _Read(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         # not among the saved tensors, which may not be written to: later writes leave these cells alone
-        ctx.cells = tape.cells[:, : tape.length]
-        hidden = (tape.keys[:, : tape.length] + query.unsqueeze(1)).tanh_()
+        ctx.cells = tape.cells[: len(query), : tape.length]
+        hidden = (tape.keys[: len(query), : tape.length] + query.unsqueeze(1)).tanh_()
         weights = EVERYTHING.weigh(hidden @ energy)
         ctx.save_for_backward(hidden, energy, weights)
         ctx.shapes = key_token.shape, cell_token.shape
@@ -73,13 +73,13 @@ class _Read(torch.autograd.Function):
         if grad is None:
             return None, keys_sum, cells_grad, energy_grad, None
         hidden, energy, weights = ctx.saved_tensors
-        length = hidden.shape[1]
+        rows, length = weights.shape
         keys_sum = hidden.new_zeros(ctx.shapes[0]) if keys_sum is None else keys_sum
         cells_grad = grad.new_zeros(ctx.shapes[1]) if cells_grad is None else cells_grad
         energy_grad = torch.zeros_like(energy) if energy_grad is None else energy_grad
-        cells_grad[:, :length] += weights.to(grad.dtype).unsqueeze(2) * grad.unsqueeze(1)
+        cells_grad[:rows, :length] += weights.to(grad.dtype).unsqueeze(2) * grad.unsqueeze(1)
         to_scores = score_grad(weights, ctx.cells, grad, None).to(hidden.dtype)
-        query_grad = add_up(to_scores, hidden, energy, keys_sum[:, :length], energy_grad)
+        query_grad = add_up(to_scores, hidden, energy, keys_sum[:rows, :length], energy_grad)
         return query_grad, keys_sum, cells_grad, energy_grad, None
 
 
@@ -97,16 +97,16 @@ class _Write(torch.autograd.Function):
         tape: WrittenTape,
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        ctx.place = tape.length
+        ctx.place = (slice(len(key)), tape.length)
         ctx.save_for_backward(energy)
-        tape.keys[:, ctx.place] = key
-        tape.cells[:, ctx.place] = cell
+        tape.keys[ctx.place] = key
+        tape.cells[ctx.place] = cell
         return key_token, cell_token
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, keys_sum: Tensor | None, cells_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         (energy,) = ctx.saved_tensors
-        key_grad = None if keys_sum is None else keys_sum[:, ctx.place] * energy
-        cell_grad = None if cells_grad is None else cells_grad[:, ctx.place]
+        key_grad = None if keys_sum is None else keys_sum[ctx.place] * energy
+        cell_grad = None if cells_grad is None else cells_grad[ctx.place]
         return key_grad, cell_grad, keys_sum, cells_grad, None, None
