@@ -81,3 +81,10 @@ def test_none_and_negative_numbers():
     torch.testing.assert_close(last, attend(states, states, states, return_weights=True).weights[:, -1:])
     with pytest.raises(ValueError, match="both given"):
         attend(states, states, states, weights_of=[0], return_weights=True)
+
+
+def test_rows_that_only_the_values_tell_apart():
+    queries, keys, values = torch.randn(7, 4), torch.randn(9, 4), torch.randn(3, 9, 5)
+    mask = padding(torch.tensor([1, 5, 9]))
+    found = attend(queries, keys, values, mask=mask, weights_of=[0, 6]).weights
+    torch.testing.assert_close(found, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])

@@ -146,6 +146,42 @@ def test_twice_differentiable():
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-7)
 
 
+def test_a_gradient_penalty_reaches_every_parameter():
+    score, tensors = made(dtype=torch.float64)
+    found = []
+    for return_weights in (False, True):
+        context = attend(*tensors, score=score, return_weights=return_weights).context
+        (first,) = torch.autograd.grad(context.sum(), tensors[0], create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), (*tensors, *score.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-7)
+
+
+@pytest.mark.unchecked
+def test_forward_mode_forms():
+    score, (queries, keys, values) = made(dtype=torch.float64)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(queries.detach(), torch.ones_like(queries))
+        context = attend(dual, keys, values, score=score).context
+        assert torch.autograd.forward_ad.unpack_dual(context).tangent is not None
+
+
+def test_large_values_and_the_widest_window():
+    score, (queries, keys, values) = made()
+    large = torch.full_like(values, 1e37)
+    torch.testing.assert_close(attend(queries, keys, large, score=score).context, torch.full((3, 30, 7), 1e37))
+    widest = attend(queries, keys, values, score=score, mask=window(2**63 - 1)).context
+    torch.testing.assert_close(widest, attend(queries, keys, values, score=score).context)
+
+
+def test_another_default_device():
+    score, tensors = made()
+    truth = attend(*tensors, score=score, mask=MASKS["all"]).context
+    with torch.device("meta"):
+        found = attend(*tensors, score=score, mask=MASKS["all"]).context
+    torch.testing.assert_close(found, truth)
+
+
 def test_float64_stays_so_under_autocast():
     score, tensors = made(dtype=torch.float64)
     with torch.autocast("cpu", dtype=torch.bfloat16):

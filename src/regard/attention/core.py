@@ -88,6 +88,7 @@ def explain(
     look: Look | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
+    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
 ) -> Choice:
     """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
 
@@ -137,7 +138,9 @@ def read(
         if weights_of is None:
             return Attended(context=context)
         keys = spread_groups(keys, group_size)
-        chosen = chosen_weights(queries, keys, weights_of, score=score, align=align, mask=mask, first_key=first_key)
+        chosen = chosen_weights(
+            queries, keys, weights_of, score=score, align=align, mask=mask, first_key=first_key, rows_of=values
+        )
         return Attended(context=context, weights=chosen)
     look = look or Look()
     if look.queries is None:
@@ -172,10 +175,13 @@ def chosen_weights(
     align: Align,
     mask: Rule | None,
     first_key: int,
+    rows_of: Float[Tensor, "... K value"],
 ) -> Float[Tensor, "... chosen K"]:
-    """What these queries look at, and nobody else."""
+    """What these queries look at, and nobody else; rows that only the values tell apart may still be masked apart."""
     rows = chosen_rows(weights_of, queries)
     scores = score(queries[..., rows, :], keys)
+    if rows_of.ndim > scores.ndim:
+        scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], rows_of.shape[:-2]), *scores.shape[-2:])
     if mask is None:
         return align(scores, None, None).weights
     shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])

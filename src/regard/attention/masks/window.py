@@ -28,7 +28,9 @@ class Window(Rule):
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
         """`size` on either side."""
-        return queries - self.size, queries + self.size + 1
+        # farther than any text is long, and still a number that positions can be added to
+        size = min(self.size, 2**62)
+        return queries - size, queries + size + 1
 
 
 def window(size: int) -> Window:

@@ -83,7 +83,7 @@ def num_triples(rows: Rows) -> int:
 
 
 def forward_blocks(rows: Rows, steps: Steps) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
-    """Block after block; the weights are divided by their sum after the values are added up."""
+    """Block after block."""
     shape, dtype = (*rows.queries.shape[:2], rows.values.shape[2]), precision(rows)
     context = rows.values.new_zeros(shape, dtype=dtype)
     lse = rows.values.new_full(shape[:2], -torch.inf, dtype=dtype)
@@ -96,10 +96,10 @@ def forward_blocks(rows: Rows, steps: Steps) -> tuple[Float[Tensor, "B Q value"]
         weights.sub_(peak).exp_()
         total = weights.sum(-1, keepdim=True)
         lse[block.rows, block.queries] = (peak + total.log()).squeeze(-1)
+        weights.div_(divisor(total))
         if generator is not None:
             weights.mul_(kept(weights, rows.dropout, generator))
-        found = weights @ work.values[block.rows, block.keys]
-        context[block.rows, block.queries] = found / divisor(total)
+        context[block.rows, block.queries] = weights @ work.values[block.rows, block.keys]
     return context.to(rows.values.dtype), lse
 
 

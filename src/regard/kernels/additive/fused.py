@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from regard.kernels.additive import blocked
 from regard.kernels.additive.exact import ExactWalk
@@ -48,6 +49,8 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
     given = (read.queries, read.keys, read.energy, read.values, *(() if read.mask is None else read.mask.tensors()))
     if any(is_mapped(tensor) for tensor in given):
         yield "torch.func maps over it, which a fused operator does not know"
+    if forward_ad._current_level >= 0:
+        yield "forward-mode differentiation asks for the formula"
 
 
 def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
