@@ -9,6 +9,7 @@ import torch
 from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences, map_tensors
 from regard.models import MODELS
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.training import graph
 from regard.training.graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
 from regard.training.objective import Objective
 
@@ -222,6 +223,20 @@ def test_graphed_steps_are_the_eager_steps(name):
             error = ((ours - theirs).norm() / theirs.norm().clamp_min(1e-3)).item()
             assert error < 1e-3, f"{name} is off by {error:.2e} after step {number}"
     assert all(captured.graph is not None for captured in step.shapes.values())
+
+
+@pytest.mark.cuda
+@pytest.mark.unchecked
+def test_shapes_beyond_the_most_run_as_they_are(monkeypatch):
+    monkeypatch.setattr(graph, "MOST_SHAPES", 1)
+    batches = alternating(2 * (WARM_UP + 2))
+    eager, (_, step) = make_objective(torch.float32).cuda(), graphed()
+    optimizer = torch.optim.AdamW(eager.parameters(), fused=True)
+    for batch in batches:
+        expected = eager_step(eager, optimizer, batch, learning_rate=1e-3, clip_norm=1e9)
+        found = step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item()
+        assert found == pytest.approx(expected, rel=1e-3)
+    assert len(step.shapes) == 1
 
 
 def graphed():

@@ -18,6 +18,8 @@ from regard.contracts import PAD, Batch, Packed, Sequences, map_tensors
 
 WARM_UP = 3
 """Steps of each shape before it is captured."""
+MOST_SHAPES = 128
+"""Graphs that are kept; batches of yet other shapes run as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,10 @@ class GraphedStep:
         shape = shape_of(batch)
         if shape not in self.shapes:
             given = map_tensors(lambda tensor: tensor.cuda(non_blocking=True), batch)
-            self.shapes[shape] = Captured(batch=given, weight=torch.zeros((), device="cuda"))
+            made = Captured(batch=given, weight=torch.full((), 1.0 / num_tokens, device="cuda"))
+            if len(self.shapes) >= MOST_SHAPES:
+                return self._eager(made)
+            self.shapes[shape] = made
         captured = self.shapes[shape]
         copy_batch(batch, captured.batch)
         captured.weight.fill_(1.0 / num_tokens)
