@@ -141,6 +141,6 @@ class Attended:
     """What came back: the context, and the weights, log-probability and cache where they were asked for."""
 
     context: Float[Tensor, "... Q value"]
-    weights: Float[Tensor, "... Q K"] | None = None
+    weights: Float[Tensor, "... looking K"] | None = None
     log_prob: Float[Tensor, "... Q"] | None = None
     cache: Any = None
