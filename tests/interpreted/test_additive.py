@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.kernels import tiles
-from regard.kernels.additive import walk
+from regard.kernels.additive import chunks
 from tests.kernels.additive_cases import by_walk, errors, formula, make
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:
@@ -44,7 +44,7 @@ def _poisoned():
 @pytest.fixture
 def _in_chunks(monkeypatch):
     for name, size in (("CELLS", 32), ("MOST_QUERIES", 4), ("MOST_KEYS", 8)):
-        monkeypatch.setattr(walk, name, size)
+        monkeypatch.setattr(chunks, name, size)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,7 +11,7 @@ from regard.attention import explain
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive
 from regard.kernels import tiles
-from regard.kernels.additive import AdditiveRead, fused, walk
+from regard.kernels.additive import AdditiveRead, chunks, fused
 from tests.kernels.additive_cases import MASKS, by_walk, error, errors, formula, make
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
@@ -75,7 +75,7 @@ def test_chunks_give_what_one_gives(mask, monkeypatch):
     rows = make((3, 300, 300, 64, 32), mask=mask, dtype=torch.bfloat16, device="cuda")
     whole = by_walk(SineWalk, rows)
     for name, size in (("CELLS", 2**12), ("MOST_QUERIES", 64), ("MOST_KEYS", 48)):
-        monkeypatch.setattr(walk, name, size)
+        monkeypatch.setattr(chunks, name, size)
     for name, off in errors(by_walk(SineWalk, rows), whole).items():
         assert off < 1e-2, name
 

@@ -210,4 +210,8 @@ def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
     # as on any device but a CPU
     unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (unroll, recurrent)]
     with Blind(), unseen[0], unseen[1]:
-        model.features(source, target).sum().backward()
+        features = model.features(source, target)
+        features.sum().backward()
+    assert features.isfinite().all()
+    with pytest.raises(AssertionError, match="nonzero"), Blind():
+        target.mask.nonzero()

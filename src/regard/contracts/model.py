@@ -71,4 +71,7 @@ class Model(Protocol):
 
 def is_watched(model: nn.Module) -> bool:
     """Whether someone waits for a part of the model to be called: then it must be called, and by one thread."""
-    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    return any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+        for part in model.modules()
+    )

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.kernels.recurrent import RepeatedLinear, gru_update, linear, lstm_update
+from regard.kernels.product import linear
+from regard.kernels.recurrent import RepeatedLinear, gru_update, lstm_update
 from regard.layers.unroll import Steps, going, may_fuse, may_look
 
 FROZEN = 1e4

@@ -21,9 +21,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Attention
-from regard.contracts import Attended, Memory
+from regard.contracts import Attended, LoweredSum, Memory
 from regard.kernels import additive_scores
-from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, linear, lstm_update
+from regard.kernels.product import linear
+from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, lstm_update
 from regard.layers.unroll import Steps, going, may_fuse
 
 
@@ -64,9 +65,9 @@ class TapeScore(nn.Module):
         """Score every query against every prepared key."""
         return additive_scores(queries, keys, self.energy)
 
-    def lower(self, queries: Float[Tensor, "... Q H"], keys: Float[Tensor, "... K H"]) -> str:
-        """No dot product has these scores."""
-        return "TapeScore has a tanh between the sum and the product, so every pair is formed"
+    def lower(self, queries: Float[Tensor, "... Q H"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
+        """Kernels for additive attention take it as it is."""
+        return LoweredSum(queries=queries, keys=keys, energy=self.energy)
 
 
 class TapeAttention(nn.Module):

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from regard.attention.trace import listeners
-from regard.contracts import Memory, Step
-from regard.kernels.recurrent import is_plain_here
+from regard.contracts import Memory, Step, is_watched
+from regard.kernels.once import differentiable_once
+from regard.kernels.product import is_plain_here
 
 WORTH_SORTING = 0.04
 """Share of padding from which rows that have ended drop out of a loop; where there is less, sorting costs as much."""
@@ -43,10 +43,7 @@ def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
     """
     if listeners() or is_plain_here() or any(type(layer) is not nn.Linear for layer in layers):
         return False
-    return not any(
-        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-        for part in model.modules()
-    )
+    return not is_watched(model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +129,7 @@ class _Pick(torch.autograd.Function):
         return table.index_select(0, index)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         return grad.new_zeros(ctx.length, *grad.shape[1:]).index_copy_(0, index, grad), None

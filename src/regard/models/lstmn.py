@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, Sequences, Step
-from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, linear
+from regard.kernels.product import linear
+from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
 from regard.layers import Advanced, Readout, Tape, TapeAttention, TapeCell, TapeStack, unroll_features
 from regard.layers.tape import TapeLoop, TapeScore
 from regard.layers.unroll import Steps, going, may_fuse

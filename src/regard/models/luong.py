@@ -26,7 +26,8 @@ from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Align, Look, Memory, Score, Sequences, Step
-from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, linear, lstm_update
+from regard.kernels.product import linear
+from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, lstm_update
 from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
 from regard.layers.unroll import Steps, going, may_fuse
 from regard.models.named import named

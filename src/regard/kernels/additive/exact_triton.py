@@ -49,6 +49,13 @@ def exponentials_kernel(
 
 
 @jit
+def fraction(a, b, query_step, key_step):
+    """v (E_a X_b + X_a) and E_a E_b + 1 of one hidden unit."""
+    above = tl.load(a + 2 * query_step)[:, None] * tl.load(b + key_step)[None, :] + tl.load(a + 3 * query_step)[:, None]
+    return above, tl.load(a)[:, None] * tl.load(b)[None, :] + 1.0
+
+
+@jit
 def scores_kernel(
     queries, keys, scores, first_row, first_query, first_key, chunk_queries, chunk_keys, padded_queries, padded_keys,
     EVEN_H: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr,
@@ -62,18 +69,10 @@ def scores_kernel(
     b = keys + row * 2 * key_step + first_key + key
     tile = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
     for _ in range(0, EVEN_H, 2):
-        power_a, power_b = tl.load(a)[:, None], tl.load(b)[None, :]
-        weighted, less_a = tl.load(a + 2 * query_step)[:, None], tl.load(a + 3 * query_step)[:, None]
-        less_b = tl.load(b + key_step)[None, :]
-        a += padded_queries
-        b += padded_keys
-        below, above = power_a * power_b + 1.0, weighted * less_b + less_a
-        power_a, power_b = tl.load(a)[:, None], tl.load(b)[None, :]
-        weighted, less_a = tl.load(a + 2 * query_step)[:, None], tl.load(a + 3 * query_step)[:, None]
-        less_b = tl.load(b + key_step)[None, :]
-        a += padded_queries
-        b += padded_keys
-        second_below, second_above = power_a * power_b + 1.0, weighted * less_b + less_a
+        above, below = fraction(a, b, query_step, key_step)
+        second_above, second_below = fraction(a + padded_queries, b + padded_keys, query_step, key_step)
+        a += 2 * padded_queries
+        b += 2 * padded_keys
         tile += (above * second_below + second_above * below) * reciprocal(below * second_below)
     inside = (query < chunk_queries)[:, None] & (key < chunk_keys)[None, :]
     out = scores + line * chunk_queries * chunk_keys + query[:, None] * chunk_keys + key[None, :]

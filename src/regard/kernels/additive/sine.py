@@ -10,10 +10,13 @@ wide for a series are added pair by pair, on the device.
 import torch
 from torch import Tensor
 
+from regard.kernels.additive.chunks import Chunk
+from regard.kernels.additive.gradients import Gradients, product
 from regard.kernels.additive.read import Rows
 from regard.kernels.additive.series import TERMS
 from regard.kernels.additive.sine_triton import features_kernel, fold_kernel
-from regard.kernels.additive.walk import Chunk, Gradients, Walk, pointer, product
+from regard.kernels.additive.units import pointer
+from regard.kernels.additive.walk import Walk
 from regard.kernels.tiles import launch, power_of_two
 
 FEATURE_ROWS, BLOCK_H = 8, 128

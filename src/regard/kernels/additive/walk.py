@@ -3,79 +3,31 @@
     forward    scores of a chunk -> softmax and values, with running sums from chunk to chunk of keys
     backward   the same scores again -> their gradient -> gradients of queries, keys and energy
 
-A path says how scores are formed and how their gradient goes back. Chunks are of bounded size, so memory grows with the
-length alone; every sum has one order, so results are the same each time.
+A path says how scores are formed and how their gradient goes back. Every sum has one order, so results are the same
+each time.
 """
 
-import itertools
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.kernels.additive.apart_triton import apart_gradients_kernel, apart_scores_kernel
+from regard.kernels.additive.chunks import MOST_ROWS, Chunk, chunks
+from regard.kernels.additive.gradients import Gradients, product
 from regard.kernels.additive.read import Rows
 from regard.kernels.additive.read_triton import delta_kernel, gradient_kernel, softmax_kernel
-from regard.kernels.additive.series import OCTAVES, TERMS, WIDEST, series
-from regard.kernels.additive.units_triton import ranges_kernel, settle_kernel
+from regard.kernels.additive.series import TERMS
+from regard.kernels.additive.units import kind_of, number_of, pointer, prepared, settle
 from regard.kernels.tiles import launch, power_of_two, tile_size
 
-CELLS = 2**25
-"""Scores formed at a time: 64 MiB in half precision."""
-MOST_ROWS = 2**16 - 1
-"""What a GPU counts along the axes of a launch but the first."""
-MOST_QUERIES, MOST_KEYS = 4096, 8192
-"""Of a long row: a query's scores lie in one program's registers."""
-LARGEST_EXPONENT = 10.5
-"""e^(2 * 10.5) to the fourth power is still a float32."""
-RANGE_ROWS, DELTA_ROWS, SQUARE_TILE = 256, 16, 64
+DELTA_ROWS, SQUARE_TILE = 16, 64
 IN_REGISTERS = 2048
 """Scores that one program of the softmax holds, at least; a row of more takes more."""
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Queries and keys of some rows, whose scores are formed together."""
-
-    rows: slice
-    queries: slice
-    keys: slice
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """How many rows, queries and keys."""
-        rows, queries, keys = (part.stop - part.start for part in (self.rows, self.queries, self.keys))
-        return rows, queries, keys
-
-
-def chunks(num_rows: int, num_queries: int, num_keys: int, most_rows: int) -> Iterator[Chunk]:
-    """All pairs, keys innermost: several rows at once where they are short, part of one where it is long."""
-    keys = min(num_keys, MOST_KEYS)
-    queries = min(num_queries, max(CELLS // keys, 1))
-    if num_queries * num_keys > CELLS:
-        queries = min(queries, MOST_QUERIES)
-    rows = 1
-    if (queries, keys) == (num_queries, num_keys):
-        rows = max(min(CELLS // (queries * keys), most_rows), 1)
-    for row in range(0, num_rows, rows):
-        for query in range(0, num_queries, queries):
-            for key in range(0, num_keys, keys):
-                yield Chunk(
-                    slice(row, min(row + rows, num_rows)),
-                    slice(query, min(query + queries, num_queries)),
-                    slice(key, min(key + keys, num_keys)),
-                )
-
-
-def pointer(tensor: Tensor | None, stand_in: Tensor) -> Tensor:
-    """A kernel wants a pointer even where it will not read."""
-    return stand_in if tensor is None else tensor
-
-
-class Walk:
+class Walk(ABC):
     """One way over the chunks; a subclass forms scores and takes their gradient back."""
 
     is_sine: bool
@@ -85,7 +37,7 @@ class Walk:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows = prepared(rows)
         self.kind = number_of((self.is_sine, kind_of(rows)))
-        self.units, self.apart = self._settle()
+        self.units, self.apart = settle(rows, self.kind, is_sine=self.is_sine)
         none = self.apart
         # what the kernels that read scores take after them
         self.given = (
@@ -101,13 +53,13 @@ class Walk:
             "H": rows.energy.shape[0],
         }
 
+    @abstractmethod
     def scores(self, chunk: Chunk) -> Tensor:
         """A chunk's scores, without the energy's size and the units that stand apart."""
-        raise NotImplementedError
 
-    def fold(self, chunk: Chunk, score_grad: Tensor, into: "Gradients") -> None:
+    @abstractmethod
+    def fold(self, chunk: Chunk, score_grad: Tensor, into: Gradients) -> None:
         """Add what a chunk's score gradient says to queries, keys and energy."""
-        raise NotImplementedError
 
     def most_rows(self) -> int:
         """How many rows a chunk may have, however short they are."""
@@ -193,7 +145,7 @@ class Walk:
         )
         return weights
 
-    def _add_apart(self, chunk: Chunk, score_grad: Tensor, into: "Gradients") -> None:
+    def _add_apart(self, chunk: Chunk, score_grad: Tensor, into: Gradients) -> None:
         """What units that stand apart are due."""
         rows, (count, queries, keys) = self.rows, chunk.sizes
         blocks, energy_blocks = -(-queries // SQUARE_TILE), -(-queries // self.fold_rows)
@@ -229,68 +181,6 @@ class Walk:
         )
         return delta, largest
 
-    def _settle(self) -> tuple[Tensor, Tensor]:
-        """The range of every hidden unit and what serves it, found on the device: see units_triton.py."""
-        rows, size = self.rows, self.rows.energy.shape[0]
-        counts = [x.shape[0] * x.shape[1] for x in (rows.queries, rows.keys)]
-        blocks, wide = -(-max(counts) // RANGE_ROWS), power_of_two(size)
-        partial = rows.queries.new_empty(2, blocks, 2, size, dtype=torch.float32)
-        launch(
-            ranges_kernel,
-            (blocks, 2, 1),
-            (rows.queries, rows.keys, pointer(rows.real, partial), partial, *counts, blocks),
-            {
-                "REAL": rows.real is not None,
-                "H": size,
-                "RANGE": RANGE_ROWS,
-                "ROWS": min(max(1, 8192 // wide), RANGE_ROWS),
-                "BLOCK_H": wide,
-            },
-            kind=self.kind,
-        )
-        fits = series(rows.queries.device)
-        units = partial.new_empty(5 + TERMS, size)
-        apart = partial.new_empty(1 + size, dtype=torch.int32)
-        widest = WIDEST if self.is_sine else LARGEST_EXPONENT
-        launch(
-            settle_kernel,
-            (1, 1, 1),
-            (partial, rows.energy, fits.frequency, fits.coefficients, units, apart, blocks, widest, *OCTAVES),
-            {"SINE": self.is_sine, "COUNT": len(fits.frequency), "TERMS": TERMS, "H": size, "BLOCK_H": wide,
-             "ROWS": max(1, 8192 // wide)},
-            kind=(self.kind, self.is_sine),
-            num_warps=8,
-        )  # fmt: skip
-        return units, apart
-
-
-def prepared(rows: Rows) -> Rows:
-    """Contiguous, with every row's own mask; values that nobody may read are 0, whatever they were."""
-    num_rows = rows.queries.shape[0]
-    made = {name: value.contiguous() for name, value in vars(rows).items() if isinstance(value, Tensor)}
-    for name in ("low", "high", "real"):
-        if name in made:
-            made[name] = made[name].expand(num_rows, -1).contiguous()
-    if rows.real is not None:
-        made["values"] = made["values"].masked_fill(~made["real"][..., None], 0.0)
-    return replace(rows, **made)  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=4096)
-def number_of(kind: Hashable) -> int:
-    """A number of its own for every kind of rows: quicker to look up than the kind itself."""
-    return next(NUMBERS)
-
-
-NUMBERS = itertools.count()
-
-
-def kind_of(rows: Rows) -> Hashable:
-    """All that kernels are compiled for: shapes, types and alignments."""
-    tensors = [value for value in vars(rows).values() if isinstance(value, Tensor)]
-    known = [(tensor.shape, tensor.dtype, tensor.data_ptr() % 16) for tensor in tensors]
-    return (*known, rows.low is None, rows.high is None, rows.real is None, rows.dropout > 0, rows.queries.device)
-
 
 def merged(context: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
     """Two reads of different keys as one, each weighed by its share of the sum."""
@@ -299,51 +189,3 @@ def merged(context: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tupl
     base = total.masked_fill(total == -torch.inf, 0.0)
     first, second = ((part - base).exp()[..., None] for part in (lse, more_lse))
     return context * first + more * second, total
-
-
-class Gradients:
-    """What the chunks of a backward walk add up to; each part is written by its first chunk and added to by others."""
-
-    def __init__(self, rows: Rows, walk: list[Chunk], largest: Tensor, fold_rows: int) -> None:
-        self.rows, self.largest, self.fold_rows = rows, largest, fold_rows
-        sides = (rows.queries, rows.keys, rows.values)
-        whole = all(chunk.sizes[1:] == (rows.queries.shape[1], rows.keys.shape[1]) for chunk in walk)
-        self.queries, self.keys, self.values = (
-            torch.empty_like(side, dtype=side.dtype if whole else torch.float32) for side in sides
-        )
-        self.energies: dict[tuple[int, int], Tensor] = {}
-
-    def energy(self, chunk: Chunk) -> Tensor:
-        """Sums for the energy, one for every so many queries of the chunk."""
-        place = (chunk.rows.start, chunk.queries.start)
-        if place not in self.energies:
-            blocks = -(-chunk.sizes[1] // self.fold_rows) * chunk.sizes[0]
-            self.energies[place] = self.queries.new_empty(blocks, self.rows.energy.shape[0], dtype=torch.float32)
-        return self.energies[place]
-
-    def add_values(self, chunk: Chunk, weights: Tensor, grad: Tensor) -> None:
-        """weights^T grad."""
-        total = self.values[chunk.rows, chunk.keys]
-        if chunk.queries.start == 0 and total.dtype == weights.dtype:
-            torch.bmm(weights.mT, grad.to(weights.dtype), out=total)
-        elif chunk.queries.start == 0:
-            total.copy_(product(weights.mT, grad.to(weights.dtype)))
-        else:
-            total.add_(product(weights.mT, grad.to(weights.dtype)))
-
-    def finish(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All four, in the inputs' own precision."""
-        rows = self.rows
-        sums = list(self.energies.values())
-        energy = (torch.cat(sums) if len(sums) > 1 else sums[0]).sum(0)
-        found = (self.queries, self.keys, energy, self.values)
-        given = (rows.queries, rows.keys, rows.energy, rows.values)
-        queries, keys, energy, values = (grad.to(x.dtype) for grad, x in zip(found, given, strict=True))
-        return queries, keys, energy, values
-
-
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right, summed and given in float32."""
-    if left.device.type == "cuda" and left.dtype.itemsize == 2:
-        return torch.bmm(left, right, out_dtype=torch.float32)
-    return left.float() @ right.float()

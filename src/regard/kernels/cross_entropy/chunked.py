@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.kernels.recurrent.product import product
+from regard.kernels.once import differentiable_once
+from regard.kernels.product import product
 
 CHUNK_ELEMENTS = 1 << 22
 """Logits held at once: 16 MiB of float32; fewer make poorer matrix products, more no better ones."""
@@ -78,6 +79,7 @@ class _Chunked(torch.autograd.Function):
         return total
 
     @staticmethod
+    @differentiable_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if saved is None else saved.mul(grads[0]) for saved in ctx.saved_tensors)
         feature_grad, weight_grad, bias_grad = (None if grad is None else grad.to(ctx.dtype) for grad in scaled)

@@ -4,7 +4,6 @@ from regard.kernels.recurrent.additive_look import AdditiveLook
 from regard.kernels.recurrent.gru import gru_blend, gru_reset, gru_update
 from regard.kernels.recurrent.look import DotLook
 from regard.kernels.recurrent.lstm import TAPE_ORDER, TORCH_ORDER, lstm_update
-from regard.kernels.recurrent.product import is_plain_here, linear
 from regard.kernels.recurrent.repeated import RepeatedLinear
 from regard.kernels.recurrent.tape import WrittenTape
 
@@ -18,7 +17,5 @@ __all__ = [
     "gru_blend",
     "gru_reset",
     "gru_update",
-    "is_plain_here",
-    "linear",
     "lstm_update",
 ]

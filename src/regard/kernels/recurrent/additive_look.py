@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from regard.kernels.once import differentiable_once
 from regard.kernels.recurrent.look import Mask, outer_sum, pieces_of, score_grad
 
 
@@ -62,7 +62,7 @@ class _Open(torch.autograd.Function):
         return keys.view_as(keys), energy.view_as(energy), slots
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(
         ctx: Any, keys_sum: Tensor | None, energy_grad: Tensor | None, contexts: Tensor | None
     ) -> tuple[Tensor | None, ...]:
@@ -90,7 +90,7 @@ class _Read(torch.autograd.Function):
         return context, weights, keys, energy
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(
         ctx: Any,
         context_grad: Tensor | None,

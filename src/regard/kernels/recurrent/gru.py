@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from regard.kernels.recurrent.product import is_plain_here
+from regard.kernels.once import differentiable_once
+from regard.kernels.product import is_plain_here
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
@@ -62,7 +62,7 @@ class _Reset(torch.autograd.Function):
         return reset * state, update.contiguous()
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, seen_grad: Tensor, update_grad: Tensor) -> tuple[Tensor, ...]:
         both, state = ctx.saved_tensors
         size = state.shape[1]
@@ -80,7 +80,7 @@ class _Blend(torch.autograd.Function):
         return torch.addcmul(state, update, new - state)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         new, update, state = ctx.saved_tensors
         to_new = grad * update
@@ -101,7 +101,7 @@ class _TorchUpdate(torch.autograd.Function):
         return torch.lerp(new, state, update)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         both, new, seen, state = ctx.saved_tensors
         reset, update = both.chunk(2, dim=-1)

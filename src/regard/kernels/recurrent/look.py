@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from regard.kernels.once import differentiable_once
 
 
 class Mask:
@@ -97,7 +98,7 @@ class _GatherDots(torch.autograd.Function):
         return scores, values.new_empty(1).expand(num_rows, size)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, scores: Tensor, contexts: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad
         return (
@@ -142,7 +143,7 @@ class _ReadDots(torch.autograd.Function):
         return torch.bmm(weights.to(values.dtype).unsqueeze(1), values).squeeze(1), weights
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, context_grad: Tensor | None, weights_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         if context_grad is None and weights_grad is None:
             return None, None, None, None

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from regard.kernels.recurrent.product import is_plain_here
+from regard.kernels.once import differentiable_once
+from regard.kernels.product import is_plain_here
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
@@ -66,7 +66,7 @@ class _Update(torch.autograd.Function):
         return shown * bent, after
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, hidden_grad: Tensor, cell_grad: Tensor) -> tuple[Tensor | None, ...]:
         opened, new, cell, bent = ctx.saved_tensors
         taken, kept, _, shown = in_order(opened, ctx.order)

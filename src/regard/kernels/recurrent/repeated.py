@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from regard.kernels.recurrent.product import is_plain_here, product
+from regard.kernels.once import differentiable_once
+from regard.kernels.product import is_plain_here, product
 
 
 class RepeatedLinear:
@@ -65,7 +65,7 @@ class _Gather(torch.autograd.Function):
         return weight.new_empty(1).expand(num_rows, weight.shape[0])
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs: list[Tensor] = ctx.inputs
         used = grads[: sum(map(len, inputs))]
@@ -86,7 +86,7 @@ class _Repeat(torch.autograd.Function):
         return made if given is None else made.add_(given)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
         back = product(grad, weight.t()) if ctx.needs_input_grad[0] else None

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.kernels.linear import HAS_ONEDNN, PRODUCT
 
@@ -63,12 +62,13 @@ class _Linear(torch.autograd.Function):
         return PRODUCT(inputs, weight, bias, "none", [], "")
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
         needed = ctx.needs_input_grad
+        # oneDNN's product has no gradient of its own, for whoever wants one of this
+        times = F.linear if torch.is_grad_enabled() else product
         return (
-            product(grad, weight.t()) if needed[0] else None,
+            times(grad, weight.t()) if needed[0] else None,
             grad.t() @ inputs if needed[1] else None,
             grad.sum(0) if needed[2] else None,
         )
