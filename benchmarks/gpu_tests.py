@@ -10,9 +10,9 @@ from benchmarks.harness import RESULTS, machine
 
 def main() -> int:
     """Run them; the exit status is pytest's."""
-    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-q", "-rf", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-q", "-rf", "-p", "no:cacheprovider", "-n", "8"]
     done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
-    print(done.stdout[-4000:])
+    print(done.stdout, done.stderr)
     counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
     found = {
         "machine": machine(),

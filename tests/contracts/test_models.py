@@ -236,7 +236,8 @@ def test_cuda_equals_cpu(name, change):
     expected = model(source, target)
     model.cuda()
     found = model(*(Sequences(rows.ids.cuda(), rows.lengths.cuda()) for rows in (source, target)))
-    assert found.cpu().allclose(expected, atol=1e-3)
+    # where a row has ended a CPU drops it from its loops, and a GPU goes on
+    assert found.cpu()[target.mask].allclose(expected[target.mask], atol=1e-3)
 
 
 def test_the_table_is_in_history_order():

@@ -23,7 +23,7 @@ def given(dtype, *, bias, shape=(3, 5)):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
-    monkeypatch.setattr(chunked, "CHUNK_ELEMENTS", rows * VOCAB)
+    monkeypatch.setitem(chunked.CHUNK_ELEMENTS, "cpu", rows * VOCAB)
     monkeypatch.setattr(chunked, "SMALLEST_CHUNK", 1)
     features, weight, added, labels = given(torch.float64, bias=bias)
     found, gradients = [], []
@@ -35,6 +35,17 @@ def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
     assert found[1].item() == pytest.approx(found[0].item(), rel=1e-12)
     for plain, fast in zip(*gradients, strict=True):
         assert fast.allclose(plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("ignored", [-100, VOCAB - 1])
+def test_any_label_can_stand_for_none(ignored):
+    features, weight, added, labels = given(torch.float64, bias=True)
+    labels[1] = ignored
+    losses = [
+        kernel(features, weight, added, labels, ignored=ignored).item()
+        for kernel in (plain_cross_entropy, chunked_cross_entropy)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-12)
 
 
 def test_by_hand():
@@ -69,6 +80,28 @@ def test_errs_no_more_than_twice_plain_torch(dtype):
         )
     for plain, fast in zip(*errors, strict=True):
         assert fast <= 2 * plain + 1e-6
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("vocab", [11, 5003, 30_000])
+def test_on_a_gpu(monkeypatch, dtype, smoothing, vocab):
+    monkeypatch.setitem(chunked.CHUNK_ELEMENTS, "cuda", 64 * vocab)
+    features, weight, bias = torch.randn(201, 64), torch.randn(vocab, 64) / 8, torch.randn(vocab)
+    labels = torch.randint(1, vocab, (201,)).cuda()
+    labels[::7] = PAD
+    found = []
+    for kernel, kind in (
+        (plain_cross_entropy, torch.float64),
+        (plain_cross_entropy, dtype),
+        (chunked_cross_entropy, dtype),
+    ):
+        inputs = [one.to(dtype).cuda().to(kind).requires_grad_() for one in (features, weight, bias)]
+        loss = kernel(*inputs, labels, ignored=PAD, label_smoothing=smoothing)
+        found.append([loss.double(), *(one.double() for one in torch.autograd.grad(loss / 7, inputs))])
+    for true, plain, fast in zip(*found, strict=True):
+        assert (fast - true).norm() <= 1.5 * (plain - true).norm() + 2e-6 * true.norm()
 
 
 def test_no_labels_no_loss_and_no_nan():

@@ -156,8 +156,18 @@ class GraphedStep:
         torch.cuda.synchronize()
         captured.graph = torch.cuda.CUDAGraph()
         # the thread that prepares batches may pin memory meanwhile: its calls are not captured
-        with torch.cuda.graph(captured.graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local"):
-            captured.loss = self._run(captured)
+        capture = torch.cuda.graph(
+            captured.graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local"
+        )
+        try:
+            with capture:
+                captured.loss = self._run(captured)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"the training step could not be captured as a CUDA graph: {error}. A loss or logits computed outside "
+                "the step and still alive with their gradients prevent it: detach them, or compute them under "
+                "torch.no_grad(). Or train without graphs: training.compute.step=eager."
+            ) from error
 
     def _run(self, captured: Captured) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)

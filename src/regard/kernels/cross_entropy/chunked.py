@@ -1,4 +1,4 @@
-"""The same loss a few hundred tokens at a time: logits and their gradient live and die in the cache.
+"""The same loss some tokens at a time: on a CPU logits and their gradient live and die in the cache.
 
 Loss and gradients are formed together, chunk by chunk, since d loss / d logits = p - q needs nothing from later. What
 is kept for the backward pass is as small as the features and the weight themselves.
@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.kernels.cross_entropy.logits import loss_and_gradient
 from regard.kernels.once import differentiable_once
-from regard.kernels.product import product
+from regard.kernels.product import is_plain_here, product
 
-CHUNK_ELEMENTS = 1 << 22
-"""Logits held at once: 16 MiB of float32; fewer make poorer matrix products, more no better ones."""
+CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}
+"""Logits held at once: 16 MiB in a CPU's cache, 256 MiB of bfloat16 on a GPU; fewer make poorer products."""
 SMALLEST_CHUNK = 16
 """Tokens: fewer would make poor matrix products, however large the vocabulary."""
 
@@ -35,12 +36,25 @@ def chunked_cross_entropy(
         real = (labels != ignored).nonzero()[:, 0]
         if real.shape[0] < labels.shape[0]:
             features, labels = features[real], labels[real]
-    if torch.is_autocast_enabled(features.device.type):
-        dtype = torch.get_autocast_dtype(features.device.type)
-        features, weight = features.to(dtype), weight.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
+    dtype = dtype_of(features)
+    features, weight = features.to(dtype), weight.to(dtype)
+    bias = None if bias is None else bias.to(dtype)
     with torch.autocast(features.device.type, enabled=False):
         return _Chunked.apply(features, weight, bias, labels, ignored, label_smoothing)
+
+
+def dtype_of(features: Float[Tensor, "*B size"]) -> torch.dtype:
+    """The precision of the products."""
+    device = features.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+
+
+def is_chunked_here(features: Float[Tensor, "*B size"]) -> bool:
+    """Whether a loss had better be chunked.
+
+    Not in a compiler's graph; nor in float16, whose gradients vanish unless they are scaled before they are formed.
+    """
+    return not is_plain_here() and dtype_of(features) != torch.float16
 
 
 class _Chunked(torch.autograd.Function):
@@ -57,7 +71,7 @@ class _Chunked(torch.autograd.Function):
         label_smoothing: float,
     ) -> Tensor:
         needed = ctx.needs_input_grad[:3]
-        rows = max(CHUNK_ELEMENTS // weight.shape[0], SMALLEST_CHUNK)
+        rows = rows_of(weight)
         total = features.new_zeros((), dtype=torch.float32 if features.dtype.itemsize < 8 else features.dtype)
         feature_grad = torch.empty_like(features) if needed[0] else None
         weight_grad = torch.zeros_like(weight, dtype=total.dtype) if needed[1] else None
@@ -86,30 +100,17 @@ class _Chunked(torch.autograd.Function):
         return feature_grad, weight_grad, bias_grad, None, None, None
 
 
+def rows_of(weight: Float[Tensor, "vocab size"]) -> int:
+    """Tokens in a chunk: a multiple of what a product takes at once."""
+    most = CHUNK_ELEMENTS.get(weight.device.type, CHUNK_ELEMENTS["cuda"]) // weight.shape[0]
+    return max(most // SMALLEST_CHUNK, 1) * SMALLEST_CHUNK
+
+
 def add_product(total: Float[Tensor, "vocab size"], grad: Float[Tensor, "N vocab"], features: Tensor) -> None:
     """total += grad^T features, in the total's own precision."""
     if grad.dtype == total.dtype:
         total.addmm_(grad.t(), features)
+    elif total.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
+        torch.addmm(total, grad.t(), features, out_dtype=total.dtype, out=total)
     else:
         total += grad.t() @ features
-
-
-def loss_and_gradient(
-    logits: Float[Tensor, "N vocab"], labels: Int[Tensor, " N"], ignored: int, label_smoothing: float, *, gradient: bool
-) -> tuple[Float[Tensor, ""], Float[Tensor, "N vocab"] | None]:
-    """The chunk's summed loss, and p - q; the logits are used up."""
-    dtype, vocab_size = logits.dtype, logits.shape[1]
-    wide = torch.float32 if dtype.itemsize < 4 else dtype
-    log_probs = torch.log_softmax(logits, dim=-1, dtype=wide)
-    real = (labels != ignored).to(wide)
-    picked = log_probs.gather(1, labels[:, None])[:, 0]
-    loss = -(1.0 - label_smoothing) * (picked * real).sum()
-    if label_smoothing:
-        loss = loss - label_smoothing / vocab_size * (log_probs.sum(-1) * real).sum()
-    if not gradient:
-        return loss, None
-    grad = log_probs.exp_()
-    if label_smoothing:
-        grad -= label_smoothing / vocab_size
-    grad.scatter_add_(1, labels[:, None], torch.full_like(picked, label_smoothing - 1.0)[:, None])
-    return loss, grad.mul_(real[:, None]).to(dtype)
