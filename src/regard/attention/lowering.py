@@ -75,6 +75,7 @@ def fused_read(
         scale=lowered.scale,
         key_bias=lowered.key_bias,
         bias=lowered.bias,
+        folded=lowered.folded,
         mask=mask,
         first_query=first_query,
         first_key=first_key,

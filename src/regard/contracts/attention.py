@@ -52,8 +52,10 @@ class Aligned:
 class Lowered:
     """The same scores as one dot product: scale * queries . keys + key_bias + bias.
 
-    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. `drops_row_constant` says that a
-    term equal for all keys of a query was left out, which an alignment must ignore for the lowering to be used.
+    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. A key's bias may also be `folded`:
+    so many of the last features hold it in two parts, the queries have ones there, and the rest is zeros.
+    `drops_row_constant` says that a term equal for all keys of a query was left out, which an alignment must ignore for
+    the lowering to be used.
     """
 
     queries: Float[Tensor, "... Q size"]
@@ -61,6 +63,7 @@ class Lowered:
     scale: float = 1.0
     key_bias: Float[Tensor, "... K"] | None = None
     bias: Float[Tensor, "..."] | None = None
+    folded: int = 0
     drops_row_constant: bool = False
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from regard.kernels.additive import AdditiveRead, fused, read_additive_plain
-from regard.kernels.dot import blocked, flex, sdpa
+from regard.kernels.dot import blocked, flex, folded, sdpa
 from regard.kernels.dot.read import DotRead
 from regard.kernels.dot.reference import read_plain
 
@@ -35,6 +35,7 @@ Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
 DOT_PATHS: dict[str, Path] = {
     "flex": (flex.refusals, flex.read_flex),
     "blocked": (blocked.refusals, blocked.read_blocked),
+    "folded": (folded.refusals, folded.read_folded),
     "sdpa": (sdpa.refusals, sdpa.read_sdpa),
     "plain": (lambda read: (), read_plain),
 }

@@ -56,13 +56,11 @@ class Gaussian(nn.Module):
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered | str:
         """w^2 q . k - 1/2 w^2 |k|^2; the query's own square is constant in its row."""
         check_equal_sizes(queries, keys, "Gaussian")
+        if features_serve(queries, keys) and self.width.numel() in (1, queries.shape[-1]):
+            size = queries.shape[-1]
+            queries, keys = gaussian_features(queries, keys, self.width)
+            return Lowered(queries=queries, keys=keys, folded=queries.shape[-1] - size, drops_row_constant=True)
         origin = middle(keys) if keys.shape[-2] else keys.new_zeros(keys.shape[-1])
-        if self._goes_by_features(queries, keys):
-            return Lowered(
-                queries=gaussian_features(queries, origin, self.width, is_key=False),
-                keys=gaussian_features(keys, origin, self.width, is_key=True),
-                drops_row_constant=True,
-            )
         queries, keys = self.scaled(queries - origin, keys - origin)
         squares = half_square(keys)
         if keys.numel() and queries.numel() and can_look(keys) and can_look(queries):
@@ -70,14 +68,6 @@ class Gaussian(nn.Module):
             if farthest * torch.finfo(squares.dtype).eps > SCORE_ERROR:
                 return f"a dot product of points {(2 * farthest) ** 0.5:.3g} widths apart would lose the scores' digits"
         return Lowered(queries=queries, keys=keys, key_bias=-squares, drops_row_constant=True)
-
-    def _goes_by_features(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]) -> bool:
-        """Whether one kernel makes all of the lowering; each query must know the origin of its keys."""
-        if not (features_serve(queries) and features_serve(keys)) or (
-            self.width.ndim and self.width.numel() != queries.shape[-1]
-        ):
-            return False
-        return torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2]) == queries.shape[:-2]
 
     def scaled(
         self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]

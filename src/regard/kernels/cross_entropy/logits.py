@@ -48,11 +48,11 @@ def by_kernel(
     num_tokens, num_words = logits.shape
     losses = torch.empty(num_tokens, dtype=torch.float32, device=logits.device)
     block = min(power_of_two(num_words), LARGEST_BLOCK)
+    kind = (logits.device, logits.dtype, labels.dtype, labels.data_ptr() % 16, num_words, ignored)
     constants = {"GRADIENT": gradient, "SMOOTH": label_smoothing > 0, "BLOCK": block}
     with torch.cuda.device_of(logits):
         launch(
             loss_kernel, (num_tokens, 1, 1), (logits, labels, losses, num_words, ignored, label_smoothing), constants,
-            kind=(logits.device, logits.dtype, labels.dtype, num_words, ignored, *constants.values()),
-            num_warps=max(1, block // 256),
+            kind=(*kind, *constants.values()), num_warps=max(1, block // 256),
         )  # fmt: skip
     return losses.sum(), logits if gradient else None

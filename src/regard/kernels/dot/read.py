@@ -25,6 +25,8 @@ class DotRead:
     dropout: float
     group_size: int = 1
     """How many query heads share one key head: queries have H heads, keys and values H / group_size."""
+    folded: int = 0
+    """How many of the last features are a key's bias in two parts, against ones of the queries, and zeros."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
-"""Gaussian scores as one dot product of half precision, on CUDA: the square multiplied out, in one pass over each side.
+"""Gaussian scores as one dot product of half precision, on CUDA: the square multiplied out in one pass.
 
     -1/2 |w (q - k)|^2 + 1/2 |w q|^2 = [w q, 1, 1] . [w k, b, b'],   b + b' = -1/2 |w k|^2
 
 The bias per key travels as two numbers, the second what the first lost by rounding. Points are counted from an origin
-near the keys, since squares cancel.
+near their row's keys, since squares cancel; only rounding depends on it.
 """
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -13,90 +14,124 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.kernels.gaussian.features_triton import backward_kernel, features_kernel
-from regard.kernels.tiles import INSTALLED, power_of_two
+from regard.kernels.tiles import INSTALLED, launch, power_of_two
 from regard.kernels.values import is_mapped
 
 HALF = (torch.bfloat16, torch.float16)
-ROWS = 16
+IN_HAND = 4096
+"""Numbers that a program has at once."""
 STEP = 16
 """What features are a multiple of: attention kernels like it."""
 LARGEST = 256
 
 
-def features_serve(points: Float[Tensor, "... L size"]) -> bool:
-    """Whether these points can go this way."""
-    on_device = points.device.type == "cuda" and torch.version.hip is None and INSTALLED and not is_mapped(points)
-    return on_device and points.dtype in HALF and points.numel() > 0 and points.shape[-1] + 2 <= LARGEST
+def features_serve(queries: Float[Tensor, "*#B Q size"], keys: Float[Tensor, "*#B K size"]) -> bool:
+    """Whether these points can go this way; each row of queries must have keys of its own, to know their origin."""
+    return (
+        queries.device.type == "cuda"
+        and torch.version.hip is None
+        and INSTALLED
+        and not is_mapped(queries)
+        and not is_mapped(keys)
+        and queries.dtype in HALF
+        and queries.dtype == keys.dtype
+        and queries.numel() > 0
+        and keys.numel() > 0
+        and queries.shape[-1] + 2 <= LARGEST
+        and queries.shape[:-2] == keys.shape[:-2]
+    )
 
 
 def gaussian_features(
-    points: Float[Tensor, "... L size"],
-    origin: Float[Tensor, "... 1 size"],
-    width: Float[Tensor, "..."],
-    *,
-    is_key: bool,
-) -> Float[Tensor, "... L wide"]:
-    """The points of one side, side by side with what makes up the square."""
-    origin = origin.expand(*points.shape[:-2], 1, points.shape[-1]).contiguous()
-    made: Tensor = _features(points.contiguous(), origin, width, is_key)
+    queries: Float[Tensor, "*B Q size"], keys: Float[Tensor, "*B K size"], width: Float[Tensor, "..."]
+) -> tuple[Float[Tensor, "*B Q wide"], Float[Tensor, "*B K wide"]]:
+    """Both sides' points, side by side with what makes up the square."""
+    made: tuple[Tensor, Tensor] = _features(queries.contiguous(), keys.contiguous(), width)
     return made
 
 
-def shape_of(points: Tensor) -> tuple[int, ...]:
-    """That of the features."""
-    return (*points.shape[:-1], -(-(points.shape[-1] + 2) // STEP) * STEP)
+def wide_size(size: int) -> int:
+    """How many features so many dimensions make."""
+    return -(-(size + 2) // STEP) * STEP
 
 
 @torch.library.custom_op("regard::gaussian_features", mutates_args=())
-def _features(points: Tensor, origin: Tensor, width: Tensor, is_key: bool) -> Tensor:
-    made = points.new_empty(shape_of(points))
-    num_rows = points[..., 0].numel()
-    with torch.cuda.device_of(points):
-        features_kernel[(-(-num_rows // ROWS),)](
-            points, origin, width, made, num_rows, points.shape[-2], *bounds(points), IS_KEY=is_key,
-            **constants(points, width),
-        )  # fmt: skip
+def _features(queries: Tensor, keys: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    made = empty_features(queries, keys)
+    sizes, grid = sizes_of(queries, keys)
+    with torch.cuda.device_of(queries):
+        launch(
+            features_kernel,
+            (grid, 1, 1),
+            (queries, keys, width, *made, *sizes, *bounds(queries)),
+            constants(queries, width) | {"REST": power_of_two(made[0].shape[-1] - queries.shape[-1])},
+            kind=kind_of(queries, keys, width),
+        )
     return made
 
 
 @_features.register_fake
-def _(points: Tensor, origin: Tensor, width: Tensor, is_key: bool) -> Tensor:
-    return points.new_empty(shape_of(points))
+def empty_features(queries: Tensor, keys: Tensor, width: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """As large as the features."""
+    wide = wide_size(queries.shape[-1])
+    return queries.new_empty(*queries.shape[:-1], wide), keys.new_empty(*keys.shape[:-1], wide)
 
 
 @torch.library.custom_op("regard::gaussian_features_backward", mutates_args=())
-def _features_backward(
-    grad: Tensor, points: Tensor, origin: Tensor, width: Tensor, is_key: bool
-) -> tuple[Tensor, Tensor]:
-    num_rows = points[..., 0].numel()
-    blocks = -(-num_rows // ROWS)
-    point_grad, sums = torch.empty_like(points), points.new_empty(blocks, points.shape[-1], dtype=torch.float32)
-    with torch.cuda.device_of(points):
-        backward_kernel[(blocks,)](
-            grad.contiguous(), points, origin, width, point_grad, sums, num_rows, points.shape[-2], *bounds(points),
-            IS_KEY=is_key, **constants(points, width),
-        )  # fmt: skip
-    return point_grad, sums.sum(0) if width.ndim else sums.sum()
+def _features_backward(  # noqa: PLR0917 - operators take arguments by position
+    query_grad: Tensor, key_grad: Tensor, queries: Tensor, keys: Tensor, width: Tensor, needs_width: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    sizes, grid = sizes_of(queries, keys)
+    sums = queries.new_empty(grid if needs_width else 0, queries.shape[-1], dtype=torch.float32)
+    made = torch.empty_like(queries), torch.empty_like(keys)
+    grads = query_grad.contiguous(), key_grad.contiguous()
+    with torch.cuda.device_of(queries):
+        launch(
+            backward_kernel,
+            (grid, 1, 1),
+            (*grads, queries, keys, width, *made, sums, *sizes, *bounds(queries)),
+            {"WIDTH_GRAD": needs_width, **constants(queries, width)},
+            kind=(needs_width, *(grad.data_ptr() % 16 for grad in grads), kind_of(queries, keys, width)),
+        )
+    return *made, sums.sum(0) if width.ndim else sums.sum()
 
 
 @_features_backward.register_fake
-def _(grad: Tensor, points: Tensor, origin: Tensor, width: Tensor, is_key: bool) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(points), torch.empty_like(width, dtype=torch.float32)
+def _(  # noqa: PLR0917
+    query_grad: Tensor, key_grad: Tensor, queries: Tensor, keys: Tensor, width: Tensor, needs_width: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(queries), torch.empty_like(keys), torch.empty_like(width, dtype=torch.float32)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:3])
-    ctx.is_key = inputs[3]
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs)
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    points, origin, width = ctx.saved_tensors
-    point_grad, width_grad = _features_backward(grad, points, origin, width, ctx.is_key)
-    # only rounding depends on the origin
-    return point_grad, None, width_grad.to(width.dtype) if ctx.needs_input_grad[2] else None, None
+def _backward(ctx: Any, query_grad: Tensor, key_grad: Tensor) -> tuple[Tensor | None, ...]:
+    queries, keys, width = ctx.saved_tensors
+    needs_width = ctx.needs_input_grad[2]
+    found = _features_backward(query_grad, key_grad, queries, keys, width, needs_width)
+    return found[0], found[1], found[2].to(width.dtype) if needs_width else None
 
 
 _features.register_autograd(_backward, setup_context=_save)
+
+
+def sizes_of(queries: Tensor, keys: Tensor) -> tuple[tuple[int, int], int]:
+    """How many queries and keys a row has, and how many programs all rows take."""
+    sizes = queries.shape[-2], keys.shape[-2]
+    return sizes, queries.shape[:-2].numel() * sum(-(-size // rows_of(queries)) for size in sizes)
+
+
+def rows_of(points: Tensor) -> int:
+    """How many points a program has."""
+    return max(IN_HAND // power_of_two(points.shape[-1]), 8)
+
+
+def kind_of(queries: Tensor, keys: Tensor, width: Tensor) -> Hashable:
+    """What kernels are compiled for, beyond their constants."""
+    tensors = (queries, keys, width)
+    return (queries.device, *((tensor.shape[-2:], tensor.dtype, tensor.data_ptr() % 16) for tensor in tensors))
 
 
 def bounds(points: Tensor) -> tuple[float, float]:
@@ -107,12 +142,6 @@ def bounds(points: Tensor) -> tuple[float, float]:
 
 def constants(points: Tensor, width: Tensor) -> dict[str, Any]:
     """What the kernels are compiled for."""
-    size = shape_of(points)[-1]
-    return {
-        "WIDTHS": width.ndim > 0,
-        "D": points.shape[-1],
-        "S": size,
-        "ROWS": ROWS,
-        "BLOCK": power_of_two(size),
-        "num_warps": 4,
-    }
+    size = points.shape[-1]
+    names = {"WIDTHS": width.ndim > 0, "D": size, "S": wide_size(size), "ROWS": rows_of(points)}
+    return names | {"BLOCK": power_of_two(size)}

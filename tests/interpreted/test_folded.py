@@ -1,0 +1,40 @@
+"""The backward pass of attention with a folded bias by Triton's interpreter: autograd's gradients."""
+
+import pytest
+import torch
+
+from regard.kernels import tiles
+from regard.kernels.dot import folded
+
+if not tiles.INSTALLED or not tiles.INTERPRETED:
+    pytest.skip("needs Triton and TRITON_INTERPRET=1", allow_module_level=True)
+
+pytestmark = [
+    pytest.mark.unchecked,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # numpy's, of infinities
+]
+
+
+@pytest.mark.parametrize("tiles", [(16, 32, 2, 4), (32, 16, 2, 4), (16, 16, 2, 4)])
+@pytest.mark.parametrize(("num_queries", "num_keys"), [(64, 32), (37, 37), (21, 50), (1, 1)])
+def test_gradients(monkeypatch, num_queries, num_keys, tiles):
+    monkeypatch.setitem(folded.TILES, 64, (tiles, tiles))
+    queries, keys = (torch.randn(1, 2, length, 48, dtype=torch.float16) / 3 for length in (num_queries, num_keys))
+    queries[..., 32:] = torch.tensor([1.0, 1.0, *[0.0] * 14])
+    keys[..., 34:] = 0.0
+    values = torch.randn(1, 2, num_keys, 32, dtype=torch.float16)
+    wide = [tensor.double().requires_grad_() for tensor in (queries, keys, values)]
+    scores = 0.7 * wide[0] @ wide[1].mT
+    context, lse = scores.softmax(-1) @ wide[2], scores.logsumexp(-1)
+    grad = torch.randn(context.shape)
+    truth = torch.autograd.grad(context, wide, grad.double())
+    with torch.no_grad():
+        given = (context.half(), lse.float().reshape(-1), grad.half())
+        found = folded.gradients((queries, keys, values), *given, scale=0.7)
+    for which, (one, other) in enumerate(zip(found, truth, strict=True)):
+        # nobody asks what the ones are due, nor the zeros
+        columns = slice(None) if which == 2 else slice(32 + which)
+        error, scale = (one[..., columns].double() - other[..., columns]).norm(), other[..., columns].norm()
+        assert error < 3e-3 * scale + 1e-3
+        if which < 2:
+            assert not one[..., 34:].any()
