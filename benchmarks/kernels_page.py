@@ -30,9 +30,14 @@ def table(report: dict[str, Any]) -> str:
     """One report: who took how long, and in proportion."""
     lines = [f"| {report['question']} | median | middle half | times {report['baseline']} |", "|---|---|---|---|"]
     for name, found in report["timings"].items():
-        spread = f"{1e3 * found['low']:.3g}-{1e3 * found['high']:.3g} ms"
-        lines.append(f"| {name} | {1e3 * found['median']:.4g} ms | {spread} | {report['ratios'][name]:.3g} |")
+        low, median, high = (short(1e3 * found[each]) for each in ("low", "median", "high"))
+        lines.append(f"| {name} | {median} ms | {low}-{high} ms | {short(report['ratios'][name])} |")
     return "\n".join(lines)
+
+
+def short(number: float) -> str:
+    """Four digits, and no exponent."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 def notes(report: dict[str, Any]) -> str:
@@ -58,6 +63,18 @@ def section(title: str, name: str, *, tables: bool = True) -> str:
         parts += [table(report)] if timed else [f"**{report['question']}**"]
         parts += [notes(report)] if report["notes"] else []
     return "\n\n".join(parts) + "\n"
+
+
+def tests() -> str:
+    """What the last run of the tests that need a GPU found."""
+    path = RESULTS / "gpu_tests.json"
+    if not path.exists():
+        return ""
+    found = json.loads(path.read_text())
+    counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
+    lines = [f"## The tests that need a GPU\n\n{where(found)}\n\n{counts}"]
+    lines += [f"- failed: {name}" for name in found["failed"]]
+    return "\n".join(lines) + "\n"
 
 
 def by_length() -> list[tuple[int, float, float, float]]:
@@ -105,6 +122,7 @@ def page() -> str:
         section("The loss of a large readout on a CPU", "cross_entropy"),
         section("Recurrent decoders on a GPU", "recurrent_cuda"),
         section("Recurrent decoders on a CPU", "recurrent"),
+        tests(),
     ]
     return "\n".join(part for part in parts if part)
 

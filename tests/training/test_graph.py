@@ -285,17 +285,17 @@ def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-@pytest.mark.parametrize("dynamic", [None, False, True], ids=["shapes-as-they-come", "static", "dynamic"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
     """At sizes for which a GPU picks its real kernels; every parameter's error is told if one is too large."""
     torch._dynamo.reset()
-    sizes = {"hidden_size": 128, "num_layers": 3, "num_heads": 4, "feed_forward_size": 256, "norm": "pre"}
+    sizes = {"hidden_size": 128, "num_layers": 2, "num_heads": 4, "feed_forward_size": 256, "norm": "pre"}
     objective = make_objective(torch.float32, **sizes).cuda()
     exact = make_objective(torch.float64, **sizes).cuda()
     compiled = torch.compile(objective, dynamic=dynamic)
     fill = Fill(rows=64, tokens=512, longest=8)
-    for count, longest in ((40, 12), (90, 12), (40, 30), (40, 12)):
+    for count, longest in ((40, 12), (90, 30), (40, 12)):
         batch = map_tensors(torch.Tensor.cuda, fill(make_batch(make_rows(count, seed=count, longest=longest))))
         truth = gradients(exact, exact, batch)
         results = []

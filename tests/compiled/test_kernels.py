@@ -1,0 +1,117 @@
+"""Triton kernels compiled for a GPU that is not there, with the very arguments they are called with.
+
+The interpreter takes things that the compiler does not. Nothing runs here: tensors lie on the CPU and stay as they are.
+"""
+
+import pytest
+import torch
+
+from regard.kernels import tiles
+
+if not tiles.INSTALLED or tiles.INTERPRETED:
+    pytest.skip("needs Triton, and not its interpreter", allow_module_level=True)
+
+from triton import compile as compile_kernel
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from regard.kernels.additive.exact import ExactWalk
+from regard.kernels.additive.sine import SineWalk
+from regard.kernels.cross_entropy.logits import by_kernel
+from regard.kernels.dot import folded
+from regard.kernels.gaussian import gaussian_features
+from tests.kernels.additive_cases import gradient, make
+
+pytestmark = pytest.mark.unchecked
+TYPES = {
+    torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.int32: "*i32", torch.int64: "*i64",
+    torch.bool: "*i1",
+}  # fmt: skip
+
+
+class Compiler:
+    """Stands in for what `launch` remembers: every kernel it is asked for is compiled, and none is run."""
+
+    def __init__(self):
+        self.names = []
+
+    def get(self, key):
+        kernel = key[0]
+
+        def called(*arguments):
+            parts = list(zip(kernel.params, arguments, strict=True))
+            signature = {part.name: "constexpr" if part.is_constexpr else type_of(given) for part, given in parts}
+            constants = {(at,): given for at, (part, given) in enumerate(parts) if part.is_constexpr}
+            aligned = {(at,): [["tt.divisibility", 16]] for at, (_, given) in enumerate(parts) if is_tensor(given)}
+            source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+            compile_kernel(source, target=GPUTarget("cuda", 90, 32))
+            self.names.append(kernel.__name__)
+
+        return AnyGrid(called)
+
+
+class AnyGrid:
+    """What has been compiled, asked for any number of programs."""
+
+    def __init__(self, called):
+        self.called = called
+
+    def __getitem__(self, grid):
+        assert all(isinstance(size, int) and size > 0 for size in grid)
+        return self.called
+
+
+def is_tensor(given):
+    return isinstance(given, torch.Tensor)
+
+
+def type_of(given):
+    if is_tensor(given):
+        return TYPES[given.dtype]
+    if isinstance(given, float):
+        return "fp32"
+    return "i32" if abs(given) < 2**31 else "i64"
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    stand_in = Compiler()
+    monkeypatch.setattr(tiles, "COMPILED", stand_in)
+    return stand_in
+
+
+@pytest.mark.parametrize("mask", [None, "padded window"])
+@pytest.mark.parametrize(
+    ("walk", "dtype"), [(SineWalk, torch.bfloat16), (SineWalk, torch.float16), (ExactWalk, torch.float32)]
+)
+def test_additive(compiler, walk, dtype, mask):
+    rows = make((2, 65, 130, 64, 48), dtype=dtype, mask=mask)
+    context, lse = walk(rows).forward()
+    walk(rows).backward(context, lse, gradient(rows))
+    assert len(set(compiler.names)) >= 8, compiler.names
+
+
+@pytest.mark.parametrize("widths", [False, True])
+@pytest.mark.parametrize("size", [64, 50])
+def test_gaussian(compiler, size, widths):
+    queries, keys = (torch.randn(2, 3, 40, size, dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
+    width = torch.full((size,) if widths else (), 0.1, dtype=torch.bfloat16, requires_grad=True)
+    made = gaussian_features(queries, keys, width)
+    torch.autograd.grad(made, (queries, keys, width), [torch.ones_like(side) for side in made])
+    assert compiler.names == ["features_kernel", "backward_kernel"]
+
+
+@pytest.mark.parametrize("size", folded.SIZES)
+@pytest.mark.parametrize("length", [128, 100])
+def test_folded(compiler, size, length):
+    rows = tuple(torch.randn(1, 2, length, wide, dtype=torch.bfloat16) for wide in (size + 16, size + 16, size))
+    folded.gradients(rows, rows[2], torch.randn(2 * length), rows[2], scale=1.0)
+    assert compiler.names == ["sides_kernel", "keys_kernel", "queries_kernel"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss(compiler, dtype, smoothing):
+    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=True)
+    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=False)
+    assert compiler.names == ["loss_kernel"] * 2
