@@ -10,7 +10,7 @@ from benchmarks.harness import RESULTS, machine
 
 def main() -> int:
     """Run them; the exit status is pytest's."""
-    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-q", "-rf", "-p", "no:cacheprovider", "-n", "8"]
+    command = [sys.executable, "-m", "pytest", "-m", "cuda", "-q", "-rfE", "-p", "no:cacheprovider", "-n", "12"]
     done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
     counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
@@ -18,9 +18,11 @@ def main() -> int:
         "machine": machine(),
         "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
         "counts": {name: int(count) for name, count in counts.items()},
-        "failed": re.findall(r"^FAILED (\S+)", done.stdout, re.M),
+        "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M),
     }
-    (RESULTS / "gpu_tests.json").write_text(json.dumps(found, indent=2) + "\n")
+    if not sys.argv[1:]:
+        # the record is of all of them
+        (RESULTS / "gpu_tests.json").write_text(json.dumps(found, indent=2) + "\n")
     return done.returncode
 
 

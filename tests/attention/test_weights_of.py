@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from regard import attend
+from regard import Attention, MultiHeadAttention, attend
+from regard.attention import explain
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal, padding, window
-from regard.attention.scores import Additive, Gaussian, General, ScaledDot
+from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
 
 MASKS = {
     "none": None,
@@ -88,3 +89,30 @@ def test_rows_that_only_the_values_tell_apart():
     mask = padding(torch.tensor([1, 5, 9]))
     found = attend(queries, keys, values, mask=mask, weights_of=[0, 6]).weights
     torch.testing.assert_close(found, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])
+
+
+def test_heads_and_memories_give_them_too():
+    states = torch.randn(2, 9, 8)
+    heads = MultiHeadAttention(8, 2)
+    all_of_them = heads(states, mask=causal(), return_weights=True)
+    few = heads(states, mask=causal(), weights_of=[7, 2])
+    assert few.weights.allclose(all_of_them.weights[..., [7, 2], :])
+    assert few.context.allclose(all_of_them.context, atol=1e-6)
+    attention = Attention(Dot())
+    memory = attention.remember(states)
+    few = attention(states, memory, weights_of=[3])
+    assert few.weights.allclose(attention(states, memory, return_weights=True).weights[:, [3]])
+
+
+@pytest.mark.unchecked
+def test_explain_refuses_what_attend_refuses():
+    states = torch.randn(2, 7, 4)
+    for wrong in (
+        {"dropout": 3.0},
+        {"weights_of": [99]},
+        {"weights_of": 3},
+        {"weights_of": [1], "return_weights": True},
+    ):
+        for ask in (attend, explain):
+            with pytest.raises(ValueError, match=r"dropout|weights_of"):
+                ask(states, states, states, **wrong)

@@ -18,8 +18,10 @@ from triton.compiler import ASTSource
 from regard.kernels.additive.exact import ExactWalk
 from regard.kernels.additive.sine import SineWalk
 from regard.kernels.cross_entropy.logits import by_kernel
-from regard.kernels.dot import folded
-from regard.kernels.gaussian import gaussian_features
+from regard.kernels.dot import packed
+from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
+from regard.kernels.gaussian import fused
+from regard.kernels.gaussian.features import gaussian_features
 from tests.kernels.additive_cases import gradient, make
 
 pytestmark = pytest.mark.unchecked
@@ -93,7 +95,7 @@ def test_additive(compiler, walk, dtype, mask):
 
 @pytest.mark.parametrize("widths", [False, True])
 @pytest.mark.parametrize("size", [64, 50])
-def test_gaussian(compiler, size, widths):
+def test_gaussian_features(compiler, size, widths):
     queries, keys = (torch.randn(2, 3, 40, size, dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
     width = torch.full((size,) if widths else (), 0.1, dtype=torch.bfloat16, requires_grad=True)
     made = gaussian_features(queries, keys, width)
@@ -101,12 +103,21 @@ def test_gaussian(compiler, size, widths):
     assert compiler.names == ["features_kernel", "backward_kernel"]
 
 
-@pytest.mark.parametrize("size", folded.SIZES)
-@pytest.mark.parametrize("length", [128, 100])
-def test_folded(compiler, size, length):
+@pytest.mark.parametrize("size", fused.SIZES)
+@pytest.mark.parametrize(("length", "is_causal"), [(128, False), (128, True), (100, True)])
+def test_gaussian_backward(compiler, size, length, is_causal):
     rows = tuple(torch.randn(1, 2, length, wide, dtype=torch.bfloat16) for wide in (size + 16, size + 16, size))
-    folded.gradients(rows, rows[2], torch.randn(2 * length), rows[2], scale=1.0)
+    fused.gradients(rows, rows[2], torch.randn(2 * length), rows[2], is_causal=is_causal)
     assert compiler.names == ["sides_kernel", "keys_kernel", "queries_kernel"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed(compiler, dtype, causal):
+    heads, offsets = torch.randn(40, 2, 64, dtype=dtype), torch.tensor([0, 10, 40], dtype=torch.int32)
+    packed.run(forward_kernel, *[heads] * 4, offsets, offsets, [32, 32], 0.125, causal)
+    packed.run(backward_kernel, *[heads] * 7, offsets, offsets, [32, 32], 0.125, causal)
+    assert compiler.names == ["forward_kernel", "backward_kernel"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

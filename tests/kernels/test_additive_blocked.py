@@ -207,9 +207,10 @@ def test_dropout_keeps_the_mean():
     assert not blocked.forward(replace(rows, dropout=1.0))[0].any()
 
 
-def test_no_compiler_is_said_once(monkeypatch):
+@pytest.mark.parametrize("kind", [torch._dynamo.exc.TorchDynamoException, PermissionError])
+def test_what_cannot_be_compiled_is_said_once(monkeypatch, kind):
     def fail(*_):
-        raise torch._dynamo.exc.TorchDynamoException("no\ng++\nand a long trace")
+        raise kind("no\ng++\nand a long trace")
 
     monkeypatch.setattr(blocks, "WORTH_COMPILING", 0)
     monkeypatch.setattr(blocks, "cannot_compile", [])

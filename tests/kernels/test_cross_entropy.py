@@ -5,6 +5,7 @@ import torch
 
 from regard.contracts import PAD
 from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, plain_cross_entropy
+from regard.kernels.cross_entropy.logits import loss_and_gradient
 
 SIZE, VOCAB = 6, 11
 
@@ -35,6 +36,64 @@ def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
     assert found[1].item() == pytest.approx(found[0].item(), rel=1e-12)
     for plain, fast in zip(*gradients, strict=True):
         assert fast.allclose(plain, atol=1e-12)
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"labels": torch.ones(1, dtype=torch.long)}, "labels have shape"),
+        ({"weight": torch.zeros(SIZE, VOCAB)}, "vocabulary, size"),
+        ({"label_smoothing": 1.5}, "between 0 and 1"),
+        ({"label_smoothing": -0.1}, "between 0 and 1"),
+    ],
+)
+def test_what_does_not_fit_is_said(changed, said):
+    features, weight, added, labels = given(torch.float32, bias=True)
+    with pytest.raises(ValueError, match=said):
+        chunked_cross_entropy(
+            features, changed.get("weight", weight), added, changed.get("labels", labels), ignored=PAD,
+            label_smoothing=changed.get("label_smoothing", 0.0),
+        )  # fmt: skip
+
+
+def test_float64_stays_so_under_autocast():
+    features, weight, added, labels = given(torch.float64, bias=True)
+    expected = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    assert found.dtype == torch.float64 and found.item() == expected.item()
+
+
+def test_without_gradients_none_are_formed(monkeypatch):
+    asked = []
+
+    def listen(*given, gradient):
+        asked.append(gradient)
+        return loss_and_gradient(*given, gradient=gradient)
+
+    monkeypatch.setattr(chunked, "loss_and_gradient", listen)
+    features, weight, added, labels = given(torch.float32, bias=True)
+    with torch.no_grad():
+        chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    assert asked == [False, True]
+
+
+def test_a_row_without_a_label_may_hold_anything():
+    logits, labels = torch.randn(3, VOCAB), torch.tensor([4, PAD, 5])
+    logits[1] = torch.nan
+    loss, grad = loss_and_gradient(logits, labels, PAD, 0.1, gradient=True)
+    assert loss.isfinite() and grad.isfinite().all() and not grad[1].any()
+
+
+@pytest.mark.unchecked
+def test_a_compiler_takes_the_plain_loss():
+    torch._dynamo.reset()
+    features, weight, added, labels = given(torch.float64, bias=True)
+    compiled = torch.compile(chunked_cross_entropy, fullgraph=True, backend="aot_eager")
+    found = compiled(features, weight, added, labels, ignored=PAD)
+    assert found.item() == pytest.approx(chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item())
 
 
 @pytest.mark.parametrize("ignored", [-100, VOCAB - 1])

@@ -146,20 +146,6 @@ def test_under_autocast_in_its_precision():
         assert ours.dtype == torch.float32 and ours.allclose(theirs, atol=0.1)
 
 
-@pytest.mark.unchecked
-def test_a_compiler_sees_plain_layers():
-    torch._dynamo.reset()
-    inputs = layer_inputs()
-    compiled = torch.compile(repeat, fullgraph=True, backend="aot_eager")
-    assert_same(compiled(*inputs), repeat_plainly(*inputs), inputs, 1e-12)
-
-
-def test_torch_func_sees_plain_layers():
-    inputs = layer_inputs()
-    found = torch.func.grad(lambda weight: repeat(inputs[0], weight, *inputs[2:]).sum())(inputs[1])
-    assert found.allclose(torch.autograd.grad(repeat_plainly(*inputs).sum(), inputs[1])[0])
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_linear_is_torchs(dtype):
     inputs = [drawn(*shape, dtype=dtype) for shape in ((2, 3, 4), (5, 4), (5,))]

@@ -1,7 +1,6 @@
 """The loops that training takes equal the readable steps: outputs and all gradients, with and without dropout."""
 
 import gc
-import importlib
 import weakref
 from unittest.mock import patch
 
@@ -13,12 +12,11 @@ from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import trace
+from regard.attention import ALIGNMENTS, Attention
 from regard.contracts import Sequences
-from regard.layers import recurrent, tape
-from regard.layers.unroll import Steps
+from regard.layers import recurrent, steps, tape
+from regard.layers.steps import Steps
 from regard.models import LSTMN, Bahdanau, BahdanauConfig, LSTMNConfig, Luong, LuongConfig, bahdanau, lstmn, luong
-
-unroll = importlib.import_module("regard.layers.unroll")  # its name in the package is a function's
 
 SIZES = {"source_vocab_size": 11, "target_vocab_size": 13, "embedding_size": 4, "hidden_size": 5}
 SOURCES = [[4, 7, 5, 9, 3, 8, 2], [9, 2], [2]]
@@ -91,7 +89,7 @@ def test_rows_that_have_ended_change_nothing(kind, config):
     """Dropping out or not: the same features at real places, and the same gradients."""
     model = made(kind, config, torch.float64)
     found, ours = learn(model, fused=True)
-    with patch.object(unroll, "WORTH_SORTING", 1.0):
+    with patch.object(steps, "WORTH_SORTING", 1.0):
         expected, theirs = learn(model, fused=True)
     real = Sequences.of(TARGETS).mask
     assert (found[~real] == 0).all() and not (expected[~real] == 0).all()
@@ -103,16 +101,80 @@ def test_rows_that_have_ended_change_nothing(kind, config):
 def test_steps_put_everything_back():
     lengths, rows = torch.tensor([1, 3, 0, 2]), torch.randn(4, 5, 2, dtype=torch.float64, requires_grad=True)
     steps = Steps.of(lengths, 5)
-    assert steps.sizes == [3, 2, 1] and steps.order.tolist() == [1, 3, 0, 2]
-    real = torch.arange(5) < lengths[:, None]
-    assert steps.pack(rows).shape == (6, 2) and steps.pack(rows)[3].equal(rows[1, 1])
+    # a row without a token takes the first step with the others
+    assert steps.sizes == [4, 2, 1] and steps.order.tolist() == [1, 3, 0, 2]
+    real = torch.arange(5) < lengths[:, None].clamp(min=1)
+    assert steps.pack(rows).shape == (7, 2) and steps.pack(rows)[4].equal(rows[1, 1])
     assert steps.unpack(steps.pack(rows)).equal(rows * real[..., None])
     assert steps.restore(steps.sort(rows)).equal(rows)
     assert gradcheck(lambda rows: steps.unpack(steps.pack(rows).sin()), rows)
     assert gradcheck(lambda rows: steps.restore(steps.sort(rows).sin()), rows)
-    for whole in (Steps.of(torch.tensor([5, 5, 5, 5]), 5), Steps.of(torch.zeros(4, dtype=torch.long), 5)):
-        assert whole.sizes == [4] * 5 and whole.order is None
-        assert whole.unpack(whole.pack(rows)).equal(rows)
+    whole = Steps.of(torch.tensor([5, 5, 5, 5]), 5)
+    assert whole.sizes == [4] * 5 and whole.order is None
+    assert whole.unpack(whole.pack(rows)).equal(rows)
+    assert Steps.of(torch.zeros(4, dtype=torch.long), 5).sizes == [4]
+
+
+@every_loop
+def test_a_target_without_a_token_changes_nothing(kind, config):
+    model, source = made(kind, config, torch.float64), Sequences.of(SOURCES)
+    ids = Sequences.of(TARGETS).ids
+    found = []
+    for rows in ([0, 1, 2], [0, 2]):
+        given = Sequences(source.ids[rows], source.lengths[rows])
+        target = Sequences(ids[rows], torch.tensor([5, 0, 5])[rows])
+        features = model.features(given, target)[target.mask]
+        found.append([features, *torch.autograd.grad(features.sum(), list(model.parameters()), allow_unused=True)])
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or one.allclose(other, atol=1e-12)
+
+
+@every_loop
+def test_float64_stays_so_under_autocast(kind, config):
+    model = made(kind, config, torch.float64)
+    expected, _ = learn(model, fused=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = learn(model, fused=True)
+    assert found.dtype == torch.float64 and found.allclose(expected, atol=1e-12)
+
+
+def test_dropout_goes_by_its_own_flag():
+    config = LuongConfig(**SIZES, num_layers=2, dropout=0.5)
+    model = made(Luong, config, torch.float32, dropout=0.5)
+    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model.train()
+    for part in (model.dropout, model.encoder):
+        part.eval()
+    assert model.features(source, target).equal(model.features(source, target))
+    model.eval()
+    model.dropout.train()
+    assert not model.features(source, target).equal(model.features(source, target))
+
+
+def test_what_others_made_is_called():
+    class Decoder(type(made(Bahdanau, variants_config(), torch.float32).decoder)):
+        def forward(self, gates, state):
+            raise ZeroDivisionError
+
+    model = made(Bahdanau, variants_config(), torch.float32)
+    model.decoder.__class__ = Decoder
+    with pytest.raises(ZeroDivisionError):
+        model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+
+
+def test_a_hook_on_all_modules_is_heard():
+    model, heard = made(Bahdanau, variants_config(), torch.float32), []
+    hook = nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(module))
+    try:
+        model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    finally:
+        hook.remove()
+    assert heard.count(model.decoder) == 5
+
+
+def variants_config():
+    return BahdanauConfig(**SIZES, alignment_size=6, maxout_size=3)
 
 
 @every_loop
@@ -193,6 +255,22 @@ def test_the_graph_of_a_loop_is_let_go(kind, config):
     assert after <= before
 
 
+@every_loop
+def test_another_alignment_is_not_passed_by(kind, config):
+    model = made(kind, config, torch.float32).eval()
+    changed = [part for part in model.modules() if isinstance(part, Attention)]
+    assert changed
+    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    before = model(source, target)
+    for attention in changed:
+        attention.align = ALIGNMENTS["hard"].build()
+    found = model(source, target)
+    with trace(model):
+        readable = model(source, target)
+    assert not found.allclose(before, atol=1e-6)
+    assert found[target.mask].allclose(readable[target.mask], atol=1e-5)
+
+
 class Blind(TorchDispatchMode):
     """Refuses whatever would make a device wait for the host, or a shape depend on numbers."""
 
@@ -208,7 +286,7 @@ class Blind(TorchDispatchMode):
 def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
     model, source, target = made(kind, config, torch.float32), Sequences.of(SOURCES), Sequences.of(TARGETS)
     # as on any device but a CPU
-    unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (unroll, recurrent)]
+    unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (steps, recurrent)]
     with Blind(), unseen[0], unseen[1]:
         features = model.features(source, target)
         features.sum().backward()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import Lowered, LoweredSum, Score
+from regard.contracts import Lowered, LoweredSquare, LoweredSum, Score
+from regard.kernels import multiply_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class Biased:
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"]) -> Lowered | str:
         """The inner lowering and the bias."""
         lowered = self.score.lower(queries, keys)
+        if isinstance(lowered, LoweredSquare):
+            lowered = multiply_out(lowered)
         if isinstance(lowered, str):
             return lowered
         if isinstance(lowered, LoweredSum):

@@ -1,6 +1,6 @@
 """Errors that say which argument is wrong, what it is, and the way out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -30,14 +30,17 @@ def check_equal_sizes(queries: Tensor, keys: Tensor, owner: str) -> None:
 
 def check_parts(score: object, align: object) -> None:
     """Variants are objects: an instance, not a class or a name."""
-    for name, part, telling, example in (
-        ("score", score, "lower", "ScaledDot()"),
-        ("align", align, "ignores_row_constant", "Softmax()"),
+    for name, part, telling, example, family in (
+        ("score", score, "lower", "ScaledDot()", "scores"),
+        ("align", align, "ignores_row_constant", "Softmax()", "alignments"),
     ):
         # isinstance of a protocol would cost more than a short attention
         if isinstance(part, type) or not (callable(part) and hasattr(part, telling)):
             given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)
-            raise ValueError(f"{name} is {given}, expected an object such as {example} (it has no {telling!r}).")
+            raise ValueError(
+                f"{name} is {given}, expected an object such as {example}, out of regard.attention.{family} or your "
+                f"own (it has no {telling!r}). `regard list {family}` shows how each is made."
+            )
 
 
 def check_states(name: str, states: object, module: object = None) -> None:
@@ -144,6 +147,8 @@ def check_probability(name: str, value: float) -> None:
 def chosen_rows(weights_of: Tensor | Sequence[int], queries: Tensor) -> Tensor:
     """Numbers of queries as a tensor to index with; the range is looked at where that costs nothing."""
     count = queries.shape[-2]
+    if not isinstance(weights_of, Iterable):
+        raise ValueError(f"weights_of is {weights_of!r}, expected a list of numbers of queries, 0 to {count - 1}.")
     if isinstance(weights_of, Tensor):
         rows = weights_of.to(queries.device)
     else:

@@ -61,8 +61,6 @@ def attend(
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
-    if weights_of is not None and return_weights:
-        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
     return read(
         queries,
         score.prepare(keys),
@@ -93,10 +91,12 @@ def explain(
     """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
 
     "plain" forms all weights; the others are fused and never write them down: "sdpa", "blocked" and "flex" for scores
-    that lower to a dot product, "sine", "exact" and "blocked" for additive ones.
+    that lower to a dot product, "gaussian" for squares, "sine", "exact" and "blocked" for additive ones.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
+    check_probability("dropout", dropout)
+    check_wanted(queries, return_weights, weights_of)
     reasons = reasons_to_form(align, return_weights)
     lowered = lower(score, align, queries, score.prepare(keys))
     if isinstance(lowered, str):
@@ -130,6 +130,7 @@ def read(
     """
     if mask is not None:
         check_mask(mask, queries)
+    check_wanted(queries, return_weights, weights_of)
     forms = bool(reasons_to_form(align, return_weights or extra is not None))
     lowered = None if forms else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
@@ -236,8 +237,9 @@ class Attention(nn.Module):
         mask: Rule | Bool[Tensor, "..."] | None = None,
         look: Look | None = None,
         return_weights: bool = False,
+        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     ) -> Attended:
-        """Read the memory; `mask` narrows what the memory's own mask allows."""
+        """Read the memory; `mask` narrows what the memory's own mask allows, weights are asked for as in `attend`."""
         check_memory(memory, "Attention")
         check_inputs(queries, memory.keys, memory.values, self.score)
         return read(
@@ -250,7 +252,19 @@ class Attention(nn.Module):
             look=look,
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
+            weights_of=weights_of,
         )
+
+
+def check_wanted(
+    queries: Float[Tensor, "... Q query"], return_weights: bool, weights_of: Tensor | Sequence[int] | None
+) -> None:
+    """All weights are asked for, or those of queries that are there."""
+    if weights_of is None:
+        return
+    if return_weights:
+        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
+    chosen_rows(weights_of, queries)
 
 
 def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None, num_head_axes: int = 0) -> Rule | None:

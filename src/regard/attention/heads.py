@@ -9,11 +9,13 @@ https://arxiv.org/abs/2305.13245) share one key head among several query heads.
 Shapes: *B batch, H heads, Q queries, K keys.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.alignments import Softmax
@@ -123,8 +125,11 @@ class MultiHeadAttention(nn.Module):
         cache: Cache | None = None,
         packed: Packed | None = None,
         return_weights: bool = False,
+        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     ) -> Attended:
         """Read the memory, or without one the queries themselves; weights come per head, (.., H, Q, K).
+
+        `weights_of` asks for those of a few queries alone, which are formed beside a fused read.
 
         A cache holds what self-attention read before: its keys come first, and the result carries the next cache.
         `packed` says that the queries lie end to end, (N, size), and where; so does the context then.
@@ -155,14 +160,16 @@ class MultiHeadAttention(nn.Module):
             check_same_rows(packed, memory)
         projected = self.query_proj(queries)
         if memory.packed is not None:
-            context = None if return_weights else self._read_end_to_end(projected, packed, memory, mask)
+            formed = return_weights or weights_of is not None
+            context = None if formed else self._read_end_to_end(projected, packed, memory, mask)
             if context is not None:
                 return Attended(context=self.output_proj(context))
             memory = spread_memory(memory)
         heads = self._split(projected, self.num_heads, packed)
         rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
         look = placed(look) if not alone else placed(look, memory.keys.shape[-2], heads, first_key)
-        found = self._read(heads, memory, rule, look, first_key=first_key, return_weights=return_weights)
+        wanted = {"return_weights": return_weights, "weights_of": weights_of}
+        found = self._read(heads, memory, rule, look, first_key=first_key, **wanted)
         context = found.context.transpose(-3, -2).flatten(-2)
         context = self.output_proj(context if packed is None else gather_rows(context, packed))
         return replace(found, context=context, cache=cache)
@@ -175,7 +182,7 @@ class MultiHeadAttention(nn.Module):
         look: Look | None,
         *,
         first_key: int,
-        return_weights: bool,
+        **wanted: Any,
     ) -> Attended:
         """Every head's read, with what the position scheme adds before and after."""
         score: Score = self.score
@@ -195,7 +202,7 @@ class MultiHeadAttention(nn.Module):
             mask=mask,
             look=look,
             dropout=self.dropout if self.training else 0.0,
-            return_weights=return_weights,
+            **wanted,
             first_key=first_key,
             group_size=self.group_size,
             extra=extra,

@@ -1,6 +1,7 @@
 """From a score to a fused kernel: the read a kernel is asked for, or every reason why the weights must be formed."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,8 +10,18 @@ from torch import Tensor
 from regard.attention.alignments import Softmax
 from regard.attention.masks import Rule
 from regard.attention.trace import listeners
-from regard.contracts import Align, Lowered, LoweredSum, Score
-from regard.kernels import AdditiveRead, DotRead, can_look, spread_groups
+from regard.contracts import Align, Lowered, LoweredSquare, LoweredSum, Score
+from regard.kernels import (
+    AdditiveRead,
+    DotRead,
+    GaussianRead,
+    Read,
+    can_look,
+    join_groups,
+    multiply_out,
+    part_groups,
+    spread_groups,
+)
 
 
 def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
@@ -31,14 +42,16 @@ def lower(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
     group_size: int = 1,
-) -> Lowered | LoweredSum | str:
-    """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head."""
-    if group_size == 1:
-        lowered = score.lower(queries, keys)
-    else:
-        lowered = score.lower(queries.unflatten(-3, (-1, group_size)).flatten(-3, -2), keys)
-        if not isinstance(lowered, str):
-            lowered = replace(lowered, queries=lowered.queries.unflatten(-2, (group_size, -1)).flatten(-4, -3))
+) -> Lowered | LoweredSum | LoweredSquare | str:
+    """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head.
+
+    Squares have a kernel of their own on CUDA; elsewhere they are multiplied out.
+    """
+    lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
+    if isinstance(lowered, LoweredSquare) and lowered.queries.device.type != "cuda":
+        lowered = multiply_out(lowered)
+    if group_size > 1 and not isinstance(lowered, str):
+        lowered = replace(lowered, queries=part_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
         return f"{type(align).__name__} sees the constant per row that the lowering drops"
     if isinstance(lowered, Lowered) and may_overflow(lowered):
@@ -47,41 +60,28 @@ def lower(
 
 
 def fused_read(
-    lowered: Lowered | LoweredSum,
+    lowered: Lowered | LoweredSum | LoweredSquare,
     values: Float[Tensor, "... K value"],
     *,
     mask: Rule | None,
     dropout: float,
     first_key: int = 0,
     group_size: int = 1,
-) -> DotRead | AdditiveRead:
+) -> Read:
     """The fused read of a lowered score; the last query meets the last key."""
-    first_query = first_key + values.shape[-2] - lowered.queries.shape[-2]
+    keys = lowered.keys
     if isinstance(lowered, LoweredSum):
-        return AdditiveRead(
-            queries=lowered.queries,
-            keys=spread_groups(lowered.keys, group_size),
-            energy=lowered.energy,
-            values=spread_groups(values, group_size),
-            mask=mask,
-            first_query=first_query,
-            first_key=first_key,
-            dropout=dropout,
-        )
-    return DotRead(
-        queries=lowered.queries,
-        keys=lowered.keys,
-        values=values,
-        scale=lowered.scale,
-        key_bias=lowered.key_bias,
-        bias=lowered.bias,
-        folded=lowered.folded,
-        mask=mask,
-        first_query=first_query,
-        first_key=first_key,
-        dropout=dropout,
-        group_size=group_size,
-    )
+        keys, values, group_size = spread_groups(keys, group_size), spread_groups(values, group_size), 1
+    asked: dict[str, Any] = {
+        "queries": lowered.queries, "keys": keys, "values": values, "mask": mask, "dropout": dropout,
+        "first_query": first_key + values.shape[-2] - lowered.queries.shape[-2], "first_key": first_key,
+        "group_size": group_size,
+    }  # fmt: skip
+    if isinstance(lowered, LoweredSum):
+        return AdditiveRead(**asked, energy=lowered.energy)
+    if isinstance(lowered, LoweredSquare):
+        return GaussianRead(**asked, width=lowered.width)
+    return DotRead(**asked, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
 
 
 def may_overflow(lowered: Lowered) -> bool:

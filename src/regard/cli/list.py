@@ -76,7 +76,11 @@ def fact_of(entry: Any, fact: str) -> Any:
         return f"regard.models.{entry.build.__name__}({entry.config.__name__}(..))"
     package = ".".join(entry.build.__module__.split(".")[:3])
     given = inspect.signature(entry.build).parameters.values()
-    needed = [one.name for one in given if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, ONE_WORD)]
+    needed = [
+        one.name if one.kind is ONE_WORD else f"{one.name}=.."
+        for one in given
+        if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, ONE_WORD)
+    ]
     return f"{package}.{entry.build.__name__}({', '.join(needed)})"
 
 

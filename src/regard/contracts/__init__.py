@@ -1,6 +1,17 @@
 """The types and promises that packages hand each other; torch is all they need."""
 
-from regard.contracts.attention import Align, Aligned, Attended, Cache, Look, Lowered, LoweredSum, Memory, Score
+from regard.contracts.attention import (
+    Align,
+    Aligned,
+    Attended,
+    Cache,
+    Look,
+    Lowered,
+    LoweredSquare,
+    LoweredSum,
+    Memory,
+    Score,
+)
 from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
 from regard.contracts.files import check_free, make_folder, replacing, write_atomic
@@ -29,6 +40,7 @@ __all__ = [
     "Grid",
     "Look",
     "Lowered",
+    "LoweredSquare",
     "LoweredSum",
     "Mask",
     "Memory",

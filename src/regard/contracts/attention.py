@@ -52,10 +52,8 @@ class Aligned:
 class Lowered:
     """The same scores as one dot product: scale * queries . keys + key_bias + bias.
 
-    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. A key's bias may also be `folded`:
-    so many of the last features hold it in two parts, the queries have ones there, and the rest is zeros.
-    `drops_row_constant` says that a term equal for all keys of a query was left out, which an alignment must ignore for
-    the lowering to be used.
+    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. `drops_row_constant` says that a
+    term equal for all keys of a query was left out, which an alignment must ignore for the lowering to be used.
     """
 
     queries: Float[Tensor, "... Q size"]
@@ -63,7 +61,6 @@ class Lowered:
     scale: float = 1.0
     key_bias: Float[Tensor, "... K"] | None = None
     bias: Float[Tensor, "..."] | None = None
-    folded: int = 0
     drops_row_constant: bool = False
 
 
@@ -74,6 +71,15 @@ class LoweredSum:
     queries: Float[Tensor, "... Q H"]
     keys: Float[Tensor, "... K H"]
     energy: Float[Tensor, " H"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredSquare:
+    """The same scores as a squared distance: -1/2 |width (queries - keys)|^2, one width or one for each dimension."""
+
+    queries: Float[Tensor, "... Q size"]
+    keys: Float[Tensor, "... K size"]
+    width: Float[Tensor, "..."]
 
 
 @runtime_checkable
@@ -87,7 +93,7 @@ class Score(Protocol):
         """What can be computed from the keys alone, once."""
         ...
 
-    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | LoweredSum | str:
+    def lower(self, queries: Tensor, keys: Tensor) -> Lowered | LoweredSum | LoweredSquare | str:
         """The same scores as a fused kernel knows them, or the reason why they must be formed."""
         ...
 

@@ -11,9 +11,12 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from regard.kernels.additive import AdditiveRead, fused, read_additive_plain
-from regard.kernels.dot import blocked, flex, folded, sdpa
+from regard.kernels.dot import blocked, flex, sdpa
 from regard.kernels.dot.read import DotRead
 from regard.kernels.dot.reference import read_plain
+from regard.kernels.gaussian import GaussianRead
+from regard.kernels.gaussian import fused as gaussian
+from regard.kernels.read import Read
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,6 @@ Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
 DOT_PATHS: dict[str, Path] = {
     "flex": (flex.refusals, flex.read_flex),
     "blocked": (blocked.refusals, blocked.read_blocked),
-    "folded": (folded.refusals, folded.read_folded),
     "sdpa": (sdpa.refusals, sdpa.read_sdpa),
     "plain": (lambda read: (), read_plain),
 }
@@ -47,13 +49,17 @@ ADDITIVE_PATHS: dict[str, Path] = {
     "plain": (lambda read: (), read_additive_plain),
 }
 
-
-def paths_of(read: DotRead | AdditiveRead) -> dict[str, Path]:
-    """Those that may serve such a read, in order."""
-    return DOT_PATHS if isinstance(read, DotRead) else ADDITIVE_PATHS
+GAUSSIAN_PATHS: dict[str, Path] = {"gaussian": (gaussian.refusals, gaussian.read_gaussian)}
+"""A read that none of them serves goes by dot products."""
 
 
-def choose(read: DotRead | AdditiveRead) -> Choice:
+def paths_of(read: Read) -> dict[str, Path]:
+    """Those made for such a read, in order."""
+    kinds = {DotRead: DOT_PATHS, AdditiveRead: ADDITIVE_PATHS, GaussianRead: GAUSSIAN_PATHS}
+    return kinds[type(read)]
+
+
+def choose(read: Read) -> Choice:
     """The first path that has nothing against this read."""
     refused: list[tuple[str, tuple[str, ...]]] = []
     for path, (refusals, _) in paths_of(read).items():
@@ -61,12 +67,19 @@ def choose(read: DotRead | AdditiveRead) -> Choice:
         if not reasons:
             return Choice(path, tuple(refused))
         refused.append((path, reasons))
-    raise AssertionError("the plain path refuses nothing")
+    found = choose(by_dot(read))
+    return Choice(found.path, (*refused, *found.refused))
 
 
-def read_fused(read: DotRead | AdditiveRead) -> Tensor:
+def read_fused(read: Read) -> Tensor:
     """The context by the first path that has nothing against it."""
     for refusals, run in paths_of(read).values():
         if not any(True for _ in refusals(read)):
             return run(read)
-    raise AssertionError("the plain path refuses nothing")
+    return read_fused(by_dot(read))
+
+
+def by_dot(read: Read) -> DotRead:
+    """The same read by dot products; of all others a plain path refuses nothing."""
+    assert isinstance(read, GaussianRead), "the plain path refuses nothing"
+    return read.as_dot()

@@ -11,19 +11,24 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+LOOP = "Recurrent models take readable steps, which can, inside regard.trace(model)."
+"""The way out of a loop's backward pass."""
 
-def differentiable_once(backward: Callable[..., Any]) -> Callable[..., Any]:
+
+def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The backward of an autograd function, refused where somebody asks for a graph of it."""
-    first = once_differentiable(backward)
 
-    @wraps(backward)
-    def guarded(ctx: Any, *grads: Any) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "a fused backward pass cannot be differentiated in turn (create_graph=True). Recurrent models take "
-                "readable steps, which can, inside regard.trace(model); the loss has plain_cross_entropy, beside the "
-                "fused one in regard.kernels.cross_entropy."
-            )
-        return first(ctx, *grads)
+    def decorate(backward: Callable[..., Any]) -> Callable[..., Any]:
+        first = once_differentiable(backward)
 
-    return guarded
+        @wraps(backward)
+        def guarded(ctx: Any, *grads: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError(
+                    f"a fused backward pass cannot be differentiated in turn (create_graph=True). {way_out}"
+                )
+            return first(ctx, *grads)
+
+        return guarded
+
+    return decorate

@@ -15,11 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.kernels.linear import HAS_ONEDNN, PRODUCT
-
-
-def is_plain_here() -> bool:
-    """Whether a function with a backward of its own has no place: in a compiler's graph or under torch.func."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+from regard.kernels.values import is_plain_here
 
 
 def is_served(inputs: Tensor, weight: Tensor) -> bool:

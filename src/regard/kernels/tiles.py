@@ -8,18 +8,39 @@ from collections.abc import Callable, Hashable, Sequence
 from inspect import signature
 from typing import Any
 
+import torch
+from torch import Tensor
+
 try:
     import triton
     import triton.language as tl
 except ImportError:
     triton = tl = None
 
-__all__ = ["INSTALLED", "INTERPRETED", "constexpr", "jit", "launch", "power_of_two", "tile_size", "tl"]
+__all__ = [
+    "HALF",
+    "INSTALLED",
+    "INTERPRETED",
+    "constexpr",
+    "jit",
+    "launch",
+    "power_of_two",
+    "serves",
+    "tile_size",
+    "tl",
+]
 
 INSTALLED = triton is not None
 constexpr = tl.constexpr if INSTALLED else object
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1") if INSTALLED else None
 """Whether kernels are run by Triton's interpreter, which knows no assembly."""
+HALF = (torch.bfloat16, torch.float16)
+"""What tensor cores multiply fastest."""
+
+
+def serves(tensor: Tensor) -> bool:
+    """Whether kernels run where this tensor is: NVIDIA's GPUs are those they are tested on."""
+    return INSTALLED and tensor.device.type == "cuda" and torch.version.hip is None
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -40,19 +61,20 @@ def launch(
 ) -> None:  # fmt: skip
     """kernel[grid](*arguments, **constants), remembering what was compiled: Triton's own look-up takes longer than it.
 
-    `kind` tells apart all calls that need another compilation: by types, sizes, alignment and constants. Constants come
-    last in the kernel's signature, in this order.
+    `kind` tells apart all calls that need another compilation by their arguments: types, sizes and alignment. Constants
+    come last in the kernel's signature, in this order.
     """
-    compiled = COMPILED.get((kernel, kind))
+    key = (kernel, kind, num_warps, *constants.values())
+    compiled = COMPILED.get(key)
     if compiled is None:
         if len(COMPILED) >= MOST_COMPILED:
             COMPILED.clear()
-        COMPILED[kernel, kind] = kernel[grid](*arguments, **constants, num_warps=num_warps)
+        COMPILED[key] = kernel[grid](*arguments, **constants, num_warps=num_warps)
     else:
         compiled[grid](*arguments, *constants.values())
 
 
-COMPILED: dict[tuple[Any, Hashable], Any] = {}
+COMPILED: dict[tuple[Any, ...], Any] = {}
 """Kernels as `launch` found them."""
 MOST_COMPILED = 2**14
 """Lengths may be new with every batch; from time to time all is forgotten."""

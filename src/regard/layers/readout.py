@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.contracts import PAD
-from regard.kernels.cross_entropy import chunked_cross_entropy, is_chunked_here, plain_cross_entropy
+from regard.kernels.cross_entropy import chunked_cross_entropy
 
 
 class Readout(nn.Module):
@@ -37,5 +37,6 @@ class Readout(nn.Module):
         self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Cross-entropy in nats, summed over the labels that are not <pad>."""
-        kernel = chunked_cross_entropy if is_chunked_here(features) else plain_cross_entropy
-        return kernel(features, self.weight, self.bias, labels, ignored=PAD, label_smoothing=label_smoothing)
+        return chunked_cross_entropy(
+            features, self.weight, self.bias, labels, ignored=PAD, label_smoothing=label_smoothing
+        )

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from regard.kernels.product import linear
 from regard.kernels.recurrent import RepeatedLinear, gru_update, lstm_update
-from regard.layers.unroll import Steps, going, may_fuse, may_look
+from regard.layers.steps import Steps, going, may_look
+from regard.layers.unroll import may_fuse
 
 FROZEN = 1e4
 """So far from 0 that a sigmoid is exactly 0 or 1, and yet within half precision."""

@@ -25,7 +25,8 @@ from regard.contracts import Attended, LoweredSum, Memory
 from regard.kernels import additive_scores
 from regard.kernels.product import linear
 from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, lstm_update
-from regard.layers.unroll import Steps, going, may_fuse
+from regard.layers.steps import Steps, going
+from regard.layers.unroll import looks_plainly, may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,8 @@ class TapeCell(nn.Module):
 
     def may_fuse(self) -> bool:
         """Whether a `TapeLoop` may take this cell's weights."""
+        if not looks_plainly(self.look.attention, TapeScore):
+            return False
         score = cast(TapeScore, self.look.attention.score)
         return may_fuse(self, self.input_proj, self.gates, self.look.summary_proj, score.key_proj)
 

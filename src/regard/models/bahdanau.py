@@ -29,7 +29,8 @@ from regard.contracts import Memory, Sequences, Step
 from regard.kernels.product import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, gru_blend, gru_reset
 from regard.layers import Advanced, BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
-from regard.layers.unroll import Steps, going, may_fuse
+from regard.layers.steps import Steps, going
+from regard.layers.unroll import looks_plainly, may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +123,9 @@ class Bahdanau(nn.Module):
 
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T maxout"]:
         """What the readout sees at every target position; only looking and moving go step by step."""
-        score, decoder = cast(Additive, self.attention.score), self.decoder
-        layers = (self.word_gates, self.context_gates, self.start_proj, score.query_proj, score.key_proj)
-        if may_fuse(self, *layers, decoder.gates, decoder.candidate):
+        layers = (self.word_gates, self.context_gates, self.start_proj, self.decoder.gates, self.decoder.candidate)
+        compared = cast(nn.Module, self.attention.score).children()
+        if looks_plainly(self.attention, Additive) and may_fuse(self, *layers, *compared):
             steps = Steps.of(target.lengths, target.ids.shape[1])
             words = self.dropout(self.target_embedding(steps.pack(target.ids)))
             return steps.unpack(self._say(self._move(source, words, steps), words))

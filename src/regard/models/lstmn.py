@@ -29,8 +29,9 @@ from regard.contracts import Memory, Sequences, Step
 from regard.kernels.product import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
 from regard.layers import Advanced, Readout, Tape, TapeAttention, TapeCell, TapeStack, unroll_features
+from regard.layers.steps import Steps, going
 from regard.layers.tape import TapeLoop, TapeScore
-from regard.layers.unroll import Steps, going, may_fuse
+from regard.layers.unroll import looks_plainly, may_fuse
 from regard.models.named import named
 
 
@@ -104,9 +105,9 @@ class ShallowFusion(nn.Module):
 
     def may_fuse(self) -> bool:
         """Whether `move` may take the weights."""
-        score = cast(Additive, self.attention.score)
-        fused = all(cell.may_fuse() for cell in self.stack.cells)
-        return fused and may_fuse(self, self.context_proj, score.query_proj)
+        if not looks_plainly(self.attention, Additive) or not all(cell.may_fuse() for cell in self.stack.cells):
+            return False
+        return may_fuse(self, self.context_proj, cast(Additive, self.attention.score).query_proj)
 
     def move(self, words: Float[Tensor, "N word"], memories: tuple[Memory, ...], steps: Steps) -> Float[Tensor, "N H"]:
         """`forward` at every position: layers go together, for the top one asks before the first one reads."""
@@ -154,7 +155,8 @@ class DeepLayer(nn.Module):
 
     def may_fuse(self) -> bool:
         """Whether `move` may take the weights."""
-        return self.cell.may_fuse() and may_fuse(self, self.input_proj, self.gate, self.across.summary_proj)
+        looks = looks_plainly(self.across.attention, TapeScore) and self.cell.may_fuse()
+        return looks and may_fuse(self, self.input_proj, self.gate, self.across.summary_proj)
 
     def move(self, inputs: Float[Tensor, "N input"], memory: Memory, steps: Steps) -> Float[Tensor, "N H"]:
         """`forward` at every position; the summary's products with the gate and with the next query are one."""

@@ -29,7 +29,8 @@ from regard.contracts import Align, Look, Memory, Score, Sequences, Step
 from regard.kernels.product import linear
 from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, lstm_update
 from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
-from regard.layers.unroll import Steps, going, may_fuse
+from regard.layers.steps import Steps, going
+from regard.layers.unroll import looks_plainly, may_fuse
 from regard.models.named import named
 
 
@@ -164,9 +165,8 @@ class Luong(nn.Module):
     def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, states one by one."""
         encoded = self.encode(source)
-        looks = type(self.attention.align) is Softmax and type(self.attention.score) in (Dot, General, Concat)
         layers = (self.combine, self.word_gates, *self.gates, *cast(nn.Module, self.attention.score).children())
-        if looks and may_fuse(self, *layers):
+        if looks_plainly(self.attention, Dot, General, Concat) and may_fuse(self, *layers):
             steps = Steps.of(target.lengths, target.ids.shape[1])
             words = self.dropout(self.target_embedding(steps.pack(target.ids)))
             return steps.unpack(self._move(words, self.start(encoded), steps.sort_memory(encoded.memory), steps))
@@ -221,7 +221,7 @@ class Luong(nn.Module):
 
     def _drops(self, words: Float[Tensor, "N word"], sizes: list[int]) -> Sequence[Float[Tensor, "layers n H"] | None]:
         """For every step what dropout leaves of each layer but the top, and of h~; None where it leaves everything."""
-        if not (self.training and self.dropout.p):
+        if not (self.dropout.training and self.dropout.p):
             return [None] * len(sizes)
         ones = words.new_ones(len(self.gates), words.shape[0], self.config.hidden_size)
         return F.dropout(ones, self.dropout.p).split(sizes, dim=1)

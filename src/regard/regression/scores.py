@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.attention.alignments import Ratio, Softmax
 from regard.attention.scores import Gaussian
 from regard.contracts import Align, Lowered, Score
+from regard.kernels import multiply_out
 from regard.regression.kernels import Kernel
 
 GAUSSIAN = Gaussian(width=1.0).requires_grad_(False)
@@ -37,7 +38,7 @@ class WeightedGaussian:
 
     def lower(self, queries: Float[Tensor, "Q size"], keys: Float[Tensor, "K size"]) -> Lowered | str:
         """A weight adds to the bias of its key."""
-        lowered = GAUSSIAN.lower(queries, keys)
+        lowered = multiply_out(GAUSSIAN.lower(queries, keys))
         if isinstance(lowered, str):
             return lowered
         assert lowered.key_bias is not None

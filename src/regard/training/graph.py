@@ -40,8 +40,9 @@ class Fill:
         source, target = batch.source, batch.target
         if isinstance(source, Sequences) and isinstance(target, Sequences):
             return self._padded(batch, source, target)
-        assert isinstance(source, Packed)
-        assert isinstance(target, Packed)
+        if not (isinstance(source, Packed) and isinstance(target, Packed)):
+            kinds = f"{type(source).__name__} and {type(target).__name__}"
+            raise ValueError(f"source and target are {kinds}, expected both padded or both packed.")
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         filled = [
@@ -154,20 +155,19 @@ class GraphedStep:
     def _capture(self, captured: Captured) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
-        captured.graph = torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
         # the thread that prepares batches may pin memory meanwhile: its calls are not captured
-        capture = torch.cuda.graph(
-            captured.graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local"
-        )
+        capture = torch.cuda.graph(graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local")
         try:
             with capture:
-                captured.loss = self._run(captured)
+                loss = self._run(captured)
         except RuntimeError as error:
             raise RuntimeError(
                 f"the training step could not be captured as a CUDA graph: {error}. A loss or logits computed outside "
                 "the step and still alive with their gradients prevent it: detach them, or compute them under "
                 "torch.no_grad(). Or train without graphs: training.compute.step=eager."
             ) from error
+        captured.graph, captured.loss = graph, loss
 
     def _run(self, captured: Captured) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)

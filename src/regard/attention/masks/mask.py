@@ -139,6 +139,14 @@ class Both(Pair):
 class Either(Pair):
     """Allowed by one or the other."""
 
+    def interval(self, queries: Int[Tensor, " Q"]) -> Interval | None:
+        """Two intervals that begin with the first key are one, the longer."""
+        found = self.left.interval(queries), self.right.interval(queries)
+        if any(each is None or each[0] is not None for each in found):
+            return None
+        highs = [each[1] for each in found if each is not None and each[1] is not None]
+        return None, torch.maximum(*highs) if len(highs) == len(found) else None
+
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """What either allows."""
         return self.left.allowed(grid) | self.right.allowed(grid)

@@ -7,10 +7,11 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule, Span, check_count
+from regard.attention.masks.mask import Interval, Rule, Span, check_count
 from regard.attention.masks.padding import padding
 from regard.contracts import Grid
 
@@ -28,6 +29,10 @@ class Prefix(Rule):
     def span(self, first: int, last: int) -> Span:
         """Nothing at or after `length`."""
         return None, self.length
+
+    def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
+        """The same keys for each."""
+        return None, torch.full_like(queries, self.length)
 
     @property
     def per_query(self) -> bool:

@@ -26,7 +26,7 @@ SCORES = {
         build=Additive,
         year=2014,
         formula="v . tanh(W q + U k)",
-        cost="O(QKh), forms QKh",
+        cost="O(QKh), fused",
         paper="https://arxiv.org/abs/1409.0473",
     ),
     "cosine": Entry(
@@ -38,7 +38,7 @@ SCORES = {
     ),
     "dot": Entry(build=Dot, year=2015, formula="q . k", cost="O(QKd), fused", paper=LUONG),
     "general": Entry(build=General, year=2015, formula="q W k", cost="O(QKd), fused", paper=LUONG),
-    "concat": Entry(build=Concat, year=2015, formula="v . tanh(W [q; k])", cost="O(QKh), forms QKh", paper=LUONG),
+    "concat": Entry(build=Concat, year=2015, formula="v . tanh(W [q; k])", cost="O(QKh), fused", paper=LUONG),
     "location": Entry(build=Location, year=2015, formula="(W q)_j", cost="O(QKd), fused", paper=LUONG),
     "biased_general": Entry(
         build=BiasedGeneral,

@@ -53,12 +53,12 @@ def apart_gradient(
     Element (i, j) of the scores' gradient is at i * mine_step + j * other_step.
     """
     slopes, sums = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
-    mine = tl.load(x + rows * H, mask=rows_there, other=0.0).to(tl.float32)
+    mine = tl.load(x + rows.to(tl.int64) * H, mask=rows_there, other=0.0).to(tl.float32)
     power = exponential(2.0 * (mine - middle))
     for start in range(0, chunk_other, BLOCK_OTHER):
         place = start + tl.arange(0, BLOCK_OTHER)
         there = place < chunk_other
-        theirs = tl.load(other + place * H, mask=there, other=0.0).to(tl.float32)
+        theirs = tl.load(other + place.to(tl.int64) * H, mask=there, other=0.0).to(tl.float32)
         change = tl.load(
             score_grad + rows[:, None] * mine_step + place[None, :] * other_step,
             mask=rows_there[:, None] & there[None, :], other=0.0,

@@ -30,9 +30,9 @@ CELLS = 2**16
 """Numbers that a tile should keep in a core's cache."""
 SMALL = 1.0
 """Bound of q and k below which n keeps the digits of both."""
-NO_COMPILER = (
-    "additive attention could not be compiled and goes on several times slower. It needs a C++ compiler:"
-    " install g++, or set CXX to yours. torch.compile said: "
+NOT_COMPILED = (
+    "additive attention could not be compiled and goes on several times slower. If a C++ compiler is missing, install"
+    " g++, or set CXX to yours. torch.compile said: "
 )
 
 Result = TypeVar("Result")
@@ -121,9 +121,13 @@ def with_steps(job: Callable[[Steps], Result], *, num_triples: int) -> Result:
             try:
                 with torch._dynamo.config.patch(recompile_limit=64), apart:
                     return job(compiled_steps())
-            except (torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit) as error:
+            except (
+                torch._dynamo.exc.TorchDynamoException,
+                torch._dynamo.exc.FailOnRecompileLimitHit,
+                OSError,  # no folder to write to
+            ) as error:
                 cannot_compile.append(str(error))
-                warnings.warn(NO_COMPILER + what_it_says(error), stacklevel=2)
+                warnings.warn(NOT_COMPILED + what_it_says(error), stacklevel=2)
         return job(Steps())
 
 

@@ -21,7 +21,7 @@ from regard.kernels.additive.exact import ExactWalk
 from regard.kernels.additive.read import AdditiveRead, Rows, mask_refusal, rows_of
 from regard.kernels.additive.reference import read_rows_plain
 from regard.kernels.additive.sine import SineWalk
-from regard.kernels.tiles import INSTALLED
+from regard.kernels.tiles import HALF, serves
 from regard.kernels.values import is_mapped
 
 WORTH_IT = {"cuda": 2**24, "cpu": 2**22}
@@ -29,7 +29,6 @@ WORTH_IT = {"cuda": 2**24, "cpu": 2**22}
 FEWEST = 8
 """Queries, or keys, from which exponentials of each side are much fewer than pairs."""
 LARGEST_HIDDEN, LARGEST_VALUE = 1024, 256
-HALF = (torch.bfloat16, torch.float16)
 
 
 def refusals(read: AdditiveRead) -> Iterator[str]:
@@ -56,7 +55,7 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
 def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
     """Every reason why a kernel in Triton cannot serve the read."""
     yield from refusals(read)
-    if read.queries.device.type != "cuda" or not INSTALLED or torch.version.hip is not None:
+    if not serves(read.queries):
         yield "it is written in Triton, for CUDA"
     elif torch.cuda.get_device_capability(read.queries.device) < (8, 0):
         yield "the GPU is older than what its tiles were made for (compute capability 8.0)"

@@ -33,9 +33,9 @@ class Gradients:
         if chunk.queries.start == 0 and total.dtype == weights.dtype:
             torch.bmm(weights.mT, grad.to(weights.dtype), out=total)
         elif chunk.queries.start == 0:
-            total.copy_(product(weights.mT, grad.to(weights.dtype)))
+            total.copy_(wide_product(weights.mT, grad.to(weights.dtype)))
         else:
-            total.add_(product(weights.mT, grad.to(weights.dtype)))
+            total.add_(wide_product(weights.mT, grad.to(weights.dtype)))
 
     def finish(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """All four, in the inputs' own precision."""
@@ -48,7 +48,7 @@ class Gradients:
         return queries, keys, energy, values
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
+def wide_product(left: Tensor, right: Tensor) -> Tensor:
     """left @ right, summed and given in float32."""
     if left.device.type == "cuda" and left.dtype.itemsize == 2:
         return torch.bmm(left, right, out_dtype=torch.float32)

@@ -8,41 +8,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.contracts import Grid, Mask
+from regard.contracts import Mask
+from regard.kernels.read import Read
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveRead:
-    """One read of projected queries and keys; leading dimensions broadcast."""
+class AdditiveRead(Read):
+    """One read of projected queries and keys."""
 
-    queries: Float[Tensor, "... Q H"]
-    keys: Float[Tensor, "... K H"]
     energy: Float[Tensor, " H"]
-    values: Float[Tensor, "... K value"]
-    mask: Mask | None = None
-    first_query: int = 0
-    first_key: int = 0
-    dropout: float = 0.0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The scores' shape: leading dimensions, queries, keys."""
-        leading, *others = (side.shape[:-2] for side in (self.queries, self.keys, self.values))
-        # torch takes its time to find out that equal shapes are equal
-        if any(other != leading for other in others):
-            leading = torch.broadcast_shapes(leading, *others)
-        return (*leading, self.queries.shape[-2], self.keys.shape[-2])
-
-    def allowed(self) -> Bool[Tensor, "..."] | None:
-        """The mask as a boolean tensor that broadcasts to the scores."""
-        if self.mask is None:
-            return None
-        return self.mask.allowed(self.grid(self.shape[-2]))
-
-    def grid(self, num_queries: int) -> Grid:
-        """The positions of the first of these queries, and of all keys."""
-        shape = (*self.shape[:-2], num_queries, self.shape[-1])
-        return Grid.of(shape, device=self.queries.device, first_query=self.first_query, first_key=self.first_key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +48,10 @@ def mask_refusal(mask: Mask | None) -> str | None:
     """Why this mask has no form in linear memory: each part must be an interval, or the same for all queries."""
     for part in () if mask is None else mask.parts():
         if part.per_query and part.interval(torch.zeros(1, dtype=torch.long, device="cpu")) is None:
-            return f"{type(part).__name__} is neither an interval of keys for each query nor the same for all of them"
+            return (
+                "a part of the mask is neither an interval of keys for each query nor the same for all queries: a"
+                f" tensor, a predicate, or what | and ~ make of two ({type(part).__name__})"
+            )
     return None
 
 
@@ -82,7 +59,7 @@ def rows_of(read: AdditiveRead) -> Rows:
     """One leading dimension, the mask's parts gathered into intervals and real keys."""
     *leading, num_queries, num_keys = read.shape
     queries, keys, values = (flat(side, leading) for side in (read.queries, read.keys, read.values))
-    rows = Rows(queries=queries, keys=keys, energy=read.energy, values=values, dropout=read.dropout)
+    rows = Rows(queries=queries, keys=keys, energy=read.energy, values=values, dropout=float(read.dropout))
     if read.mask is None and not read.dropout:
         return rows
     if read.dropout:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.additive.chunks import Chunk
-from regard.kernels.additive.gradients import Gradients, product
+from regard.kernels.additive.gradients import Gradients, wide_product
 from regard.kernels.additive.read import Rows
 from regard.kernels.additive.series import TERMS
 from regard.kernels.additive.sine_triton import features_kernel, fold_kernel
@@ -73,7 +73,7 @@ class SineWalk(Walk):
         """The features' gradients are products again; from there it is a sum over the terms."""
         # a query's share of dS is bounded by its scale; a key may gather that of all queries, beyond half precision
         self._fold_side(chunk, score_grad @ self.features(chunk, is_query=False), into, is_query=True)
-        self._fold_side(chunk, product(score_grad.mT, self.features(chunk, is_query=True)), into, is_query=False)
+        self._fold_side(chunk, wide_product(score_grad.mT, self.features(chunk, is_query=True)), into, is_query=False)
 
     def _fold_side(self, chunk: Chunk, feature_grad: Tensor, into: Gradients, *, is_query: bool) -> None:
         rows = self.rows

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.kernels.additive.apart_triton import apart_gradients_kernel, apart_scores_kernel
 from regard.kernels.additive.chunks import MOST_ROWS, Chunk, chunks
-from regard.kernels.additive.gradients import Gradients, product
+from regard.kernels.additive.gradients import Gradients, wide_product
 from regard.kernels.additive.read import Rows
 from regard.kernels.additive.read_triton import delta_kernel, gradient_kernel, softmax_kernel
 from regard.kernels.additive.series import TERMS
@@ -78,7 +78,7 @@ class Walk(ABC):
             if is_first and chunk.keys.stop == num_keys:
                 torch.bmm(self._weights(chunk, its_lse), values, out=context[chunk.rows, chunk.queries])
                 continue
-            found = product(self._weights(chunk, its_lse), values), its_lse.clone()
+            found = wide_product(self._weights(chunk, its_lse), values), its_lse.clone()
             running = found if is_first or running is None else merged(*running, *found)
             if chunk.keys.stop == num_keys:
                 context[chunk.rows, chunk.queries], lse[chunk.rows, chunk.queries] = running

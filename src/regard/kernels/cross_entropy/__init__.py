@@ -1,6 +1,6 @@
 """Cross-entropy of a linear readout, with label smoothing, without writing all logits down."""
 
-from regard.kernels.cross_entropy.chunked import chunked_cross_entropy, is_chunked_here
+from regard.kernels.cross_entropy.chunked import chunked_cross_entropy
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
 
-__all__ = ["chunked_cross_entropy", "is_chunked_here", "plain_cross_entropy"]
+__all__ = ["chunked_cross_entropy", "plain_cross_entropy"]

@@ -11,8 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.kernels.cross_entropy.logits import loss_and_gradient
+from regard.kernels.cross_entropy.reference import plain_cross_entropy
 from regard.kernels.once import differentiable_once
-from regard.kernels.product import is_plain_here, product
+from regard.kernels.product import product
+from regard.kernels.values import is_plain_here, product_dtype
 
 CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}
 """Logits held at once: 16 MiB in a CPU's cache, 256 MiB of bfloat16 on a GPU; fewer make poorer products."""
@@ -29,32 +31,41 @@ def chunked_cross_entropy(
     ignored: int,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Summed over the labels that are not `ignored`; under autocast the products are in its precision."""
-    features, labels = features.flatten(0, -2), labels.flatten()
+    """Summed over the labels that are not `ignored`; under autocast the products are in its precision.
+
+    In a compiler's graph, and in float16, whose gradients vanish unless they are scaled before they are formed, this is
+    the plain loss.
+    """
+    check(features, weight, labels, label_smoothing)
+    dtype = product_dtype(features)
+    if is_plain_here() or dtype == torch.float16:
+        return plain_cross_entropy(features, weight, bias, labels, ignored=ignored, label_smoothing=label_smoothing)
+    features, labels = features.flatten(0, -2), labels.flatten().long().contiguous()
     if features.device.type == "cpu":
         # looking is free here, and what is not scored is not multiplied
         real = (labels != ignored).nonzero()[:, 0]
         if real.shape[0] < labels.shape[0]:
             features, labels = features[real], labels[real]
-    dtype = dtype_of(features)
     features, weight = features.to(dtype), weight.to(dtype)
     bias = None if bias is None else bias.to(dtype)
     with torch.autocast(features.device.type, enabled=False):
-        return _Chunked.apply(features, weight, bias, labels, ignored, label_smoothing)
+        return _Chunked.apply(features, weight, bias, labels, ignored, float(label_smoothing), torch.is_grad_enabled())
 
 
-def dtype_of(features: Float[Tensor, "*B size"]) -> torch.dtype:
-    """The precision of the products."""
-    device = features.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
-
-
-def is_chunked_here(features: Float[Tensor, "*B size"]) -> bool:
-    """Whether a loss had better be chunked.
-
-    Not in a compiler's graph; nor in float16, whose gradients vanish unless they are scaled before they are formed.
-    """
-    return not is_plain_here() and dtype_of(features) != torch.float16
+def check(features: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> None:
+    """Sentences for what would end in a kernel's own words, or in a wrong loss."""
+    if features.ndim < 1 or weight.ndim != 2 or features.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"features have shape {tuple(features.shape)} and the weight {tuple(weight.shape)}, expected "
+            f"(.., size) and (vocabulary, size)."
+        )
+    if labels.shape != features.shape[:-1]:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}, expected one for each feature vector, "
+            f"{tuple(features.shape[:-1])}."
+        )
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"label_smoothing is {label_smoothing}, expected a share between 0 and 1.")
 
 
 class _Chunked(torch.autograd.Function):
@@ -69,8 +80,10 @@ class _Chunked(torch.autograd.Function):
         labels: Tensor,
         ignored: int,
         label_smoothing: float,
+        learns: bool,
     ) -> Tensor:
-        needed = ctx.needs_input_grad[:3]
+        # under no_grad torch says what would be needed
+        needed = [learns and each for each in ctx.needs_input_grad[:3]]
         rows = rows_of(weight)
         total = features.new_zeros((), dtype=torch.float32 if features.dtype.itemsize < 8 else features.dtype)
         feature_grad = torch.empty_like(features) if needed[0] else None
@@ -93,11 +106,11 @@ class _Chunked(torch.autograd.Function):
         return total
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once("Take plain_cross_entropy, beside the fused loss in regard.kernels.cross_entropy.")
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if saved is None else saved.mul(grads[0]) for saved in ctx.saved_tensors)
         feature_grad, weight_grad, bias_grad = (None if grad is None else grad.to(ctx.dtype) for grad in scaled)
-        return feature_grad, weight_grad, bias_grad, None, None, None
+        return feature_grad, weight_grad, bias_grad, None, None, None, None
 
 
 def rows_of(weight: Float[Tensor, "vocab size"]) -> int:

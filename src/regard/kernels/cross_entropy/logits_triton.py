@@ -18,7 +18,7 @@ def loss_kernel(
                 tl.store(row + first + word, tl.zeros([BLOCK], logits.dtype.element_ty), mask=first + word < num_words)
     else:
         # each lane has its own maximum until the end; words that are not there weigh nothing
-        most, mass = tl.full([BLOCK], -3.0e38, tl.float32), tl.zeros([BLOCK], tl.float32)
+        most, mass = tl.full([BLOCK], -3.4028234e38, tl.float32), tl.zeros([BLOCK], tl.float32)
         total = tl.zeros([BLOCK], tl.float32)
         for first in range(0, num_words, BLOCK):
             there = first + word < num_words

@@ -2,6 +2,16 @@
 
 from regard.kernels.dot.packed import PackedRead, packed_refusals, read_packed
 from regard.kernels.dot.read import DotRead
-from regard.kernels.dot.reference import dot_scores, read_plain, spread_groups
+from regard.kernels.dot.reference import dot_scores, join_groups, part_groups, read_plain, spread_groups
 
-__all__ = ["DotRead", "PackedRead", "dot_scores", "packed_refusals", "read_packed", "read_plain", "spread_groups"]
+__all__ = [
+    "DotRead",
+    "PackedRead",
+    "dot_scores",
+    "join_groups",
+    "packed_refusals",
+    "part_groups",
+    "read_packed",
+    "read_plain",
+    "spread_groups",
+]

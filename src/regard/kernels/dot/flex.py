@@ -16,6 +16,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from regard.contracts import Grid, Mask
 from regard.kernels.dot.read import DotRead
 from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional, widened
+from regard.kernels.tiles import HALF
 
 WORTH_IT = 2**21
 """Query-key pairs per head from which skipping blocks beats a mask written out."""
@@ -29,7 +30,7 @@ def refusals(read: DotRead) -> Iterator[str]:
     *leading, num_queries, num_keys = read.shape
     if read.queries.device.type != "cuda":
         yield f"FlexAttention has no backward on {read.queries.device.type}"
-    if read.queries.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+    if read.queries.dtype not in (torch.float32, *HALF):
         yield f"FlexAttention has no kernel for {read.queries.dtype}"
     if read.mask is None or read.is_plain_causal:
         yield "no mask, or the plain triangle: flash is faster"

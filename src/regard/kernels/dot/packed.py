@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.contracts import Packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
-from regard.kernels.tiles import INSTALLED, tile_size
+from regard.kernels.tiles import launch, serves, tile_size
 
 LONGEST = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """Tokens a row may have, by type: all tiles of a program fit into one multiprocessor's memory."""
@@ -41,7 +41,7 @@ class PackedRead:
 def packed_refusals(heads: Float[Tensor, "N heads size"], rows: Packed) -> Iterator[str]:
     """Every reason why this kernel cannot serve these queries, or these keys."""
     size = heads.shape[-1]
-    if heads.device.type != "cuda" or not INSTALLED:
+    if not serves(heads):
         yield "it is written in Triton, for CUDA"
     if size not in SIZES:
         yield f"heads of size {size} are none of {', '.join(map(str, SIZES))}"
@@ -79,7 +79,7 @@ def _read(  # noqa: PLR0917 - an operator
 ) -> Tensor:
     queries, keys, values = (tensor.contiguous() for tensor in (queries, keys, values))
     context = torch.empty_like(queries)
-    launch(forward_kernel, queries, keys, values, context, query_offsets, key_offsets, tiles, scale, causal)
+    run(forward_kernel, queries, keys, values, context, query_offsets, key_offsets, tiles, scale, causal)
     return context
 
 
@@ -102,7 +102,7 @@ def _read_backward(  # noqa: PLR0917 - an operator
 ) -> list[Tensor]:
     given = tuple(tensor.contiguous() for tensor in (grad, queries, keys, values))
     grads = [torch.empty_like(tensor) for tensor in given[1:]]
-    launch(backward_kernel, *given, *grads, query_offsets, key_offsets, tiles, scale, causal)
+    run(backward_kernel, *given, *grads, query_offsets, key_offsets, tiles, scale, causal)
     return grads
 
 
@@ -124,18 +124,18 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 _read.register_autograd(_backward, setup_context=_save)
 
 
-def launch(kernel: Any, *arguments: Any) -> None:
+def run(kernel: Any, *arguments: Any) -> None:
     """One program a row and head; tensors first, then tiles, scale and causal."""
     *tensors, tiles, scale, causal = arguments
     _, num_heads, size = tensors[0].shape
     num_rows = tensors[-1].shape[0] - 1
-    kernel[(num_rows, num_heads)](
-        *tensors,
-        scale,
-        num_heads * size,
-        SIZE=size,
-        QUERY_TILE=tiles[0],
-        KEY_TILE=tiles[1],
-        CAUSAL=causal,
-        num_warps=4 if max(tiles) <= 64 else 8,
-    )
+    alignments = [tensor.data_ptr() % 16 for tensor in tensors]
+    with torch.cuda.device_of(tensors[0]):
+        launch(
+            kernel,
+            (num_rows, num_heads, 1),
+            (*tensors, scale, num_heads * size),
+            {"SIZE": size, "QUERY_TILE": tiles[0], "KEY_TILE": tiles[1], "CAUSAL": causal},
+            kind=(tensors[0].device, tensors[0].dtype, tensors[-1].dtype, num_heads, *alignments),
+            num_warps=4 if max(tiles) <= 64 else 8,
+        )

@@ -19,6 +19,16 @@ def dot_scores(
     return (queries * scale if scale != 1.0 else queries) @ keys.transpose(-2, -1)
 
 
+def join_groups(queries: Float[Tensor, "... H Q size"], group_size: int) -> Float[Tensor, "... G GQ size"]:
+    """Heads that share a key head as more queries of that head."""
+    return queries.unflatten(-3, (-1, group_size)).flatten(-3, -2)
+
+
+def part_groups(queries: Float[Tensor, "... G GQ size"], group_size: int) -> Float[Tensor, "... H Q size"]:
+    """Each head its own again."""
+    return queries.unflatten(-2, (group_size, -1)).flatten(-4, -3)
+
+
 def spread_groups(tensor: Float[Tensor, "... K size"], group_size: int) -> Float[Tensor, "... K size"]:
     """Each key head repeated for the query heads it serves."""
     return tensor if group_size == 1 else tensor.repeat_interleave(group_size, dim=-3)

@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.dot.read import DotRead
+from regard.kernels.tiles import HALF
+from regard.kernels.values import product_dtype
 
 
 def refusals(read: DotRead) -> Iterator[str]:
@@ -92,12 +94,13 @@ def fold_key_bias(read: DotRead) -> tuple[Float[Tensor, "... Q size"], Float[Ten
     """
     if read.key_bias is None:
         return read.queries, read.keys
+    dtype, rounded = read.keys.dtype, product_dtype(read.keys)
+    finite = torch.finfo(rounded)
     # the kernel multiplies features by the scale as well
-    finite = torch.finfo(read.keys.dtype)
     column = (read.key_bias / read.scale).clamp(finite.min, finite.max).unsqueeze(-1)
-    parts = [column.to(read.keys.dtype)]
-    if read.keys.dtype in (torch.bfloat16, torch.float16):
-        parts.append((column.float() - parts[0].float()).to(read.keys.dtype))
+    parts = [column.to(rounded).to(dtype)]
+    if rounded in HALF:
+        parts.append((column.float() - parts[0].float()).to(dtype))
     batch = torch.broadcast_shapes(read.keys.shape[:-2], column.shape[:-2])
     columns = [part.expand(*batch, *part.shape[-2:]) for part in parts]
     keys = torch.cat([read.keys.expand(*batch, *read.keys.shape[-2:]), *columns], dim=-1)

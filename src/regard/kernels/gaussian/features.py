@@ -3,10 +3,11 @@
     -1/2 |w (q - k)|^2 + 1/2 |w q|^2 = [w q, 1, 1] . [w k, b, b'],   b + b' = -1/2 |w k|^2
 
 The bias per key travels as two numbers, the second what the first lost by rounding. Points are counted from an origin
-near their row's keys, since squares cancel; only rounding depends on it.
+near their row's keys, since squares cancel; only rounding depends on it. In float16 a point may lie 361 widths from
+there: what lies further has the bias of that.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import torch
@@ -14,10 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.kernels.gaussian.features_triton import backward_kernel, features_kernel
-from regard.kernels.tiles import INSTALLED, launch, power_of_two
+from regard.kernels.tiles import HALF, launch, power_of_two, serves
 from regard.kernels.values import is_mapped
 
-HALF = (torch.bfloat16, torch.float16)
 IN_HAND = 4096
 """Numbers that a program has at once."""
 STEP = 16
@@ -25,28 +25,31 @@ STEP = 16
 LARGEST = 256
 
 
-def features_serve(queries: Float[Tensor, "*#B Q size"], keys: Float[Tensor, "*#B K size"]) -> bool:
-    """Whether these points can go this way; each row of queries must have keys of its own, to know their origin."""
-    return (
-        queries.device.type == "cuda"
-        and torch.version.hip is None
-        and INSTALLED
-        and not is_mapped(queries)
-        and not is_mapped(keys)
-        and queries.dtype in HALF
-        and queries.dtype == keys.dtype
-        and queries.numel() > 0
-        and keys.numel() > 0
-        and queries.shape[-1] + 2 <= LARGEST
-        and queries.shape[:-2] == keys.shape[:-2]
-    )
+def feature_refusals(
+    queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"], width: Float[Tensor, "..."]
+) -> Iterator[str]:
+    """Every reason why these points cannot go this way."""
+    if not serves(queries):
+        yield f"it is written in Triton, for CUDA, here is {queries.device}"
+    if width.device != queries.device:
+        yield f"the width is on {width.device}, the points on {queries.device}"
+    if is_mapped(queries) or is_mapped(keys) or is_mapped(width):
+        yield "torch.func maps over it"
+    if queries.dtype not in HALF or keys.dtype != queries.dtype:
+        yield f"it is for half precision, here are {queries.dtype} and {keys.dtype}"
+    if queries.numel() == 0 or keys.numel() == 0:
+        yield "there is nothing to read"
+    if queries.shape[-1] + 2 > LARGEST:
+        yield f"points of {queries.shape[-1]} dimensions are larger than its tiles"
+    if queries.shape[:-2] != keys.shape[:-2]:
+        yield "each row of queries must have keys of its own, to know their origin"
 
 
 def gaussian_features(
     queries: Float[Tensor, "*B Q size"], keys: Float[Tensor, "*B K size"], width: Float[Tensor, "..."]
 ) -> tuple[Float[Tensor, "*B Q wide"], Float[Tensor, "*B K wide"]]:
     """Both sides' points, side by side with what makes up the square."""
-    made: tuple[Tensor, Tensor] = _features(queries.contiguous(), keys.contiguous(), width)
+    made: tuple[Tensor, Tensor] = _features(queries.contiguous(), keys.contiguous(), width.contiguous())
     return made
 
 

@@ -20,7 +20,7 @@ def key_at(keys, column, part: constexpr, num_keys, D: constexpr):
 
 @jit
 def origin_of(keys, column, num_keys, D: constexpr):
-    """Where a row's keys lie: of nine, the middle of the middles of three. Padding cannot drag it away."""
+    """Where a row's keys lie: of nine, the middle of the middles of three, near the real ones if most of them are."""
     return middle_of_three(
         middle_of_three(
             key_at(keys, column, 1, num_keys, D), key_at(keys, column, 7, num_keys, D),

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
-from regard.kernels.recurrent.look import Mask, outer_sum, pieces_of, score_grad
+from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.recurrent.look import ReadyMask, outer_sum, pieces_of, score_grad
 
 
 class AdditiveLook:
@@ -32,7 +32,7 @@ class AdditiveLook:
         *,
         sizes: Sequence[int],
     ) -> None:
-        self.values, self.mask = values.detach(), Mask(mask)
+        self.values, self.mask = values.detach(), ReadyMask(mask)
         self.weights: list[Tensor] = []
         self.keys, self.energy, slots = _Open.apply(keys, energy.to(keys.dtype), values, sum(sizes), self.weights)
         self.slots = slots.split(list(sizes))
@@ -62,7 +62,7 @@ class _Open(torch.autograd.Function):
         return keys.view_as(keys), energy.view_as(energy), slots
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(
         ctx: Any, keys_sum: Tensor | None, energy_grad: Tensor | None, contexts: Tensor | None
     ) -> tuple[Tensor | None, ...]:
@@ -78,7 +78,7 @@ class _Read(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes arguments by position
-        ctx: Any, query: Tensor, slot: Tensor, keys: Tensor, energy: Tensor, values: Tensor, mask: Mask
+        ctx: Any, query: Tensor, slot: Tensor, keys: Tensor, energy: Tensor, values: Tensor, mask: ReadyMask
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         values = values[: len(query)]
@@ -90,7 +90,7 @@ class _Read(torch.autograd.Function):
         return context, weights, keys, energy
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(
         ctx: Any,
         context_grad: Tensor | None,

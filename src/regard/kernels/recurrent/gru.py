@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
-from regard.kernels.product import is_plain_here
+from regard.kernels.once import LOOP, differentiable_once
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
@@ -25,9 +24,6 @@ def gru_reset(
     gates: Float[Tensor, "B two_H"], state: Float[Tensor, "B H"]
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
     """r * s and z, from what goes into the sigmoids."""
-    if is_plain_here():
-        reset, update = torch.sigmoid(gates).chunk(2, dim=-1)
-        return reset * state, update
     return _Reset.apply(gates, state)
 
 
@@ -35,8 +31,6 @@ def gru_blend(
     new: Float[Tensor, "B H"], update: Float[Tensor, "B H"], state: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H"]:
     """s + z (tanh(b) - s)."""
-    if is_plain_here():
-        return state + update * (torch.tanh(new) - state)
     return _Blend.apply(new, update, state)
 
 
@@ -44,10 +38,6 @@ def gru_update(
     given: Float[Tensor, "B three_H"], made: Float[Tensor, "B three_H"], state: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H"]:
     """The next state of `nn.GRU`, from the input's and the state's share of r, z and n."""
-    if is_plain_here():
-        (r_given, z_given, n_given), (r_made, z_made, n_made) = given.chunk(3, dim=-1), made.chunk(3, dim=-1)
-        new = torch.tanh(n_given + torch.sigmoid(r_given + r_made) * n_made)
-        return new + torch.sigmoid(z_given + z_made) * (state - new)
     return _TorchUpdate.apply(given, made, state)
 
 
@@ -62,7 +52,7 @@ class _Reset(torch.autograd.Function):
         return reset * state, update.contiguous()
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, seen_grad: Tensor, update_grad: Tensor) -> tuple[Tensor, ...]:
         both, state = ctx.saved_tensors
         size = state.shape[1]
@@ -80,7 +70,7 @@ class _Blend(torch.autograd.Function):
         return torch.addcmul(state, update, new - state)
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         new, update, state = ctx.saved_tensors
         to_new = grad * update
@@ -101,7 +91,7 @@ class _TorchUpdate(torch.autograd.Function):
         return torch.lerp(new, state, update)
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         both, new, seen, state = ctx.saved_tensors
         reset, update = both.chunk(2, dim=-1)

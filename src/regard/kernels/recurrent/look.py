@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
+from regard.kernels.once import LOOP, differentiable_once
 
 
-class Mask:
+class ReadyMask:
     """A mask made ready once: 0 or -inf to add to scores, and 1 or 0 for rows with something to read or nothing."""
 
     def __init__(self, mask: Bool[Tensor, "B K"] | None) -> None:
@@ -68,7 +68,7 @@ class DotLook:
         *,
         sizes: Sequence[int],
     ) -> None:
-        self.keys, self.values, self.mask = keys.detach(), values.detach(), Mask(mask)
+        self.keys, self.values, self.mask = keys.detach(), values.detach(), ReadyMask(mask)
         self.asked: list[Tensor] = []
         self.weights: list[Tensor] = []
         scores, contexts = _GatherDots.apply(keys, values, sum(sizes), self.asked, self.weights)
@@ -98,7 +98,7 @@ class _GatherDots(torch.autograd.Function):
         return scores, values.new_empty(1).expand(num_rows, size)
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, scores: Tensor, contexts: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad
         return (
@@ -143,7 +143,7 @@ class _ReadDots(torch.autograd.Function):
         return torch.bmm(weights.to(values.dtype).unsqueeze(1), values).squeeze(1), weights
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, context_grad: Tensor | None, weights_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         if context_grad is None and weights_grad is None:
             return None, None, None, None

@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
-from regard.kernels.product import is_plain_here
+from regard.kernels.once import LOOP, differentiable_once
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
@@ -33,11 +32,6 @@ def lstm_update(
     order: tuple[int, int, int, int] = TORCH_ORDER,
 ) -> tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]:
     """Hidden state and cell after one step; `more` is added to the cell."""
-    if is_plain_here():
-        taken, kept, new, shown = in_order(gates, order)
-        cell = torch.sigmoid(kept) * cell + torch.sigmoid(taken) * torch.tanh(new)
-        cell = cell if more is None else cell + more
-        return torch.sigmoid(shown) * torch.tanh(cell), cell
     return _Update.apply(gates, cell, more, order)
 
 
@@ -66,7 +60,7 @@ class _Update(torch.autograd.Function):
         return shown * bent, after
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, hidden_grad: Tensor, cell_grad: Tensor) -> tuple[Tensor | None, ...]:
         opened, new, cell, bent = ctx.saved_tensors
         taken, kept, _, shown = in_order(opened, ctx.order)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
-from regard.kernels.product import is_plain_here, product
+from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.product import product
+from regard.kernels.values import product_dtype
 
 
 class RepeatedLinear:
@@ -29,13 +29,8 @@ class RepeatedLinear:
         *,
         sizes: Sequence[int],
     ) -> None:
-        device = weight.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        self.plain = is_plain_here()
+        dtype = product_dtype(weight)
         self.inputs: list[Tensor] = []
-        if self.plain:
-            self.weight, self.bias = weight, bias
-            return
         weight, self.bias = weight.to(dtype), None if bias is None else bias.detach().to(dtype)
         self.weight = weight.detach().contiguous()
         slots: Tensor = _Gather.apply(weight, bias, sum(sizes), self.inputs)
@@ -45,9 +40,6 @@ class RepeatedLinear:
         self, inputs: Float[Tensor, "B input"], given: Float[Tensor, "B output"] | None = None
     ) -> Float[Tensor, "B output"]:
         """The next step; `given` is added."""
-        if self.plain:
-            made = F.linear(inputs, self.weight, self.bias)
-            return made if given is None else made + given
         step = len(self.inputs)
         inputs = inputs.to(self.weight.dtype)
         # detached: the graph holds this list, and must not be held by it
@@ -65,7 +57,7 @@ class _Gather(torch.autograd.Function):
         return weight.new_empty(1).expand(num_rows, weight.shape[0])
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs: list[Tensor] = ctx.inputs
         used = grads[: sum(map(len, inputs))]
@@ -86,7 +78,7 @@ class _Repeat(torch.autograd.Function):
         return made if given is None else made.add_(given)
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
         back = product(grad, weight.t()) if ctx.needs_input_grad[0] else None

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import differentiable_once
+from regard.kernels.once import LOOP, differentiable_once
 from regard.kernels.recurrent.additive_look import add_up
-from regard.kernels.recurrent.look import Mask, score_grad
+from regard.kernels.recurrent.look import ReadyMask, score_grad
 
-EVERYTHING = Mask(None)
+EVERYTHING = ReadyMask(None)
 
 
 class WrittenTape:
@@ -66,7 +66,7 @@ class _Read(torch.autograd.Function):
         return context, key_token, cell_token, energy
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(
         ctx: Any, grad: Tensor | None, keys_sum: Tensor | None, cells_grad: Tensor | None, energy_grad: Tensor | None
     ) -> tuple[Tensor | None, ...]:
@@ -104,7 +104,7 @@ class _Write(torch.autograd.Function):
         return key_token, cell_token
 
     @staticmethod
-    @differentiable_once
+    @differentiable_once(LOOP)
     def backward(ctx: Any, keys_sum: Tensor | None, cells_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         (energy,) = ctx.saved_tensors
         key_grad = None if keys_sum is None else keys_sum[ctx.place] * energy
