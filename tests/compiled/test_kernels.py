@@ -82,7 +82,7 @@ def compiler(monkeypatch):
     return stand_in
 
 
-@pytest.mark.parametrize("mask", [None, "padded window"])
+@pytest.mark.parametrize("mask", [None, "everything", "shared"])
 @pytest.mark.parametrize(
     ("walk", "dtype"), [(SineWalk, torch.bfloat16), (SineWalk, torch.float16), (ExactWalk, torch.float32)]
 )

@@ -43,7 +43,22 @@ def padded(rows):
     return replace(rows, real=real, **poisoned)
 
 
-MASKS = {"causal": causal, "window": window, "padded": padded, "padded window": lambda rows: padded(window(rows))}
+def written(rows):
+    """Pairs forbidden at random, for each row its own."""
+    pairs = torch.rand(rows.queries.shape[0], rows.queries.shape[1], rows.keys.shape[1]) < 0.6
+    pairs[:, 0] = False
+    return replace(rows, written=pairs.to(rows.queries.device))
+
+
+def shared(rows):
+    """The same forbidden pairs for all rows."""
+    return replace(rows, written=written(rows).written[:1])
+
+
+MASKS = {
+    "causal": causal, "window": window, "padded": padded, "padded window": lambda rows: padded(window(rows)),
+    "written": written, "shared": shared, "everything": lambda rows: padded(window(written(rows))),
+}  # fmt: skip
 
 
 def allowed(rows):
@@ -53,6 +68,8 @@ def allowed(rows):
         found = found & (places >= rows.low[..., None])
     if rows.high is not None:
         found = found & (places < rows.high[..., None])
+    if rows.written is not None:
+        found = found & rows.written
     return found if rows.real is None else found & rows.real[:, None]
 
 

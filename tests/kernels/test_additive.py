@@ -21,6 +21,10 @@ MASKS = {
     "read both ways, then on": causal() | prefix(12),
     "all": causal() & window(5) & padding(LENGTHS) & prefix(30),
     "tensor": torch.rand(3, 1, 40) < 0.5,
+    "a tensor for each query": torch.rand(3, 30, 40) < 0.5,
+    "one for all rows": torch.rand(30, 40) < 0.5,
+    "neither interval nor the same for all": (causal() | window(3)) & dilated(30, 3) & padding(LENGTHS),
+    "not": ~window(2),
 }
 
 
@@ -55,15 +59,6 @@ def test_leading_dimensions_broadcast():
     fast = attend(queries, keys, values, score=score).context
     formed = attend(queries, keys, values, score=score, return_weights=True).context
     torch.testing.assert_close(fast, formed)
-
-
-def test_what_has_no_linear_form_is_formed():
-    score, tensors = made()
-    choice = explain(*tensors, score=score, mask=dilated(3, 2))
-    assert choice.path == "plain"
-    assert "neither an interval" in str(choice)
-    choice = explain(*tensors, score=score, mask=causal() | window(3))
-    assert "what | and ~ make of two (Either)" in str(choice)
 
 
 def test_small_reads_are_formed(monkeypatch):

@@ -214,6 +214,8 @@ def allowed_in(block: Block, rows: Rows) -> Bool[Tensor, "#b #q k"] | None:
         found.append(places < of_rows(rows.high, block.rows)[:, block.queries, None])
     if rows.real is not None:
         found.append(of_rows(rows.real, block.rows)[:, None, block.keys])
+    if rows.written is not None:
+        found.append(of_rows(rows.written, block.rows)[:, block.queries, block.keys])
     return reduce(torch.logical_and, found) if found else None
 
 

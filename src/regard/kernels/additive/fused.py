@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from regard.kernels.additive import blocked
 from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.read import AdditiveRead, Rows, mask_refusal, rows_of
+from regard.kernels.additive.read import AdditiveRead, Rows, rows_of
 from regard.kernels.additive.reference import read_rows_plain
 from regard.kernels.additive.sine import SineWalk
 from regard.kernels.tiles import HALF, serves
@@ -37,8 +37,6 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
     device, size = read.queries.device.type, read.energy.shape[0]
     if read.queries.numel() == 0 or read.keys.numel() == 0 or read.values.numel() == 0:
         yield "there is nothing to read (an empty batch, no queries or no keys)"
-    if (reason := mask_refusal(read.mask)) is not None:
-        yield reason
     if device not in WORTH_IT:
         yield f"there is no fused path for {device}"
     elif math.prod(leading) * num_queries * num_keys * size < WORTH_IT[device]:
@@ -113,11 +111,12 @@ def _read(  # noqa: PLR0917 - an operator
     low: Tensor | None,
     high: Tensor | None,
     real: Tensor | None,
+    written: Tensor | None,
     seed: Tensor | None,
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor]:
-    return forward(made(queries, keys, energy, values, low, high, real, seed, dropout), path)
+    return forward(made(queries, keys, energy, values, low, high, real, written, seed, dropout), path)
 
 
 @_read.register_fake
@@ -139,11 +138,14 @@ def _read_backward(  # noqa: PLR0917 - an operator
     low: Tensor | None,
     high: Tensor | None,
     real: Tensor | None,
+    written: Tensor | None,
     seed: Tensor | None,
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return backward(made(queries, keys, energy, values, low, high, real, seed, dropout), path, context, lse, grad)
+    return backward(
+        made(queries, keys, energy, values, low, high, real, written, seed, dropout), path, context, lse, grad
+    )
 
 
 @_read_backward.register_fake
@@ -154,15 +156,15 @@ def _(context: Tensor, lse: Tensor, grad: Tensor, *given: Any) -> tuple[Tensor, 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(*output, *inputs[:8])
-    ctx.rest = inputs[8:]
+    ctx.save_for_backward(*output, *inputs[:9])
+    ctx.rest = inputs[9:]
 
 
 def _backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
-        return (None,) * 10
+        return (None,) * 11
     context, lse, *given = ctx.saved_tensors
-    return (*_read_backward(context, lse, grad, *given, *ctx.rest), *(None,) * 6)
+    return (*_read_backward(context, lse, grad, *given, *ctx.rest), *(None,) * 7)
 
 
 _read.register_autograd(_backward, setup_context=_save)
@@ -182,12 +184,12 @@ class _Read(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
-            return (None,) * 10
+            return (None,) * 11
         context, lse, *given = ctx.saved_tensors
         rows = made(*given, ctx.rest[0])
         if torch.is_grad_enabled():
-            return (*again_differentiable(rows, grad), *(None,) * 6)
-        return (*backward(rows, ctx.rest[1], context, lse, grad), *(None,) * 6)
+            return (*again_differentiable(rows, grad), *(None,) * 7)
+        return (*backward(rows, ctx.rest[1], context, lse, grad), *(None,) * 7)
 
 
 def again_differentiable(rows: Rows, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,8 +1,10 @@
 """What an additive kernel is asked: softmax(energy . tanh(queries + keys)) over what the mask allows, @ values."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,10 +23,10 @@ class AdditiveRead(Read):
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """The same read as kernels take it: one leading dimension, and the mask in linear memory.
+    """The same read as kernels take it: one leading dimension, and the mask in linear memory where it has such a form.
 
-    Query i of row b may read key j if low[b, i] <= j < high[b, i] and real[b, j]; a first dimension of 1 serves all
-    rows. `seed` is one number, on the device, from which the dropped weights are drawn.
+    Query i of row b may read key j if low[b, i] <= j < high[b, i] and real[b, j] and written[b, i, j]; a first
+    dimension of 1 serves all rows. `seed` is one number, on the device, from which the dropped weights are drawn.
     """
 
     queries: Float[Tensor, "B Q H"]
@@ -34,52 +36,59 @@ class Rows:
     low: Int[Tensor, "#B Q"] | None = None
     high: Int[Tensor, "#B Q"] | None = None
     real: Bool[Tensor, "#B K"] | None = None
+    written: Bool[Tensor, "#B Q K"] | None = None
     seed: Int[Tensor, " 1"] | None = None
     dropout: float = 0.0
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """All fields but the last, in order."""
         return (
-            self.queries, self.keys, self.energy, self.values, self.low, self.high, self.real, self.seed,
+            self.queries, self.keys, self.energy, self.values, self.low, self.high, self.real, self.written, self.seed,
         )  # fmt: skip
 
 
-def mask_refusal(mask: Mask | None) -> str | None:
-    """Why this mask has no form in linear memory: each part must be an interval, or the same for all queries."""
-    for part in () if mask is None else mask.parts():
-        if part.per_query and part.interval(torch.zeros(1, dtype=torch.long, device="cpu")) is None:
-            return (
-                "a part of the mask is neither an interval of keys for each query nor the same for all queries: a"
-                f" tensor, a predicate, or what | and ~ make of two ({type(part).__name__})"
-            )
-    return None
-
-
 def rows_of(read: AdditiveRead) -> Rows:
-    """One leading dimension, the mask's parts gathered into intervals and real keys."""
-    *leading, num_queries, num_keys = read.shape
+    """One leading dimension, the mask's parts gathered into intervals, real keys, and what has neither form."""
+    leading = list(read.shape[:-2])
     queries, keys, values = (flat(side, leading) for side in (read.queries, read.keys, read.values))
     rows = Rows(queries=queries, keys=keys, energy=read.energy, values=values, dropout=float(read.dropout))
-    if read.mask is None and not read.dropout:
-        return rows
     if read.dropout:
         rows = replace(rows, seed=torch.randint(2**31 - 1, (1,), device=read.queries.device))
-    parts = () if read.mask is None else read.mask.parts()
+    return rows if read.mask is None else replace(rows, **mask_of(read, read.mask))
+
+
+def mask_of(read: AdditiveRead, mask: Mask) -> dict[str, Any]:
+    """The mask as rows have it."""
+    *leading, num_queries, num_keys = read.shape
     places = torch.arange(num_queries, device=read.queries.device) + read.first_query
-    # `mask_refusal` has seen that each is one
-    intervals = [part.interval(places) or (None, None) for part in parts if part.per_query]
+    intervals, written, real = [], [], []
+    for part in mask.parts():
+        if not part.per_query:
+            real.append(part.allowed(read.grid(1)).expand(*leading, 1, num_keys).reshape(-1, num_keys))
+        elif (interval := part.interval(places)) is not None:
+            intervals.append(interval)
+        else:
+            written.append(spread(part.allowed(read.grid(num_queries)), leading, num_queries, num_keys))
+    together = reduce(torch.logical_and, written) if written else None
+    if together is not None:
+        # keys that nobody may read, which may hold anything
+        real.append(together.any(1))
     low = narrowest([low for low, _ in intervals], torch.maximum)
     high = narrowest([high for _, high in intervals], torch.minimum)
-    real = [part.allowed(read.grid(1)) for part in parts if not part.per_query]
-    if real:
-        together = reduce(torch.logical_and, real).expand(*leading, 1, num_keys).reshape(-1, num_keys)
-        rows = replace(rows, real=together)
-    shift = read.first_key
-    return replace(
-        rows,
-        low=None if low is None else (low - shift).clamp(0, num_keys).int()[None],
-        high=None if high is None else (high - shift).clamp(0, num_keys).int()[None],
-    )
+    return {
+        "low": None if low is None else (low - read.first_key).clamp(0, num_keys).int()[None],
+        "high": None if high is None else (high - read.first_key).clamp(0, num_keys).int()[None],
+        "real": reduce(torch.logical_and, real) if real else None,
+        "written": together,
+    }
+
+
+def spread(allowed: Bool[Tensor, "..."], leading: list[int], num_queries: int, num_keys: int) -> Bool[Tensor, "#B Q K"]:
+    """A part of the mask with one leading dimension: 1 where all rows share it."""
+    shared = math.prod(allowed.shape[:-2]) == 1
+    shape = ([1] if shared else leading) + [num_queries, num_keys]
+    allowed = allowed.reshape(1, *allowed.shape[-2:]) if shared and allowed.ndim > 1 else allowed
+    return allowed.expand(*shape).reshape(-1, num_queries, num_keys)
 
 
 def flat(side: Float[Tensor, "... L size"], leading: list[int]) -> Float[Tensor, "B L size"]:

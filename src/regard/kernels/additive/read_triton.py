@@ -18,9 +18,9 @@ def sized_scores(scores, units, query, key, query_there, key_there, num_keys, TE
 
 @jit
 def softmax_kernel(
-    scores, units, low, high, real, seed, dropout, weights, lse, first_row, first_query, first_key,
+    scores, units, low, high, real, written, seed, dropout, weights, lse, first_row, first_query, first_key,
     chunk_queries, chunk_keys, num_queries, num_keys, LOW: constexpr, HIGH: constexpr, REAL: constexpr,
-    DROPS: constexpr, TERMS: constexpr, H: constexpr, ROWS: constexpr, BLOCK_K: constexpr,
+    WRITTEN: constexpr, DROPS: constexpr, TERMS: constexpr, H: constexpr, ROWS: constexpr, BLOCK_K: constexpr,
 ):  # fmt: skip
     """Weights of a chunk's keys, which may take the scores' place, and the logarithm of what they were divided by."""
     line, row = tl.program_id(1).to(tl.int64), first_row + tl.program_id(1).to(tl.int64)
@@ -30,8 +30,8 @@ def softmax_kernel(
         scores + line * chunk_queries * chunk_keys, units, query, key, query_there, key_there, chunk_keys, TERMS, H
     )
     allowed = allowed_tile(
-        low + row * num_queries, high + row * num_queries, real + row * num_keys, first_query + query, first_key + key,
-        query_there, key_there, LOW, HIGH, REAL,
+        low, high, real, written, row, first_query + query, first_key + key, query_there, key_there, num_queries,
+        num_keys, LOW, HIGH, REAL, WRITTEN,
     )  # fmt: skip
     tile = tl.where(allowed, tile * 1.4426950408889634, float("-inf"))
     top = tl.max(tile, 1)
@@ -79,9 +79,9 @@ def gradient_scale(largest, dropout):
 
 @jit
 def gradient_kernel(
-    scores, units, low, high, real, seed, dropout, values, grad, lse, delta, largest,
+    scores, units, low, high, real, written, seed, dropout, values, grad, lse, delta, largest,
     weights, first_row, first_query, first_key, chunk_queries, chunk_keys, num_queries, num_keys,
-    LOW: constexpr, HIGH: constexpr, REAL: constexpr, DROPS: constexpr,
+    LOW: constexpr, HIGH: constexpr, REAL: constexpr, WRITTEN: constexpr, DROPS: constexpr,
     SCALES: constexpr, TERMS: constexpr, H: constexpr, V: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr,
     BLOCK_V: constexpr,
 ):  # fmt: skip
@@ -93,8 +93,8 @@ def gradient_kernel(
     scores += line * chunk_queries * chunk_keys
     tile = sized_scores(scores, units, query, key, query_there, key_there, chunk_keys, TERMS, H)
     allowed = allowed_tile(
-        low + row * num_queries, high + row * num_queries, real + row * num_keys, first_query + query,
-        first_key + key, query_there, key_there, LOW, HIGH, REAL,
+        low, high, real, written, row, first_query + query, first_key + key, query_there, key_there, num_queries,
+        num_keys, LOW, HIGH, REAL, WRITTEN,
     )  # fmt: skip
     place = row * num_queries + first_query + query
     norm = tl.load(lse + place, mask=query_there, other=0.0)

@@ -42,6 +42,8 @@ def read_rows_plain(rows: Rows) -> Float[Tensor, "B Q value"]:
         allowed = allowed & (places >= rows.low[..., None])
     if rows.high is not None:
         allowed = allowed & (places < rows.high[..., None])
+    if rows.written is not None:
+        allowed = allowed & rows.written
     weights = masked_softmax(additive_scores(rows.queries, keys, rows.energy), allowed)
     return weights.to(values.dtype) @ values
 

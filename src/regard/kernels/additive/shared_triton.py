@@ -21,16 +21,20 @@ def tanh(x):
 
 @jit
 def allowed_tile(
-    low, high, real, query, key, query_there, key_there, LOW: constexpr, HIGH: constexpr, REAL: constexpr
+    low, high, real, written, row, query, key, query_there, key_there, num_queries, num_keys, LOW: constexpr,
+    HIGH: constexpr, REAL: constexpr, WRITTEN: constexpr,
 ):  # fmt: skip
-    """Which pairs of a tile are there and may be read; the three point at this row's own."""
-    allowed = query_there[:, None] & key_there[None, :]
+    """Which pairs of a tile are there and may be read. WRITTEN: 1 if one mask serves all rows, 2 if each has one."""
+    allowed, place = query_there[:, None] & key_there[None, :], row * num_queries + query
     if LOW:
-        allowed = allowed & (key[None, :] >= tl.load(low + query, mask=query_there, other=0)[:, None])
+        allowed = allowed & (key[None, :] >= tl.load(low + place, mask=query_there, other=0)[:, None])
     if HIGH:
-        allowed = allowed & (key[None, :] < tl.load(high + query, mask=query_there, other=0)[:, None])
+        allowed = allowed & (key[None, :] < tl.load(high + place, mask=query_there, other=0)[:, None])
     if REAL:
-        allowed = allowed & (tl.load(real + key, mask=key_there, other=0) != 0)[None, :]
+        allowed = allowed & (tl.load(real + row * num_keys + key, mask=key_there, other=0) != 0)[None, :]
+    if WRITTEN > 0:
+        line = place if WRITTEN == 2 else query.to(tl.int64)
+        allowed = allowed & (tl.load(written + line[:, None] * num_keys + key[None, :], mask=allowed, other=0) != 0)
     return allowed
 
 

@@ -43,7 +43,8 @@ def kind_of(rows: Rows) -> Hashable:
     """All that kernels are compiled for: shapes, types and alignments."""
     tensors = [value for value in vars(rows).values() if isinstance(value, Tensor)]
     known = [(tensor.shape, tensor.dtype, tensor.data_ptr() % 16) for tensor in tensors]
-    return (*known, rows.low is None, rows.high is None, rows.real is None, rows.dropout > 0, rows.queries.device)
+    missing = [value is None for value in vars(rows).values()]
+    return (*known, *missing, rows.dropout > 0, rows.queries.device)
 
 
 def pointer(tensor: Tensor | None, stand_in: Tensor) -> Tensor:

@@ -42,12 +42,13 @@ class Walk(ABC):
         # what the kernels that read scores take after them
         self.given = (
             self.units, pointer(rows.low, none), pointer(rows.high, none), pointer(rows.real, none),
-            pointer(rows.seed, none), rows.dropout,
+            pointer(rows.written, none), pointer(rows.seed, none), rows.dropout,
         )  # fmt: skip
         self.constants: dict[str, Any] = {
             "LOW": rows.low is not None,
             "HIGH": rows.high is not None,
             "REAL": rows.real is not None,
+            "WRITTEN": 0 if rows.written is None else 1 if rows.written.shape[0] == 1 else 2,
             "DROPS": rows.dropout > 0,
             "TERMS": TERMS,
             "H": rows.energy.shape[0],
