@@ -33,26 +33,27 @@ def _poisoned():
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_exact_is_as_good_as_float32_can_be(shape, scale, mask):
-    rows = make(shape, scale=scale, mask=mask, device="cuda")
-    truth = formula(rows)
-    plain = errors(formula(rows, torch.float32), truth)
-    for name, off in errors(by_walk(ExactWalk, rows), truth).items():
-        assert off < 1e-5, name
-        assert off < 8 * plain[name] + 1e-6, name
+def test_exact_is_as_good_as_float32_can_be(shape, mask):
+    # kernels are compiled once for all sizes of inputs
+    for scale in (1e-3, 1.0, 30.0):
+        rows = make(shape, scale=scale, mask=mask, device="cuda")
+        truth = formula(rows)
+        plain = errors(formula(rows, torch.float32), truth)
+        for name, off in errors(by_walk(ExactWalk, rows), truth).items():
+            assert off < 1e-5, (name, scale)
+            assert off < 8 * plain[name] + 1e-6, (name, scale)
 
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scale", [1e-3, 0.1, 0.5, 1.0, 3.0, 30.0])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_sine_is_as_good_as_half_precision(shape, scale, mask, dtype):
-    rows = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
-    truth = formula(rows)
-    plain = errors(formula(rows, torch.bfloat16), truth)
-    for name, off in errors(by_walk(SineWalk, rows), truth).items():
-        assert off < 1.5 * plain[name] + 1e-4, name
+def test_sine_is_as_good_as_half_precision(shape, mask, dtype):
+    for scale in (1e-3, 0.1, 0.5, 1.0, 3.0, 30.0):
+        rows = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
+        truth = formula(rows)
+        plain = errors(formula(rows, torch.bfloat16), truth)
+        for name, off in errors(by_walk(SineWalk, rows), truth).items():
+            assert off < 1.5 * plain[name] + 1e-4, (name, scale)
 
 
 @pytest.mark.parametrize("seed", range(40))
