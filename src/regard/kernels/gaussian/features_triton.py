@@ -38,6 +38,14 @@ def origin_of(keys, column, num_keys, D: constexpr):
 
 
 @jit
+def place_of(num_queries, num_keys, ROWS: constexpr):
+    """This program's row, its block of points in it, and how many of the blocks are queries."""
+    query_blocks = tl.cdiv(num_queries, ROWS)
+    blocks = query_blocks + tl.cdiv(num_keys, ROWS)
+    return (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks, query_blocks
+
+
+@jit
 def points_of(x, keys, width, places, column, mask, num_keys, WIDTHS: constexpr, D: constexpr):
     """Points from their row's origin, and the width they are measured by."""
     at = tl.load(x + places[:, None] * D + column[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -82,9 +90,7 @@ def features_kernel(
     S: constexpr, ROWS: constexpr, BLOCK: constexpr, REST: constexpr,
 ):  # fmt: skip
     """The features of both sides."""
-    query_blocks = tl.cdiv(num_queries, ROWS)
-    blocks = query_blocks + tl.cdiv(num_keys, ROWS)
-    row, block = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
+    row, block, query_blocks = place_of(num_queries, num_keys, ROWS)
     its_keys = keys + row * num_keys * D
     if block < query_blocks:
         point = block * ROWS + tl.arange(0, ROWS)
@@ -127,9 +133,7 @@ def backward_kernel(
     WIDTH_GRAD: constexpr, WIDTHS: constexpr, D: constexpr, S: constexpr, ROWS: constexpr, BLOCK: constexpr,
 ):  # fmt: skip
     """The gradients of both sides, and from each program that of the width."""
-    query_blocks = tl.cdiv(num_queries, ROWS)
-    blocks = query_blocks + tl.cdiv(num_keys, ROWS)
-    row, block = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
+    row, block, query_blocks = place_of(num_queries, num_keys, ROWS)
     its_keys = keys + row * num_keys * D
     if block < query_blocks:
         point = block * ROWS + tl.arange(0, ROWS)
