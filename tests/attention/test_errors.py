@@ -73,6 +73,7 @@ CASES = {
         lambda: attend(Q[0], K[0], V[0], mask=padding(torch.tensor([1]))),
         r"only 0 leading dimensions",
     ),
+    "padding below 0": (lambda: padding(torch.tensor([2, -4])), r"a length of -4, expected 0 or more"),
     "padding of booleans": (lambda: padding(torch.tensor([True])), r"padding takes an integer tensor of lengths"),
     "predicate": (
         lambda: attend(Q, K, V, mask=predicate(lambda i, j: i - j)),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.attention.masks.mask import RowRule
 from regard.contracts import Grid
+from regard.kernels import can_look
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,4 +50,6 @@ def padding(lengths: Int[Tensor, "..."]) -> Padding:
             f"padding takes an integer tensor of lengths, one per row of the batch, not {kind}. "
             f"For a boolean tensor of real positions, pass mask=real[:, None, :]."
         )
+    if can_look(lengths) and bool((lengths < 0).any()):
+        raise ValueError(f"padding was given a length of {int(lengths.min())}, expected 0 or more keys in every row.")
     return Padding(lengths)
