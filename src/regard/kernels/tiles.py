@@ -21,6 +21,7 @@ __all__ = [
     "HALF",
     "INSTALLED",
     "INTERPRETED",
+    "LOG2_E",
     "constexpr",
     "jit",
     "launch",
@@ -34,6 +35,8 @@ INSTALLED = triton is not None
 constexpr = tl.constexpr if INSTALLED else object
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1") if INSTALLED else None
 """Whether kernels are run by Triton's interpreter, which knows no assembly."""
+LOG2_E = tl.constexpr(1.4426950408889634) if INSTALLED else None
+"""Of e^x the hardware knows 2^(x log2 e)."""
 HALF = (torch.bfloat16, torch.float16)
 """What tensor cores multiply fastest."""
 

@@ -5,7 +5,7 @@ gradient takes their place.
 """
 
 from regard.kernels.additive.shared_triton import allowed_tile, kept_tile
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.tiles import LOG2_E, constexpr, jit, tl
 
 
 @jit
@@ -33,7 +33,7 @@ def softmax_kernel(
         low, high, real, written, row, first_query + query, first_key + key, query_there, key_there, num_queries,
         num_keys, LOW, HIGH, REAL, WRITTEN,
     )  # fmt: skip
-    tile = tl.where(allowed, tile * 1.4426950408889634, float("-inf"))
+    tile = tl.where(allowed, tile * LOG2_E, float("-inf"))
     top = tl.max(tile, 1)
     base = tl.where(top == float("-inf"), 0.0, top)
     weight = tl.exp2(tile - base[:, None])
@@ -98,7 +98,7 @@ def gradient_kernel(
     )  # fmt: skip
     place = row * num_queries + first_query + query
     norm = tl.load(lse + place, mask=query_there, other=0.0)
-    weight = tl.where(allowed, tl.exp2((tile - norm[:, None]) * 1.4426950408889634), 0.0)
+    weight = tl.where(allowed, tl.exp2((tile - norm[:, None]) * LOG2_E), 0.0)
     value_there = key_there
     if REAL:
         value_there = value_there & (tl.load(real + row * num_keys + first_key + key, mask=key_there, other=0) != 0)

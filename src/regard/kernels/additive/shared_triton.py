@@ -1,6 +1,6 @@
 """Triton pieces that several additive kernels share."""
 
-from regard.kernels.tiles import INTERPRETED, constexpr, jit, tl
+from regard.kernels.tiles import INTERPRETED, LOG2_E, constexpr, jit, tl
 
 
 @jit
@@ -50,9 +50,9 @@ def kept_tile(seed, row, query, key, dropout):
 @jit
 def exponential(x):
     """e^x to the last digits: the hardware's own loses as many as x is large."""
-    whole = tl.floor(x * 1.4426950408889634 + 0.5)
+    whole = tl.floor(x * LOG2_E + 0.5)
     rest = (x - whole * 0.693145751953125) - whole * 1.428606765330187e-06
-    return tl.exp2(rest * 1.4426950408889634) * tl.exp2(whole)
+    return tl.exp2(rest * LOG2_E) * tl.exp2(whole)
 
 
 @jit

@@ -94,7 +94,7 @@ def _features_backward(  # noqa: PLR0917 - operators take arguments by position
             (grid, 1, 1),
             (*grads, queries, keys, width, *made, sums, *sizes, *bounds(queries)),
             {"WIDTH_GRAD": needs_width, **constants(queries, width)},
-            kind=(needs_width, *(grad.data_ptr() % 16 for grad in grads), kind_of(queries, keys, width)),
+            kind=(*(grad.data_ptr() % 16 for grad in grads), kind_of(queries, keys, width)),
         )
     return *made, sums.sum(0) if width.ndim else sums.sum()
 
