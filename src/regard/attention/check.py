@@ -144,8 +144,12 @@ def check_probability(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value}, expected a probability from 0 up to, not including, 1.")
 
 
-def chosen_rows(weights_of: Tensor | Sequence[int], queries: Tensor) -> Tensor:
+def wanted_rows(queries: Tensor, weights_of: Tensor | Sequence[int] | None, return_weights: bool) -> Tensor | None:
     """Numbers of queries as a tensor to index with; the range is looked at where that costs nothing."""
+    if weights_of is None:
+        return None
+    if return_weights:
+        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
     count = queries.shape[-2]
     if not isinstance(weights_of, Iterable):
         raise ValueError(f"weights_of is {weights_of!r}, expected a list of numbers of queries, 0 to {count - 1}.")

@@ -25,7 +25,7 @@ from regard.attention.check import (
     check_parts,
     check_probability,
     check_scores,
-    chosen_rows,
+    wanted_rows,
 )
 from regard.attention.lowering import fused_read, lower, reasons_to_form
 from regard.attention.masks import Real, Rule, as_mask
@@ -96,7 +96,7 @@ def explain(
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
-    check_wanted(queries, return_weights, weights_of)
+    wanted_rows(queries, weights_of, return_weights)
     reasons = reasons_to_form(align, return_weights)
     lowered = lower(score, align, queries, score.prepare(keys))
     if isinstance(lowered, str):
@@ -130,17 +130,17 @@ def read(
     """
     if mask is not None:
         check_mask(mask, queries)
-    check_wanted(queries, return_weights, weights_of)
+    rows = wanted_rows(queries, weights_of, return_weights)
     forms = bool(reasons_to_form(align, return_weights or extra is not None))
     lowered = None if forms else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
         asked = fused_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
         context = read_fused(asked)
-        if weights_of is None:
+        if rows is None:
             return Attended(context=context)
         keys = spread_groups(keys, group_size)
         chosen = chosen_weights(
-            queries, keys, weights_of, score=score, align=align, mask=mask, first_key=first_key, rows_of=values
+            queries, keys, rows, score=score, align=align, mask=mask, first_key=first_key, values=values
         )
         return Attended(context=context, weights=chosen)
     look = look or Look()
@@ -149,9 +149,7 @@ def read(
     keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
     scores = score(queries, keys)
     check_scores(scores, score, queries, keys)
-    if values.ndim > scores.ndim:
-        # rows that only the values tell apart may still be masked apart
-        scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
+    scores = for_each_value(scores, values)
     aligned = align(scores, allowed(mask, scores, first_key), look)
     # what is returned is what was used: dropout before, not after
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
@@ -161,28 +159,24 @@ def read(
     for listener in listeners():
         seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
         listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
-    if weights_of is not None:
-        chosen = aligned.weights[..., chosen_rows(weights_of, queries), :]
-        return Attended(context=context, weights=chosen, log_prob=aligned.log_prob)
+    if rows is not None:
+        return Attended(context=context, weights=aligned.weights[..., rows, :], log_prob=aligned.log_prob)
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
 
 
 def chosen_weights(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
-    weights_of: Int[Tensor, " chosen"] | Sequence[int],
+    rows: Int[Tensor, " chosen"],
     *,
     score: Score,
     align: Align,
     mask: Rule | None,
     first_key: int,
-    rows_of: Float[Tensor, "... K value"],
+    values: Float[Tensor, "... K value"],
 ) -> Float[Tensor, "... chosen K"]:
-    """What these queries look at, and nobody else; rows that only the values tell apart may still be masked apart."""
-    rows = chosen_rows(weights_of, queries)
-    scores = score(queries[..., rows, :], keys)
-    if rows_of.ndim > scores.ndim:
-        scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], rows_of.shape[:-2]), *scores.shape[-2:])
+    """What these queries look at, and nobody else."""
+    scores = for_each_value(score(queries[..., rows, :], keys), values)
     if mask is None:
         return align(scores, None, None).weights
     shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])
@@ -195,6 +189,13 @@ def chosen_weights(
         own = not part.structured and found.ndim > 1 and found.shape[-2] > 1
         allows = allows & (found[..., rows, :] if own else found)
     return align(scores, allows, None).weights
+
+
+def for_each_value(scores: Float[Tensor, "... Q K"], values: Float[Tensor, "... K value"]) -> Float[Tensor, "... Q K"]:
+    """Rows that only the values tell apart may still be masked apart."""
+    if values.ndim <= scores.ndim:
+        return scores
+    return scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
 
 
 def allowed(mask: Rule | None, scores: Float[Tensor, "*B Q K"], first_key: int) -> Bool[Tensor, "..."] | None:
@@ -254,17 +255,6 @@ class Attention(nn.Module):
             return_weights=return_weights,
             weights_of=weights_of,
         )
-
-
-def check_wanted(
-    queries: Float[Tensor, "... Q query"], return_weights: bool, weights_of: Tensor | Sequence[int] | None
-) -> None:
-    """All weights are asked for, or those of queries that are there."""
-    if weights_of is None:
-        return
-    if return_weights:
-        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
-    chosen_rows(weights_of, queries)
 
 
 def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None, num_head_axes: int = 0) -> Rule | None:
