@@ -12,7 +12,6 @@ Shapes: *B batch, H heads, Q queries, K keys.
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -168,8 +167,9 @@ class MultiHeadAttention(nn.Module):
         heads = self._split(projected, self.num_heads, packed)
         rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
         look = placed(look) if not alone else placed(look, memory.keys.shape[-2], heads, first_key)
-        wanted = {"return_weights": return_weights, "weights_of": weights_of}
-        found = self._read(heads, memory, rule, look, first_key=first_key, **wanted)
+        found = self._read(
+            heads, memory, rule, look, first_key=first_key, return_weights=return_weights, weights_of=weights_of
+        )
         context = found.context.transpose(-3, -2).flatten(-2)
         context = self.output_proj(context if packed is None else gather_rows(context, packed))
         return replace(found, context=context, cache=cache)
@@ -182,7 +182,8 @@ class MultiHeadAttention(nn.Module):
         look: Look | None,
         *,
         first_key: int,
-        **wanted: Any,
+        return_weights: bool,
+        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None,
     ) -> Attended:
         """Every head's read, with what the position scheme adds before and after."""
         score: Score = self.score
@@ -202,7 +203,8 @@ class MultiHeadAttention(nn.Module):
             mask=mask,
             look=look,
             dropout=self.dropout if self.training else 0.0,
-            **wanted,
+            return_weights=return_weights,
+            weights_of=weights_of,
             first_key=first_key,
             group_size=self.group_size,
             extra=extra,
