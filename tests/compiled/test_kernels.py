@@ -104,10 +104,10 @@ def test_gaussian_features(compiler, size, widths):
 
 
 @pytest.mark.parametrize("size", fused.SIZES)
-@pytest.mark.parametrize("length", [128, 100])
-def test_gaussian_backward(compiler, size, length):
+@pytest.mark.parametrize(("length", "is_causal"), [(128, False), (128, True), (100, True)])
+def test_gaussian_backward(compiler, size, length, is_causal):
     rows = tuple(torch.randn(1, 2, length, wide, dtype=torch.bfloat16) for wide in (size + 16, size + 16, size))
-    fused.gradients(rows, rows[2], torch.randn(2 * length), rows[2])
+    fused.gradients(rows, rows[2], torch.randn(2 * length), rows[2], is_causal=is_causal)
     assert compiler.names == ["sides_kernel", "keys_kernel", "queries_kernel"]
 
 

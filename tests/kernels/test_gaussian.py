@@ -66,8 +66,8 @@ def test_a_bias_keeps_its_digits_under_autocast():
 def test_who_is_served():
     needs_hopper()
     tensors = given(64, 64)
-    assert path(tensors) == path(given(64, 64, value_size=128)) == "gaussian"
-    assert path(tensors, mask=causal()) == "sdpa"
+    assert path(tensors) == path(tensors, mask=causal()) == path(given(64, 64, value_size=128)) == "gaussian"
+    assert path(given(64, 64, 65), mask=causal()) == "sdpa"
     assert path(tensors, mask=padding(torch.tensor([64, 3], device="cuda"))) == "sdpa"
     assert path(tensors, dropout=0.1) == path(given(64, 48)) == path(given(64, 64, dtype=torch.float32)) == "sdpa"
     with torch.no_grad():
@@ -91,11 +91,14 @@ def test_a_width_that_fits_nothing_is_refused_on_a_gpu_too():
         (128, 64, torch.float16),
     ],
 )
-@pytest.mark.parametrize(("length", "num_keys"), [(512, None), (333, 150), (1, 65)])
-def test_it_errs_no_more_than_dot_kernels(monkeypatch, length, num_keys, size, value_size, dtype):
+@pytest.mark.parametrize(
+    ("length", "num_keys", "mask"),
+    [(512, None, None), (333, 150, None), (1, 65, None), (256, None, causal()), (301, None, causal())],
+)
+def test_it_errs_no_more_than_dot_kernels(monkeypatch, length, num_keys, mask, size, value_size, dtype):
     needs_hopper()
     tensors = given(length, size, num_keys, value_size=value_size, dtype=dtype)
-    assert path(tensors) == "gaussian"
+    assert path(tensors, mask=mask) == "gaussian"
     grad = torch.randn(2, 3, length, value_size, device="cuda", dtype=dtype)
     scores = [Gaussian(width=[size**-0.5] * size).to("cuda", kind) for kind in (dtype, torch.float64)]
     found = []
@@ -104,7 +107,7 @@ def test_it_errs_no_more_than_dot_kernels(monkeypatch, length, num_keys, size, v
             monkeypatch.delitem(GAUSSIAN_PATHS, "gaussian")
         score = scores[use == "truth"]
         inputs = [one.detach().to(score.width.dtype).requires_grad_() for one in tensors]
-        context = attend(*inputs, score=score, return_weights=use == "truth").context
+        context = attend(*inputs, score=score, mask=mask, return_weights=use == "truth").context
         found.append([context, *torch.autograd.grad(context, [*inputs, score.width], grad.to(context.dtype))])
     for name, ours, theirs, true in zip(("context", "q", "k", "v", "width"), *found, strict=True):
         errors = [((one.double() - true).norm() / true.norm().clamp_min(1e-2)).item() for one in (ours, theirs)]

@@ -32,6 +32,12 @@ class Read:
             leading = torch.broadcast_shapes(leading, *others)
         return (*leading, self.queries.shape[-2], self.keys.shape[-2])
 
+    @property
+    def is_triangle(self) -> bool:
+        """Whether the mask is the square triangle and nothing else, which kernels know by heart."""
+        square = self.queries.shape[-2] == self.keys.shape[-2] and self.first_query == self.first_key
+        return square and self.mask is not None and self.mask.is_triangle
+
     def grid(self, num_queries: int) -> Grid:
         """The positions of the first of these queries, and of all keys."""
         shape = (*self.shape[:-2], num_queries, self.shape[-1])

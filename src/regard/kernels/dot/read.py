@@ -18,11 +18,8 @@ class DotRead(Read):
 
     @property
     def is_plain_causal(self) -> bool:
-        """Whether the mask is the square triangle and nothing else, which kernels know by heart."""
-        if self.bias is not None:
-            return False
-        square = self.queries.shape[-2] == self.keys.shape[-2] and self.first_query == self.first_key
-        return square and self.mask is not None and self.mask.is_triangle
+        """Whether the mask is the square triangle and nothing is added to the scores."""
+        return self.bias is None and self.is_triangle
 
     @property
     def written_size(self) -> int:

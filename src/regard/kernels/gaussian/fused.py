@@ -1,8 +1,8 @@
 """Gaussian attention with gradients on CUDA: forward by cuDNN over features, backward by our own kernels.
 
-Sixteen more features than dimensions cost cuDNN's forward pass a fifth of its time, but without a mask its backward
-pass takes half as long again, and with more than 128 features four times as long. Ours adds the bias that they hold to
-the finished product, at the points' own size. Under the triangle cuDNN's own is the faster one.
+Sixteen more features than dimensions cost cuDNN's forward pass a fifth of its time, but its backward pass takes half as
+long again, and with more than 128 features and no mask four times as long. Ours adds the bias that they hold to the
+finished product, at the points' own size.
 """
 
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ def refusals(read: GaussianRead) -> Iterator[str]:
         yield f"the values are {read.values.dtype}, the queries {read.queries.dtype}"
     if is_plain_here():
         yield "a compiler or torch.func reads along"
-    if read.mask is not None:
-        yield "it has no mask"
+    if read.mask is not None and not read.is_triangle:
+        yield "of masks it knows the plain triangle"
     sizes = (read.queries.shape[-1], read.values.shape[-1])
     if any(size not in SIZES for size in sizes):
         yield f"points and values have {sizes[0]} and {sizes[1]} dimensions, it knows {', '.join(map(str, SIZES))}"
@@ -59,7 +59,7 @@ def read_gaussian(read: GaussianRead) -> Float[Tensor, "... Q value"]:
     leading = read.queries.shape[:-2]
     sides = (*gaussian_features(read.queries, read.keys, read.width), read.values)
     rows = (tensor.reshape(1, -1, *tensor.shape[-2:]) for tensor in sides)
-    context: Tensor = _Folded.apply(*rows)
+    context: Tensor = _Folded.apply(*rows, read.is_triangle)
     return context.view(*leading, *context.shape[-2:])
 
 
@@ -67,13 +67,14 @@ class _Folded(torch.autograd.Function):
     """Rows of features and values, [1, rows, length, size], to contexts; nobody asks what the ones are due."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, is_causal: bool) -> Tensor:
         rows = tuple(tensor.contiguous() for tensor in (queries, keys, values))
         context, lse, *_ = torch.ops.aten._scaled_dot_product_cudnn_attention(
-            *rows, None, True, 0.0, False, False, scale=1.0
+            *rows, None, True, 0.0, is_causal, False, scale=1.0
         )
         context = context.contiguous()
         ctx.save_for_backward(*rows, context, lse)
+        ctx.is_causal = is_causal
         return cast(Tensor, context)
 
     @staticmethod
@@ -81,10 +82,13 @@ class _Folded(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *rows, context, lse = ctx.saved_tensors
         with torch.cuda.device_of(grad):
-            return gradients(tuple(rows), context, lse.reshape(-1), grad.contiguous())
+            found = gradients(tuple(rows), context, lse.reshape(-1), grad.contiguous(), is_causal=ctx.is_causal)
+        return *found, None
 
 
-def gradients(rows: tuple[Tensor, ...], context: Tensor, lse: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(
+    rows: tuple[Tensor, ...], context: Tensor, lse: Tensor, grad: Tensor, *, is_causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Of the queries' features, the keys' and of values, all of them contiguous."""
     queries, keys, values = rows
     counts = [side.shape[:-1].numel() for side in (queries, keys)]
@@ -106,7 +110,7 @@ def gradients(rows: tuple[Tensor, ...], context: Tensor, lse: Tensor, grad: Tens
         launch(
             kernel, (blocks * (counts[0] // lengths[0]), 1, 1),
             (*rows, grad, most, delta, bias, *outs, *lengths),
-            {"EVEN": is_even, **sizes, "BLOCK_Q": block_q, "BLOCK_K": block_k, "STAGES": stages},
+            {"CAUSAL": is_causal, "EVEN": is_even, **sizes, "BLOCK_Q": block_q, "BLOCK_K": block_k, "STAGES": stages},
             kind=kind, num_warps=num_warps,
         )  # fmt: skip
     return made

@@ -49,9 +49,36 @@ def numbers_of(x, at, length, other, EVEN: constexpr):
 
 
 @jit
+def keys_part(
+    sums, key_tile, value_tile, its_bias, key, queries, grad, most, delta, first, last, num_queries,
+    DIAGONAL: constexpr, EVEN: constexpr, D: constexpr, S: constexpr, V: constexpr, BLOCK_Q: constexpr,
+    STAGES: constexpr,
+):  # fmt: skip
+    """The sums of some keys and what a stretch of queries adds to them."""
+    key_sum, value_sum, bias_sum = sums
+    for start in tl.range(first, last, BLOCK_Q, num_stages=STAGES):
+        query = start + tl.arange(0, BLOCK_Q)
+        query_tile = tile_of(queries, query, num_queries, S, D, EVEN)
+        grad_tile = tile_of(grad, query, num_queries, V, V, EVEN)
+        # a query past the end weighs nothing
+        its_most = numbers_of(most, query, num_queries, float("inf"), EVEN)
+        its_delta = numbers_of(delta, query, num_queries, 0.0, EVEN)
+        score = tl.dot(key_tile, tl.trans(query_tile)) * LOG2_E
+        weight = tl.exp2(score + its_bias[:, None] - its_most[None, :])
+        if DIAGONAL:
+            weight = tl.where(query[None, :] >= key[:, None], weight, 0.0)
+        value_sum = tl.dot(weight.to(grad_tile.dtype), grad_tile, value_sum)
+        change = weight * (tl.dot(value_tile, tl.trans(grad_tile)) - its_delta[None, :])
+        bias_sum += tl.sum(change, 1)
+        key_sum = tl.dot(change.to(query_tile.dtype), query_tile, key_sum)
+    return key_sum, value_sum, bias_sum
+
+
+@jit
 def keys_kernel(
-    queries, keys, values, grad, most, delta, bias, key_grad, value_grad, num_queries, num_keys, EVEN: constexpr,
-    D: constexpr, S: constexpr, V: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr, STAGES: constexpr,
+    queries, keys, values, grad, most, delta, bias, key_grad, value_grad, num_queries, num_keys,
+    CAUSAL: constexpr, EVEN: constexpr, D: constexpr, S: constexpr, V: constexpr, BLOCK_Q: constexpr,
+    BLOCK_K: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """Gradients of keys, their bias among them, and of values."""
     blocks = tl.cdiv(num_keys, BLOCK_K)
@@ -62,21 +89,24 @@ def keys_kernel(
     key = block * BLOCK_K + tl.arange(0, BLOCK_K)
     key_tile, value_tile = tile_of(keys, key, num_keys, S, D, EVEN), tile_of(values, key, num_keys, V, V, EVEN)
     its_bias = numbers_of(bias, key, num_keys, 0.0, EVEN)
-    key_sum, value_sum = tl.zeros([BLOCK_K, D], tl.float32), tl.zeros([BLOCK_K, V], tl.float32)
-    bias_sum = tl.zeros([BLOCK_K], tl.float32)
-    for start in tl.range(0, num_queries, BLOCK_Q, num_stages=STAGES):
-        query = start + tl.arange(0, BLOCK_Q)
-        query_tile = tile_of(queries, query, num_queries, S, D, EVEN)
-        grad_tile = tile_of(grad, query, num_queries, V, V, EVEN)
-        # a query past the end weighs nothing
-        its_most = numbers_of(most, query, num_queries, float("inf"), EVEN)
-        its_delta = numbers_of(delta, query, num_queries, 0.0, EVEN)
-        score = tl.dot(key_tile, tl.trans(query_tile)) * LOG2_E
-        weight = tl.exp2(score + its_bias[:, None] - its_most[None, :])
-        value_sum = tl.dot(weight.to(grad_tile.dtype), grad_tile, value_sum)
-        change = weight * (tl.dot(value_tile, tl.trans(grad_tile)) - its_delta[None, :])
-        bias_sum += tl.sum(change, 1)
-        key_sum = tl.dot(change.to(query_tile.dtype), query_tile, key_sum)
+    sums = (
+        tl.zeros([BLOCK_K, D], tl.float32),
+        tl.zeros([BLOCK_K, V], tl.float32),
+        tl.zeros([BLOCK_K], tl.float32),
+    )
+    first = 0
+    if CAUSAL:
+        # blocks of queries of which some come before some of the keys; those before have nothing to say
+        begin = block * BLOCK_K // BLOCK_Q * BLOCK_Q
+        first = tl.minimum(tl.cdiv((block + 1) * BLOCK_K, BLOCK_Q) * BLOCK_Q, num_queries)
+        sums = keys_part(
+            sums, key_tile, value_tile, its_bias, key, queries, grad, most, delta, begin, first, num_queries,
+            True, EVEN, D, S, V, BLOCK_Q, STAGES,
+        )  # fmt: skip
+    key_sum, value_sum, bias_sum = keys_part(
+        sums, key_tile, value_tile, its_bias, key, queries, grad, most, delta, first, num_queries, num_queries,
+        False, EVEN, D, S, V, BLOCK_Q, STAGES,
+    )  # fmt: skip
     dtype = key_grad.dtype.element_ty
     mask = (key < num_keys)[:, None]
     values_out = value_grad + row * num_keys * V + key[:, None] * V
@@ -87,9 +117,31 @@ def keys_kernel(
 
 
 @jit
+def queries_part(
+    total, query_tile, grad_tile, its_most, its_delta, query, keys, values, bias, first, last, num_keys,
+    DIAGONAL: constexpr, EVEN: constexpr, D: constexpr, S: constexpr, V: constexpr, BLOCK_K: constexpr,
+    STAGES: constexpr,
+):  # fmt: skip
+    """The sum of some queries and what a stretch of keys adds to it."""
+    for start in tl.range(first, last, BLOCK_K, num_stages=STAGES):
+        key = start + tl.arange(0, BLOCK_K)
+        key_tile, value_tile = tile_of(keys, key, num_keys, S, D, EVEN), tile_of(values, key, num_keys, V, V, EVEN)
+        # a key past the end is out of reach
+        its_bias = numbers_of(bias, key, num_keys, float("-inf"), EVEN)
+        score = tl.dot(query_tile, tl.trans(key_tile)) * LOG2_E
+        weight = tl.exp2(score + its_bias[None, :] - its_most[:, None])
+        if DIAGONAL:
+            weight = tl.where(query[:, None] >= key[None, :], weight, 0.0)
+        change = weight * (tl.dot(grad_tile, tl.trans(value_tile)) - its_delta[:, None])
+        total = tl.dot(change.to(key_tile.dtype), key_tile, total)
+    return total
+
+
+@jit
 def queries_kernel(
-    queries, keys, values, grad, most, delta, bias, query_grad, num_queries, num_keys, EVEN: constexpr, D: constexpr,
-    S: constexpr, V: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr, STAGES: constexpr,
+    queries, keys, values, grad, most, delta, bias, query_grad, num_queries, num_keys, CAUSAL: constexpr,
+    EVEN: constexpr, D: constexpr, S: constexpr, V: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr,
+    STAGES: constexpr,
 ):  # fmt: skip
     """Gradients of queries; there is none for their ones."""
     blocks = tl.cdiv(num_queries, BLOCK_Q)
@@ -100,16 +152,20 @@ def queries_kernel(
     grad_tile = tile_of(grad + row * num_queries * V, query, num_queries, V, V, EVEN)
     its_most = numbers_of(most + row * num_queries, query, num_queries, float("inf"), EVEN)
     its_delta = numbers_of(delta + row * num_queries, query, num_queries, 0.0, EVEN)
-    total = tl.zeros([BLOCK_Q, D], tl.float32)
-    for start in tl.range(0, num_keys, BLOCK_K, num_stages=STAGES):
-        key = start + tl.arange(0, BLOCK_K)
-        key_tile, value_tile = tile_of(keys, key, num_keys, S, D, EVEN), tile_of(values, key, num_keys, V, V, EVEN)
-        # a key past the end is out of reach
-        its_bias = numbers_of(bias, key, num_keys, float("-inf"), EVEN)
-        score = tl.dot(query_tile, tl.trans(key_tile)) * LOG2_E
-        weight = tl.exp2(score + its_bias[None, :] - its_most[:, None])
-        change = weight * (tl.dot(grad_tile, tl.trans(value_tile)) - its_delta[:, None])
-        total = tl.dot(change.to(key_tile.dtype), key_tile, total)
+    last = num_keys
+    if CAUSAL:
+        # whole blocks of keys that come before all of the queries
+        last = tl.minimum(block * BLOCK_Q // BLOCK_K * BLOCK_K, num_keys)
+    total = queries_part(
+        tl.zeros([BLOCK_Q, D], tl.float32), query_tile, grad_tile, its_most, its_delta, query, keys, values, bias, 0,
+        last, num_keys, False, EVEN, D, S, V, BLOCK_K, STAGES,
+    )  # fmt: skip
+    if CAUSAL:
+        end = tl.minimum((block + 1) * BLOCK_Q, num_keys)
+        total = queries_part(
+            total, query_tile, grad_tile, its_most, its_delta, query, keys, values, bias, last, end, num_keys,
+            True, EVEN, D, S, V, BLOCK_K, STAGES,
+        )  # fmt: skip
     dtype = query_grad.dtype.element_ty
     mask = (query < num_queries)[:, None]
     out = query_grad + row * num_queries * S + query[:, None] * S
