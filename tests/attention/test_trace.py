@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import Attention, MultiHeadAttention, attend, trace
+from regard import Attention, MultiHeadAttention, attend, change, trace
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal
 from regard.attention.positions import Alibi, Relative, Rotary
@@ -154,3 +154,52 @@ def test_a_compiled_model_is_traced_too():
         inside = compiled(states)
     assert inside.allclose(outside, atol=1e-5)
     assert "layers.1.heads" in maps
+
+
+def test_a_read_can_be_made_again_from_what_was_recorded():
+    model, states = Model(), torch.randn(3, 5, 8)
+    with trace(model) as maps:
+        model(states)
+    for reads in maps.values():
+        (read,) = reads
+        assert torch.equal(read.score(read.queries, read.keys).detach(), read.scores)
+        assert torch.equal(read.align(read.scores, read.allowed, read.look).weights.detach(), read.weights)
+        assert torch.equal(read.weights @ read.values, read.context)
+
+
+def test_weights_are_exchanged_where_asked_and_nowhere_else():
+    model, states = Model(), torch.randn(3, 5, 8)
+    asked = "layers.1.single"
+
+    def evenly(path, read):
+        return torch.full_like(read.weights, 1 / read.weights.shape[-1]) if path == asked else None
+
+    with trace(model) as before:
+        model(states)
+    with change(model, evenly), trace(model) as within:
+        model(states)
+    with trace(model) as around, change(model, evenly):
+        changed = model(states)
+    assert torch.equal(before["layers.0"][0].weights, around["layers.0"][0].weights)
+    read = around[asked][0]
+    assert (read.weights == 0.2).all() and read.context.allclose(read.values.mean(-2, keepdim=True).expand(3, 5, 8))
+    # a trace inside sees what the model did by itself
+    assert torch.equal(within[asked][0].weights, before[asked][0].weights)
+    assert not changed.allclose(model(states))
+    assert not listeners()
+
+
+def test_a_head_that_reads_nothing_gives_what_its_absence_gives():
+    heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
+
+    def ablate(path, read):
+        keep = torch.tensor([1.0, 0.0])[:, None, None]
+        return read.weights * keep
+
+    with change(heads, ablate):
+        found = heads(states).context
+    alone = attend(*(part.unflatten(-1, (2, 4)).transpose(1, 2)[:, :1] for part in (
+        heads.query_proj(states), heads.key_proj(states), heads.value_proj(states)
+    ))).context  # fmt: skip
+    expected = heads.output_proj(torch.cat([alone[:, 0], torch.zeros(3, 5, 4)], -1))
+    assert found.allclose(expected, atol=1e-6)

@@ -29,6 +29,12 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _home(monkeypatch, tmp_path):
+    """Whatever is remembered is forgotten."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def command(monkeypatch):
     """Run a command with this standard input; its exit code."""

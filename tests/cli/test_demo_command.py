@@ -5,7 +5,8 @@ import sys
 import pytest
 
 import regard.cli.demo as demo
-from regard.recipes import override
+from regard.evaluation import Report
+from regard.recipes import last_demo, override
 
 
 @pytest.fixture
@@ -22,6 +23,9 @@ def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp
         assert part in told
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made == {*demo.SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
+    assert last_demo() == (tmp_path / "demo").resolve()
+    report = Report.from_json((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
+    assert report.exact_match is not None and report.circumstances.system == "bahdanau"
     assert command("translate", tmp_path / "demo" / "bahdanau", "--beam", 1, stdin=b"July 20, 1969\n") == 0
     capsys.readouterr()
     assert command("demo", "--out", tmp_path / "demo") == 2

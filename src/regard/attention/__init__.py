@@ -6,7 +6,7 @@ from regard.attention.heads import MultiHeadAttention
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
-from regard.attention.trace import AttentionMap, Trace, trace
+from regard.attention.trace import AttentionMap, Trace, change, trace
 
 __all__ = [
     "ALIGNMENTS",
@@ -18,6 +18,7 @@ __all__ = [
     "MultiHeadAttention",
     "Trace",
     "attend",
+    "change",
     "explain",
     "trace",
 ]

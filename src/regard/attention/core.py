@@ -10,6 +10,7 @@ lowers to one and the alignment is softmax.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +31,7 @@ from regard.attention.check import (
 from regard.attention.lowering import fused_read, lower, reasons_to_form
 from regard.attention.masks import Real, Rule, as_mask
 from regard.attention.scores import ScaledDot
-from regard.attention.trace import AttentionMap, listeners
+from regard.attention.trace import AttentionMap, listeners, tell
 from regard.contracts import Align, Attended, Grid, Look, Memory, Score
 from regard.kernels import Choice, choose, read_fused, spread_groups
 
@@ -143,25 +144,33 @@ def read(
             queries, keys, rows, score=score, align=align, mask=mask, first_key=first_key, values=values
         )
         return Attended(context=context, weights=chosen)
-    look = look or Look()
-    if look.queries is None:
-        look = replace(look, queries=queries)
+    look = replace(look or Look(), queries=queries) if look is None or look.queries is None else look
     keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
     scores = score(queries, keys)
     check_scores(scores, score, queries, keys)
     scores = for_each_value(scores, values)
-    aligned = align(scores, allowed(mask, scores, first_key), look)
+    allows = allowed(mask, scores, first_key)
+    aligned = align(scores, allows, look)
     # what is returned is what was used: dropout before, not after
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
-    context = weights.to(values.dtype) @ values
-    if extra is not None:
-        context = context + extra(weights)
-    for listener in listeners():
-        seen = {"queries": queries, "keys": keys, "scores": scores, "weights": weights, "context": context}
-        listener.record(AttentionMap(**{name: tensor.detach() for name, tensor in seen.items()}))
+    context = aggregate(weights, values, extra)
+    if listeners():
+        seen = AttentionMap(
+            queries=queries, keys=keys, values=values, scores=scores, weights=weights, context=context,
+            allowed=allows, score=score, align=align, look=look,
+        )  # fmt: skip
+        weights, context = tell(seen, partial(aggregate, values=values, extra=extra))
     if rows is not None:
         return Attended(context=context, weights=aligned.weights[..., rows, :], log_prob=aligned.log_prob)
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)
+
+
+def aggregate(
+    weights: Float[Tensor, "... Q K"], values: Float[Tensor, "... K value"], extra: Callable[[Tensor], Tensor] | None
+) -> Float[Tensor, "... Q value"]:
+    """What the weights read of the values, and what a position scheme adds."""
+    context = weights.to(values.dtype) @ values
+    return context if extra is None else context + extra(weights)
 
 
 def chosen_weights(

@@ -8,34 +8,92 @@ Inside the block attention forms its weights, so fused kernels wait outside; res
 on the modules: hooks tell where the model is, and `attend` hands what it computed to the trace that is listening.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+from regard.contracts import Align, Look, Score
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionMap:
-    """One read: what was asked, what it was compared with, how well, how much, and what came back; detached."""
+    """One read: what was asked, what it was compared with, how well, how much, and what came back; detached.
+
+    The keys are as the score prepared them; `allowed` is the mask as it broadcasts to the scores. Score, alignment and
+    look are those that made the weights, so that the read can be made again with one of them exchanged.
+    """
 
     queries: Float[Tensor, "... Q query"]
     keys: Float[Tensor, "... K key"]
+    values: Float[Tensor, "... K value"]
     scores: Float[Tensor, "... Q K"]
     weights: Float[Tensor, "... Q K"]
     context: Float[Tensor, "... Q value"]
+    allowed: Bool[Tensor, "..."] | None
+    score: Score
+    align: Align
+    look: Look
+
+    def detached(self) -> "AttentionMap":
+        """The same numbers, without the graph that made them."""
+        made: dict[str, Any] = {name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **made)
+
+
+Change = Callable[[str, AttentionMap], Tensor | None]
+"""From a module path and the read made there to the weights that are to be used instead; None leaves them."""
+
+
+@dataclass(eq=False)
+class Listener:
+    """Who hears of every read of a model, and where the model is."""
+
+    _where: list[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """The path of the module that is running; '' outside any."""
+        return self._where[-1] if self._where else ""
+
+    def enter(self, path: str) -> None:
+        """The module at `path` begins."""
+        self._where.append(path)
+
+    def leave(self, path: str) -> None:
+        """The module at `path` ends, and whatever it left behind; one that never began is not there to end."""
+        if path in self._where:
+            del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
+
+    def hear(self, seen: AttentionMap) -> Tensor | None:
+        """What was read; the answer, if any, are the weights to use instead."""
+        raise NotImplementedError
+
+
+Heard = TypeVar("Heard", bound=Listener)
+
+
+@dataclass(eq=False)
+class Changer(Listener):
+    """Exchanges weights."""
+
+    how: Change = field(kw_only=True)
+
+    def hear(self, seen: AttentionMap) -> Tensor | None:
+        """Whatever the caller makes of them."""
+        return self.how(self.where, seen)
 
 
 @dataclass(eq=False, repr=False)
-class Trace(Mapping[str, tuple[AttentionMap, ...]]):
+class Trace(Listener, Mapping[str, tuple[AttentionMap, ...]]):
     """Module path -> the reads made there, in order. A call of `attend` outside any module of the model is under ''."""
 
     _maps: dict[str, list[AttentionMap]] = field(default_factory=dict)
-    _where: list[str] = field(default_factory=list)
 
     def __getitem__(self, path: str) -> tuple[AttentionMap, ...]:
         if path not in self._maps:
@@ -50,58 +108,78 @@ class Trace(Mapping[str, tuple[AttentionMap, ...]]):
     def __len__(self) -> int:
         return len(self._maps)
 
-    def record(self, seen: AttentionMap) -> None:
+    def hear(self, seen: AttentionMap) -> None:
         """Keep one read under the module that is running."""
-        self._maps.setdefault(self._where[-1] if self._where else "", []).append(seen)
-
-    def enter(self, path: str) -> None:
-        """The module at `path` begins."""
-        self._where.append(path)
-
-    def leave(self, path: str) -> None:
-        """The module at `path` ends, and whatever it left behind; one that never began is not there to end."""
-        if path in self._where:
-            del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
+        self._maps.setdefault(self.where, []).append(seen)
 
     def __repr__(self) -> str:
         told = (f"{path!r}: {len(maps)} x {tuple(maps[0].weights.shape)}" for path, maps in self._maps.items())
         return f"Trace({', '.join(told)})"
 
 
-_listening: ContextVar[tuple[Trace, ...]] = ContextVar("regard_listening", default=())
+_listening: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listening", default=())
 
 
-def listeners() -> tuple[Trace, ...]:
-    """The traces that want to hear of every read, outermost first."""
+def listeners() -> tuple[Listener, ...]:
+    """Those that want to hear of every read, outermost first."""
     # a compiled graph cannot be listened to; inside a trace torch.compile is told to stay away
     return () if torch.compiler.is_compiling() else _listening.get()
 
 
+def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Tell everyone of a read, innermost first; its weights and context, or what someone put in their place."""
+    weights, context = read.weights, read.context
+    seen = read.detached()
+    for listener in reversed(listeners()):
+        other = listener.hear(seen)
+        if other is not None:
+            weights, context = other, aggregate(other)
+            seen = replace(seen, weights=weights.detach(), context=context.detach())
+    return weights, context
+
+
 @contextmanager
 def trace(model: nn.Module) -> Iterator[Trace]:
-    """Collect queries, keys, scores, weights and context of every attention `model` performs in the block."""
+    """Collect queries, keys, values, scores, weights and context of every attention `model` performs in the block."""
+    with listening(model, Trace(), "trace") as maps:
+        yield maps
+
+
+@contextmanager
+def change(model: nn.Module, how: Change) -> Iterator[None]:
+    """Exchange weights while the model runs in the block: `how(path, read)` gives those to use instead, or None.
+
+    with change(model, lambda path, read: torch.zeros_like(read.weights) if path == "decoder.attention" else None):
+        model(inputs)
+    """
+    with listening(model, Changer(how=how), "change"):
+        yield
+
+
+@contextmanager
+def listening(model: nn.Module, listener: Heard, name: str) -> Iterator[Heard]:
+    """Hooks tell the listener where the model is, and every attention what it read."""
     if not isinstance(model, nn.Module):
-        raise ValueError(f"trace takes a torch.nn.Module, not {type(model).__name__}.")
-    maps = Trace()
+        raise ValueError(f"{name} takes a torch.nn.Module, not {type(model).__name__}.")
     # a compiled model wraps the original, whose module names are the ones people know
     inner: Any = getattr(model, "_orig_mod", model)
     handles = []
     for path, module in inner.named_modules():
         # another thread may run the same modules meanwhile: it is not listening
         def enter(module: nn.Module, arguments: Any, path: str = path) -> None:
-            if maps in listeners():
-                maps.enter(path)
+            if listener in listeners():
+                listener.enter(path)
 
         def leave(module: nn.Module, arguments: Any, result: Any, path: str = path) -> None:
-            if maps in listeners():
-                maps.leave(path)
+            if listener in listeners():
+                listener.leave(path)
 
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))
-    token = _listening.set((*_listening.get(), maps))
+    token = _listening.set((*_listening.get(), listener))
     try:
         with torch.compiler.set_stance("force_eager"):
-            yield maps
+            yield listener
     finally:
         _listening.reset(token)
         for handle in handles:

@@ -22,7 +22,20 @@ from regard.display import show
 from regard.display.figure import has_matplotlib
 from regard.evaluation import by_length, exact_match
 from regard.models import MODELS
-from regard.recipes import Fitted, Run, Translator, count_parameters, fit, make_run, make_search, override
+from regard.recipes import (
+    Fitted,
+    Run,
+    Translator,
+    count_parameters,
+    evaluate,
+    fit,
+    make_run,
+    make_search,
+    override,
+    remember_demo,
+    steps_of,
+)
+from regard.storage import Checkpoint, write_text
 from regard.training import Interrupted
 
 SYSTEMS = ("seq2seq", "bahdanau", "transformer")
@@ -68,11 +81,13 @@ def demo(
             console.print("The demo is not finished. Begin it again with --overwrite.")
             raise typer.Exit(INTERRUPTED) from None
         answers = fitted.translator.answer([pair.source for pair in test], make_search(1), return_attention=False)
+        save_report(fitted.translator, test, out / name)
         learned.append(Learned(name=name, fitted=fitted, answers=tuple(answer.text for answer in answers)))
     console.print(table_of(learned, test))
     looked = next(one for one in learned if one.name == LOOKED_AT)
     shown = max((pair.source for pair in test if len(pair.source) <= LONGEST_SHOWN), key=len)
     look(console, looked.fitted.translator, shown, pictures, overwrite=overwrite)
+    remember_demo(out)
     suggest(console, out)
 
 
@@ -85,6 +100,12 @@ def plan(name: str, *, quick: bool, seed: int) -> Run:
     once = f"training.every.validate={run.training.steps}"
     small = f"batch.tokens={min(run.batch.tokens, QUICK_TOKENS)}"
     return override(run, once, small, "data.content.max_dates=1", "data.held_out=300", "validation.sentences=0")
+
+
+def save_report(translator: Translator, test: Sequence[Pair], folder: Path) -> None:
+    """What `regard evaluate` would write, for whoever compares the systems later."""
+    report = evaluate(translator, test, split="test", beam=1, steps=steps_of(folder))
+    write_text(Checkpoint(folder).evaluation("test-beam-1"), report.to_json())
 
 
 def picture_files(out: Path) -> list[Path]:
@@ -147,6 +168,7 @@ def suggest(console: Console, out: Path) -> None:
     """What to try next."""
     console.print("\nTry:", style="bold")
     for command in (
+        "regard studio",
         f"echo 'July 20, 1969' | regard translate {out / LOOKED_AT} --alignments",
         f"regard evaluate {out / 'transformer'} --split test",
         "regard train reverse --model luong --out runs/reverse",

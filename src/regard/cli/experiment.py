@@ -12,8 +12,8 @@ from rich.text import Text
 
 from regard.cli.names import find_name, spoken
 from regard.display.figure import has_matplotlib
-from regard.experiments import EXPERIMENTS, Finding, Measured, check_record, record
-from regard.experiments.finding import Cell, digits
+from regard.experiments import EXPERIMENTS, Finding, check_record, record
+from regard.experiments.finding import shown
 
 
 def experiment(
@@ -58,10 +58,3 @@ def say(console: Console, finding: Finding, paths: list[Path], seconds: float) -
     if not has_matplotlib():
         console.print("No figure: matplotlib is not installed (pip install matplotlib).", style="yellow")
     console.print()
-
-
-def shown(value: Cell) -> str:
-    """A cell of the table, to the digits that count."""
-    if isinstance(value, Measured):
-        return str(value).replace(" ", "")
-    return str(value) if isinstance(value, (str, int)) else digits(value)

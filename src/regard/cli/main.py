@@ -17,6 +17,7 @@ from regard.cli.evaluate import evaluate_folder
 from regard.cli.experiment import experiment
 from regard.cli.list import list_mechanisms
 from regard.cli.score import score
+from regard.cli.studio import studio
 from regard.cli.train import train
 from regard.cli.translate import translate
 
@@ -33,6 +34,7 @@ app.command("translate")(translate)
 app.command("score")(score)
 app.command("list")(list_mechanisms)
 app.command("experiment")(experiment)
+app.command("studio")(studio)
 
 
 def say_version(asked: bool) -> bool:

@@ -67,6 +67,13 @@ def digits(value: Number, count: int = 3) -> str:
     return f"{value:.{max(count - 2, 0)}e}"
 
 
+def shown(cell: Cell) -> str:
+    """A cell of a table, to the digits that count."""
+    if isinstance(cell, Measured):
+        return str(cell).replace(" ", "")
+    return str(cell) if isinstance(cell, (str, int)) else digits(cell)
+
+
 def clearly_above(higher: Sequence[float], lower: Sequence[float]) -> bool:
     """Whether one exceeds the other by more than two standard errors, run by run on the same data."""
     gaps = Measured.of(one - other for one, other in zip(higher, lower, strict=True))

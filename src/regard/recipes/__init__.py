@@ -3,6 +3,7 @@
 from regard.recipes.evaluate import evaluate, steps_of
 from regard.recipes.fit import Fitted, count_parameters, fit
 from regard.recipes.folder import load
+from regard.recipes.home import home, last_demo, remember_demo
 from regard.recipes.override import override
 from regard.recipes.run import Run
 from regard.recipes.table import RECIPES, Recipe, make_run
@@ -19,9 +20,12 @@ __all__ = [
     "count_parameters",
     "evaluate",
     "fit",
+    "home",
+    "last_demo",
     "load",
     "make_run",
     "make_search",
     "override",
+    "remember_demo",
     "steps_of",
 ]

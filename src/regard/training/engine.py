@@ -16,12 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_optimizer_state_dict,
-)
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from regard.contracts import Batch, map_tensors
@@ -30,7 +24,17 @@ from regard.training.graph import GraphedStep
 from regard.training.objective import Objective
 from regard.training.settings import AdamSettings, ComputeSettings, TrainingSettings
 
-FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
+
+class Shards:
+    """Torch's own way from shards to whole tensors and back; half of `import regard` would go into importing it."""
+
+    def __init__(self) -> None:
+        from torch.distributed.checkpoint import state_dict
+
+        self.get_weights = state_dict.get_model_state_dict
+        self.get_optimizer = state_dict.get_optimizer_state_dict
+        self.set_optimizer = state_dict.set_optimizer_state_dict
+        self.full = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
 class Engine:
@@ -119,7 +123,8 @@ class Engine:
         """All weights by the model's own names; whole on the main process."""
         if not self.sharded:
             return self.model.state_dict()
-        whole: dict[str, Any] = get_model_state_dict(self.objective, options=FULL)
+        shards = Shards()
+        whole: dict[str, Any] = shards.get_weights(self.objective, options=shards.full)
         return {name.removeprefix("model."): tensor for name, tensor in whole.items()}
 
     def running_average(self, decay: float | None) -> AveragedModel | None:
@@ -137,7 +142,8 @@ class Engine:
             for name, tensor in pack_random(self.device).items()
         }
         if self.sharded:
-            plain: Mapping[str, Any] = get_optimizer_state_dict(self.objective, self.optimizer.optimizer, options=FULL)
+            shards, optimizer = Shards(), self.optimizer.optimizer
+            plain: Mapping[str, Any] = shards.get_optimizer(self.objective, optimizer, options=shards.full)
         else:
             plain = self.optimizer.state_dict()
             # a graph keeps the rate on the device; what is saved is plain
@@ -150,7 +156,8 @@ class Engine:
         """Go on where the state was taken; a process that was not there then keeps its seed."""
         if self.sharded:
             whole = unpack_optimizer(state.optimizer, state.facts)
-            set_optimizer_state_dict(self.objective, self.optimizer.optimizer, whole, options=FULL)
+            shards = Shards()
+            shards.set_optimizer(self.objective, self.optimizer.optimizer, whole, options=shards.full)
         else:
             load_optimizer(self.optimizer, state.optimizer, state.facts)
         if self.rank < len(state.random["torch"]):

@@ -1,0 +1,33 @@
+"""`regard studio`: a local page on which one can watch attention work."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+
+def studio(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Checkpoints, or folders of them (default: those of the last demo).")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Default: 8765, or the next that is free.")] = None,
+    host: Annotated[str, typer.Option(help="Anything but loopback lets others in who know the token.")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+) -> None:
+    """Open a local page on checkpoints: watch, compute, swap, compare, heads, runs, timeline, learn."""
+    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"the studio needs {' and '.join(missing)}: pip install 'regard[studio]'.")
+    from regard.studio.serve import serve
+
+    console = Console()
+    serve(
+        folders or [],
+        host=host,
+        port=port,
+        browser=browser,
+        say=lambda address: console.print(Text(f"regard studio: {address}   (Ctrl-C ends it)"), soft_wrap=True),
+    )

@@ -1,0 +1,1 @@
+"""The studio: a local web page that shows attention at work, and the API behind it."""

@@ -1,0 +1,13 @@
+"""What can go wrong with a question, beside a value that is wrong."""
+
+
+class MissingError(Exception):
+    """Something that was asked for is not there."""
+
+
+class BusyError(Exception):
+    """Too many wait already."""
+
+
+class GoneError(Exception):
+    """Whoever asked has gone."""

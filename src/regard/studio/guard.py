@@ -1,0 +1,141 @@
+"""Who may ask: this machine's own page, with the token in its address, in bodies of bearable size.
+
+A page of some other site that the reader has open must not be able to ask: its requests carry another Host (DNS
+rebinding) or no token, and no CORS header ever lets it read an answer.
+"""
+
+import hmac
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BODY = 1 << 20
+PER_SECOND, BURST = 1000.0, 2000.0
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "style-src-attr 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class BodyError(HTTPException):
+    """A body that is too large, found while it is read."""
+
+    def __init__(self) -> None:
+        super().__init__(413, f"the body has over {MOST_BODY:,} bytes. Send less")
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, *, token: str, hosts: Iterable[str]) -> None:
+        self.app = app
+        self.token = token.encode()
+        self.hosts = frozenset(host.lower() for host in hosts)
+        self._left, self._at = BURST, time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, or hand on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        refusal = self.refusal(scope["path"], headers)
+        if refusal is not None:
+            await refuse(send, *refusal)
+            return
+        await self.app(scope, bounded(receive), with_headers(send, scope["path"]))
+
+    def refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        """Status and sentence, or None where all is well."""
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if host not in self.hosts:
+            return 421, f"this studio does not answer to the host {host[:100]!r}. Open the address that it printed."
+        if not self.has_room():
+            return 429, "too many requests at once. Try again in a second."
+        if path.startswith("/api/") or path == "/api":
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
+                return 401, "the token is missing or another one. Open the address that `regard studio` printed."
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit():
+            return 400, f"the content-length {length[:20].decode('latin-1')!r} is no number. Leave it to your client."
+        if int(length) > MOST_BODY:
+            return 413, f"the body has {int(length):,} bytes, and {MOST_BODY:,} may be sent. Send less."
+        return None
+
+    def has_room(self) -> bool:
+        """Whether one more request keeps within the rate."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._at) * PER_SECOND, BURST) - 1
+        self._at = now
+        if self._left < 0:
+            self._left = 0
+            return False
+        return True
+
+
+def bounded(receive: Receive) -> Receive:
+    """The same body, unless it turns out to be too large."""
+    seen = 0
+
+    async def counted() -> MutableMapping[str, Any]:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > MOST_BODY:
+            raise BodyError
+        return message
+
+    return counted
+
+
+def with_headers(send: Send, path: str) -> Send:
+    """Every answer says what a browser may do with it."""
+    asset = path.startswith("/assets/")
+    keep = {"cache-control": "public, max-age=31536000, immutable" if asset else "no-store"}
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            made = [(name.encode(), value.encode()) for name, value in (HEADERS | keep).items()]
+            message = {**message, "headers": [*message.get("headers", []), *made]}
+        await send(message)
+
+    return sent
+
+
+async def refuse(send: Send, status: int, sentence: str) -> None:
+    """An answer of our own."""
+    body = json.dumps({"detail": sentence}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status in (429, 503):
+        headers.append((b"retry-after", b"1"))
+    sent = with_headers(send, "")
+    await sent({"type": "http.response.start", "status": status, "headers": headers})
+    await sent({"type": "http.response.body", "body": body})

@@ -1,0 +1,87 @@
+"""All heads of a look in figures and thumbnails, and what happens without one.
+
+Shapes: H heads, Q queries, K keys.
+"""
+
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention import AttentionMap
+from regard.studio.binary import thumbnail
+from regard.studio.errors import MissingError
+from regard.studio.looks import Kept, answer_again, first_answer
+from regard.studio.schema import Ablated, AblateRequest, HeadCard, Heads
+from regard.studio.swap import changed, entropy
+
+THUMBNAIL = 24
+
+
+def all_heads(kept: Kept) -> Heads:
+    """Every head of every site, in the order in which the system reads."""
+    cards = []
+    for path, facts in kept.shelved.sites.items():
+        weights = kept.weights(path)
+        far, near = distance(weights), diagonal(weights)
+        spread = entropy(weights).mean(-1)
+        for head in range(weights.shape[0]):
+            assert facts.kind != "alignment"
+            cards.append(
+                HeadCard(
+                    site=path,
+                    kind=facts.kind,
+                    layer=facts.describe(path).layer,
+                    head=head,
+                    entropy=spread[head].item(),
+                    distance=far[head].item(),
+                    diagonal=near[head].item(),
+                    peak=weights[head].max().item() if weights[head].numel() else 0.0,
+                )
+            )
+    return Heads(thumbnail=THUMBNAIL, heads=cards)
+
+
+def thumbnails(kept: Kept) -> bytes:
+    """One picture a head, in the same order."""
+    pictures = [thumbnail(head, THUMBNAIL) for path in kept.shelved.sites for head in kept.weights(path).cpu()]
+    return b"".join(picture.numpy().tobytes() for picture in pictures)
+
+
+def gaps(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, "Q K"]:
+    """How many keys lie between a query's own place and each key; the longer side is laid along the shorter one."""
+    queries, keys = weights.shape[-2:]
+    own = torch.arange(queries) * ((keys - 1) / max(queries - 1, 1))
+    return (own[:, None] - torch.arange(keys)).abs().to(weights.device)
+
+
+def distance(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, " H"]:
+    """How far a head looks, in tokens, on average."""
+    return (weights * gaps(weights)).sum(-1).mean(-1)
+
+
+def diagonal(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, " H"]:
+    """How much of what is read lies within one token of the query's own place."""
+    return (weights * (gaps(weights) <= 1)).sum(-1).mean(-1)
+
+
+def without_head(head: int, read: AttentionMap, first: int) -> Tensor:
+    """The weights of all heads but one."""
+    if read.weights.ndim < 4:
+        return torch.zeros_like(read.weights)
+    others = torch.arange(read.weights.shape[-3], device=read.weights.device) != head
+    return read.weights * others[:, None, None]
+
+
+def ablate(kept: Kept, request: AblateRequest) -> Ablated:
+    """What the system answers with and without a head."""
+    kept.site_reads(request.site)
+    count = kept.shelved.sites[request.site].heads
+    if request.head >= count:
+        raise MissingError(f"{request.site} has {count} heads, counted from 0; there is no head {request.head}.")
+    around = partial(changed, kept, request.site, partial(without_head, request.head))
+    return Ablated(
+        before=first_answer(kept),
+        after=answer_again(kept.shelved, kept.written, around=around),
+    )

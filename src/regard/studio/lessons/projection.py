@@ -1,0 +1,101 @@
+"""Three numbers seen as two: what the matrices before attention do."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.studio.lessons.parts import control, formula, matrix, number, numbers, question, said, same, text
+from regard.studio.schema import Block, Control
+
+NATURE = ("strength 力量", "agility 敏捷", "intelligence 智力")
+BATTLE = ("attack 攻击力", "dodge 闪避率")
+WEIGHTS = torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]])
+OTHERS = {"rogue 刺客": (40.0, 95.0, 30.0), "mage 法师": (15.0, 40.0, 100.0)}
+RISE = 10.0
+
+
+def slider(name: str, label: tuple[str, str], value: float) -> Control:
+    """One attribute of the character."""
+    return control(name, said(*label), low=0.0, high=100.0, step=5.0, value=value)
+
+
+CONTROLS = (
+    slider("strength", ("Strength", "力量"), 100.0),
+    slider("agility", ("Agility", "敏捷"), 50.0),
+    slider("intelligence", ("Intelligence", "智力"), 10.0),
+)
+
+
+OPENING: tuple[Block, ...] = (
+    text(
+        "A character of a game has strength, agility and intelligence. A battle does not ask for these; it asks how "
+        "hard one hits and how well one dodges. A matrix makes the one out of the other.",
+        "游戏角色有力量、敏捷和智力。但战斗系统不关心这些，它只问攻击力有多高、闪避率有多大。"
+        "一个矩阵就能把前者变成后者。",
+    ),
+    matrix(said("The matrix W", "权重矩阵 W"), BATTLE, NATURE, WEIGHTS),
+    formula(r"y = W x"),
+)
+CLOSING = text(
+    "Attention has three such matrices. The same word becomes a query (what am I looking for?) by $W_Q$, a key "
+    "(what am I found by?) by $W_K$ and a value (what do I give?) by $W_V$. They are learned, not written down.",
+    "注意力里有三个这样的矩阵。同一个词经 $W_Q$ 变成查询（我在找什么？），经 $W_K$ 变成键（凭什么找到我？），"
+    "经 $W_V$ 变成值（我能提供什么？）。它们是学出来的，不是写死的。",
+)
+
+
+def build(settings: Mapping[str, float]) -> list[Block]:
+    """A character of a game, as the battle sees it."""
+    character = torch.tensor([settings[one.name] for one in CONTROLS])
+    attack, dodge = (
+        f"{sum_of(row, character)} = {number(result, 1)}"
+        for row, result in zip(WEIGHTS, project(character), strict=True)
+    )
+    everyone = torch.stack([character, *map(torch.tensor, OTHERS.values())])
+    return [
+        *OPENING,
+        text(
+            f"$x$ = {numbers(character, 0)} gives attack {attack} and dodge {dodge}.",
+            f"$x$ = {numbers(character, 0)} 得到攻击力 {attack}，闪避率 {dodge}。",
+        ),
+        rise(character),
+        matrix(
+            said("Three characters as the battle sees them", "战斗系统眼中的三个角色"),
+            ("you 你", *OTHERS),
+            BATTLE,
+            project(everyone),
+        ),
+        CLOSING,
+    ]
+
+
+def rise(character: Float[Tensor, " 3"]) -> Block:
+    """What more agility is good for."""
+    more = project(character + torch.tensor([0.0, RISE, 0.0])) - project(character)
+    choices = torch.stack([torch.tensor([RISE, RISE]), more.flip(0), more, torch.tensor([0.0, RISE])])
+    column = numbers(WEIGHTS[:, 1], 1)
+    return question(
+        said(
+            f"Agility rises by {RISE:g}. By how much do (attack, dodge) rise?",
+            f"敏捷增加 {RISE:g}，（攻击力，闪避率）各增加多少？",
+        ),
+        [same(numbers(choice, 0)) for choice in choices],
+        int((choices - more).abs().sum(dim=1).argmin()),
+        said(
+            f"The agility column of W is {column}, times {RISE:g}: {numbers(more, 0)}, whoever the character is.",
+            f"W 的敏捷列是 {column}，乘以 {RISE:g} 得 {numbers(more, 0)}，与角色是谁无关。",
+        ),
+    )
+
+
+def project(characters: Float[Tensor, "*N 3"]) -> Float[Tensor, "*N 2"]:
+    """Attack and dodge."""
+    return characters @ WEIGHTS.T
+
+
+def sum_of(weights: Float[Tensor, " N"], values: Float[Tensor, " N"]) -> str:
+    """A weighted sum, written out."""
+    pairs = zip(weights.tolist(), values.tolist(), strict=True)
+    return " + ".join(f"{number(weight, 1)}·{value:g}" for weight, value in pairs)

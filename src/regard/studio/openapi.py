@@ -1,0 +1,18 @@
+"""The API's own description, from which the page's types are generated: `python -m regard.studio.openapi`."""
+
+import json
+import sys
+
+from regard.studio.app import make_app
+from regard.studio.shelf import Shelf
+from regard.studio.studio import Studio
+
+
+def document() -> str:
+    """OpenAPI as JSON."""
+    app = make_app(Studio(shelf=Shelf([])), token="", hosts=())
+    return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

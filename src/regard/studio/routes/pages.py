@@ -1,0 +1,127 @@
+"""All that is no look: the state, plain translation, runs, the timeline, lessons and experiments."""
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from regard.contracts import VERSION
+from regard.experiments import EXPERIMENTS
+from regard.recipes import make_search
+from regard.studio.claims import CLAIMS
+from regard.studio.errors import MissingError
+from regard.studio.lessons import LESSONS, lesson
+from regard.studio.runs import list_runs, read_run_lines
+from regard.studio.schema import (
+    Experiment,
+    Lesson,
+    LessonCard,
+    Lines,
+    Milestone,
+    Name,
+    Place,
+    RunCard,
+    Said,
+    State,
+    TranslateAnswer,
+    TranslateRequest,
+)
+from regard.studio.studio import Here
+from regard.studio.timeline import milestones
+
+MOST_SETTINGS = 20
+Setting = Annotated[str, Query(max_length=100)]
+
+router = APIRouter(prefix="/api", tags=["pages"])
+
+
+@router.get("/state")
+def state(studio: Here) -> State:
+    """What there is to look at, and what is being prepared."""
+    cards, problems = studio.shelf.cards()
+    preparing = None if studio.preparation is None else studio.preparation.report()
+    return State(version=VERSION, boot=studio.boot, models=cards, broken=problems, preparing=preparing)
+
+
+@router.post("/translate")
+async def translate(asked: TranslateRequest, request: Request, studio: Here) -> TranslateAnswer:
+    """A plain translation."""
+
+    def job() -> TranslateAnswer:
+        translator = studio.shelf.take(asked.model).at_work()
+        began = time.perf_counter()
+        found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
+        return TranslateAnswer(
+            text=found.text,
+            log_prob=found.log_prob,
+            tokens=list(found.tokens),
+            source_tokens=list(found.source_tokens),
+            milliseconds=(time.perf_counter() - began) * 1e3,
+        )
+
+    return await studio.run(request, job)
+
+
+@router.get("/runs")
+def all_runs(studio: Here) -> list[RunCard]:
+    """Every run below the folders that were named."""
+    return list_runs(studio.shelf)
+
+
+@router.get("/runs/lines")
+def lines(name: Annotated[Name, Query()], studio: Here, after: Place = 0) -> Lines:
+    """What a run has measured so far."""
+    return read_run_lines(studio.shelf, name, after)
+
+
+@router.get("/timeline")
+def timeline(studio: Here) -> list[Milestone]:
+    """The history."""
+    cards, _ = studio.shelf.cards()
+    return milestones({card.system: card.name for card in reversed(cards)})
+
+
+@router.get("/lessons")
+def lessons() -> list[LessonCard]:
+    """Lessons, then experiments."""
+    taught = [
+        LessonCard(name=name, title=entry.title, summary=entry.summary, kind="lesson")
+        for name, entry in LESSONS.items()
+    ]
+    tried = [
+        LessonCard(
+            name=name,
+            title=Said(en=name.replace("_", " ").capitalize(), zh=CLAIMS[name][0]),
+            summary=Said(en=entry.claim, zh=CLAIMS[name][1]),
+            kind="experiment",
+        )
+        for name, entry in EXPERIMENTS.items()
+    ]
+    return taught + tried
+
+
+@router.get("/lessons/{name}")
+def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MOST_SETTINGS)] = None) -> Lesson:
+    """A lesson, computed with these settings (NAME:VALUE)."""
+    settings = {}
+    for setting in c or []:
+        key, _, value = setting.partition(":")
+        try:
+            settings[key] = float(value)
+        except ValueError:
+            raise ValueError(f"{setting!r} is no setting. Write NAME:NUMBER, such as width:1.5.") from None
+    if name not in LESSONS:
+        raise MissingError(f"there is no lesson called {name!r}. GET /api/lessons lists them.")
+    return lesson(name, settings)
+
+
+@router.get("/experiments/{name}")
+def experiment(name: str, studio: Here) -> Experiment:
+    """How an experiment stands."""
+    return studio.trials.report(name)
+
+
+@router.post("/experiments/{name}")
+def start_experiment(name: str, studio: Here) -> Experiment:
+    """Put a claim to the test, here and now."""
+    return studio.trials.start(name)

@@ -1,0 +1,34 @@
+"""Something to begin with: sentences that a system can read."""
+
+from itertools import islice
+
+from regard.recipes import Run
+from regard.recipes.made import MadeCorpus
+
+COUNT = 6
+SENTENCES = {
+    "en": (
+        "A man in a blue shirt is standing on a ladder.",
+        "Two children play with a dog in the snow.",
+        "The woman who sells flowers is reading a newspaper.",
+        "What time does the train leave?",
+    ),
+    "de": (
+        "Ein Mann in einem blauen Hemd steht auf einer Leiter.",
+        "Zwei Kinder spielen im Schnee mit einem Hund.",
+        "Die Frau, die Blumen verkauft, liest eine Zeitung.",
+    ),
+    "fr": (
+        "Un homme en chemise bleue est debout sur une échelle.",
+        "Deux enfants jouent avec un chien dans la neige.",
+    ),
+    "zh": ("我吃了一个苹果。", "两个孩子在雪地里和狗玩。", "火车几点开？"),
+}
+
+
+def samples_of(run: Run) -> list[str]:
+    """Made ones were never learnt from; the others are our own."""
+    if isinstance(run.data, MadeCorpus):
+        content = run.data.content
+        return [pair.source for pair in islice(content.pairs(COUNT, split="test", seed=run.data.seed), COUNT)]
+    return list(SENTENCES.get(run.data.languages[0].split("_")[0], ()))

@@ -1,0 +1,133 @@
+"""Numbers of a look: one query through the pipeline, a swap, the heads."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.studio.schema.base import Head, Message, Name, Place, Said
+
+
+class Computed(Message):
+    """One query through the pipeline. Keys and dimensions that were not asked for are left out."""
+
+    address: str
+    score: str
+    score_formula: str
+    align: str
+    align_formula: str
+    query: list[float]
+    size: int
+    value_size: int
+    num_keys: int
+    first_key: int
+    first_dimension: int
+    keys: list[list[float]]
+    values: list[list[float]]
+    scores: list[float]
+    allowed: list[bool] | None
+    weights: list[float]
+    context: list[float]
+    compared: str
+
+
+class Input(Message):
+    """One of the numbers that a number is made of; `values` where it is a vector, cut off after a few."""
+
+    name: str
+    address: str
+    values: list[float]
+    count: int
+
+
+class Number(Message):
+    """A number with where it stands, how it comes about, and code that makes it again."""
+
+    value: float
+    address: str
+    formula: str
+    inputs: list[Input]
+    snippet: str
+
+
+class Option(Message):
+    """One choice of a swap, and why not where it cannot be made."""
+
+    name: str
+    formula: str
+    year: int | None
+    refusal: Said | None
+
+
+class SwapOptions(Message):
+    """What the attention at a site can be swapped for."""
+
+    scores: list[Option]
+    aligns: list[Option]
+    masks: list[Option]
+    positions: list[Option]
+
+
+class SwapRequest(Message):
+    """`own` leaves a part as it is."""
+
+    site: Name
+    head: Head = -1
+    score: Name = "own"
+    align: Name = "own"
+    mask: Name = "own"
+    window: Annotated[int, Field(ge=0, le=1000)] = 2
+    temperature: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.0
+    position: Name = "own"
+
+
+class Outcome(Message):
+    """What a system answers, how probable it finds it, and how probable what it said before."""
+
+    answer: str
+    tokens: list[str]
+    log_prob: float
+    log_prob_of_first: float
+
+
+class Swapped(Message):
+    """The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each."""
+
+    id: str
+    entropy_before: list[float]
+    entropy_after: list[float]
+    before: Outcome
+    after: Outcome
+
+
+class HeadCard(Message):
+    """A head in figures: mean entropy (nats), mean distance in tokens, mass within one token of the diagonal."""
+
+    site: str
+    kind: Literal["source", "target", "cross"]
+    layer: str
+    head: int
+    entropy: float
+    distance: float
+    diagonal: float
+    peak: float
+
+
+class Heads(Message):
+    """All heads; their thumbnails come in this order, `thumbnail` by `thumbnail` bytes each."""
+
+    thumbnail: int
+    heads: list[HeadCard]
+
+
+class AblateRequest(Message):
+    """A head that is to read nothing."""
+
+    site: Name
+    head: Place
+
+
+class Ablated(Message):
+    """With and without the head."""
+
+    before: Outcome
+    after: Outcome

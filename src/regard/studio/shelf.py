@@ -1,0 +1,207 @@
+"""The shelf: checkpoints below the folders that were named, each found by scanning and loaded once.
+
+A request names a system by the name it has on the shelf, never by a path.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from regard.contracts import nearest
+from regard.evaluation import Report
+from regard.models import MODELS
+from regard.recipes import Run, Translator, count_parameters, load, steps_of
+from regard.recipes.folder import read_run
+from regard.recipes.measure import quality_of
+from regard.storage import Checkpoint, read_text
+from regard.studio.errors import MissingError
+from regard.studio.samples import samples_of
+from regard.studio.schema import Bucket, ModelCard, Problem, Quality
+from regard.studio.sites import SiteFacts, find_sites
+
+DEEPEST = 3
+MOST_FOLDERS = 2000
+SPLITS = ("test", "test-beam-1", "validation")
+
+
+THREADS = torch.get_num_threads()
+SMALL = 20_000_000
+"""Parameters below which one thread answers sooner than several: their every step waits for all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelved:
+    """A system ready to work, with so many threads."""
+
+    name: str
+    version: str
+    folder: Path
+    translator: Translator
+    sites: dict[str, SiteFacts]
+    threads: int
+
+    def at_work(self) -> Translator:
+        """The translator, with its threads set for whatever this thread does next."""
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        return self.translator
+
+
+class Shelf:
+    """What there is to look at."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = tuple(root.resolve() for root in roots)
+        self._loaded: dict[str, Shelved] = {}
+        self._cards: dict[str, tuple[str, ModelCard]] = {}
+        self._lock = Lock()
+
+    def add(self, root: Path) -> None:
+        """One more folder to look below."""
+        if root.resolve() not in self.roots:
+            self.roots = (*self.roots, root.resolve())
+
+    def folders(self) -> dict[str, Path]:
+        """Name -> folder of every run, with a model in it or not yet; names are as short as they can be told apart."""
+        found = list(dict.fromkeys(folder for root in self.roots for folder in runs_below(root)))
+        names: dict[str, Path] = {}
+        for folder in found:
+            parts = folder.parts
+            sizes = range(1, len(parts) + 1)
+            tails = ("/".join(parts[-size:]) for size in sizes)
+            unique = (tail for tail in tails if sum(("/" + str(one)).endswith("/" + tail) for one in found) == 1)
+            names[next(unique, str(folder))] = folder
+        return names
+
+    def cards(self) -> tuple[list[ModelCard], list[Problem]]:
+        """Every system that can be used, in history order, and what is wrong with the others."""
+        cards, problems = [], []
+        for name, folder in self.folders().items():
+            if not Checkpoint(folder).weights.is_file():
+                continue
+            try:
+                cards.append(self.card(name, folder))
+            except (ValueError, OSError, SafetensorError) as error:
+                problems.append(Problem(detail=f"{name}: {error}"))
+        order = list(MODELS)
+        cards.sort(key=lambda card: (order.index(card.system), card.name))
+        return cards, problems
+
+    def card(self, name: str, folder: Path) -> ModelCard:
+        """A system in figures; read anew when its files changed."""
+        version = version_of(folder)
+        kept = self._cards.get(name)
+        if kept is None or kept[0] != version:
+            kept = version, make_card(name, folder)
+            self._cards[name] = kept
+        return kept[1]
+
+    def take(self, name: str) -> Shelved:
+        """The system itself, loaded the first time and whenever its weights were written anew."""
+        folders = self.folders()
+        folder = folders.get(name)
+        if folder is None or not Checkpoint(folder).weights.is_file():
+            near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
+            raise MissingError(f"there is no system called {name!r} on the shelf.{near}")
+        with self._lock:
+            version = version_of(folder)
+            shelved = self._loaded.get(name)
+            if shelved is None or shelved.version != version:
+                translator = load(folder)
+                shelved = Shelved(
+                    name=name,
+                    version=version,
+                    folder=folder,
+                    translator=translator,
+                    sites=find_sites(translator.model),
+                    threads=1 if count_parameters(translator.model) < SMALL else THREADS,
+                )
+                self._loaded[name] = shelved
+            return shelved
+
+
+def runs_below(root: Path) -> Iterator[Path]:
+    """Folders with a config, the root itself or a few levels down; a link that leads outside is not followed."""
+    for current, folders, files in islice(os.walk(root, followlinks=False), MOST_FOLDERS):
+        folder = Path(current)
+        if "config.json" in files and folder.resolve().is_relative_to(root):
+            yield folder
+            folders.clear()
+        elif len(folder.relative_to(root).parts) >= DEEPEST:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def version_of(folder: Path) -> str:
+    """Changes whenever the weights or an evaluation do."""
+    checkpoint = Checkpoint(folder)
+    paths = (checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
+    return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
+
+
+def make_card(name: str, folder: Path) -> ModelCard:
+    """From the config, the header of the weights and the evaluation, without loading the model."""
+    checkpoint = Checkpoint(folder)
+    run = read_run(checkpoint)
+    entry = MODELS[run.model_name]
+    with safe_open(checkpoint.weights, framework="pt") as weights:
+        sizes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
+    return ModelCard(
+        name=name,
+        system=run.model_name,
+        title=entry.title,
+        year=entry.year,
+        attends=entry.attends,
+        parameters=sum(product(size) for size in sizes),
+        recipe=run.recipe,
+        languages=[language for language in run.data.languages if language],
+        tokens=run.tokenizer.kind,
+        steps=steps_of(folder),
+        examples=samples_of(run),
+        quality=find_quality(checkpoint, run),
+    )
+
+
+def product(sizes: Sequence[int]) -> int:
+    """How many numbers a tensor of these sizes has."""
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+def find_quality(checkpoint: Checkpoint, run: Run) -> Quality | None:
+    """The one figure that tells how good translations are, with its circumstances, from an evaluation file."""
+    path = next((path for split in SPLITS if (path := checkpoint.evaluation(split)).is_file()), None)
+    if path is None:
+        return None
+    report = Report.from_json(read_text(path))
+    exact = quality_of(run.data)[0] == "exact_match"
+    score = report.bleu or report.bleu_tokenised
+    if exact and report.exact_match is not None:
+        metric, value, signature, scale = "exact match", 100 * report.exact_match, "", 100.0
+    elif score is not None:
+        metric, value, signature, scale = score.name, score.score, score.signature, 1.0
+    else:
+        return None
+    buckets = [
+        Bucket(label=one.label, count=one.count, value=None if one.value is None else scale * one.value)
+        for one in report.by_length
+        if one.count
+    ]
+    about = report.circumstances
+    return Quality(
+        metric=metric,
+        value=value,
+        split=about.split,
+        sentences=about.sentences,
+        signature=signature,
+        unit="%" if exact else "",
+        by_length=buckets,
+    )

@@ -1,0 +1,102 @@
+"""Code that makes a number again, to be pasted anywhere that torch is.
+
+Inputs are written out digit by digit. What takes more than its inputs to make (an alignment with weights of its own,
+positions that add to the context) is made again by the checkpoint itself.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.studio.comparison import Comparison
+from regard.studio.row import Row
+
+WIDTH = 100
+
+
+def written(tensor: Tensor) -> str:
+    """A vector as Python writes one, every digit of single precision kept."""
+    if tensor.dtype == torch.bool:
+        return wrap([str(one) for one in tensor.tolist()])
+    infinite = {float("inf"): "float('inf')", float("-inf"): "float('-inf')"}
+    numbers = tensor.to(torch.float32).numpy()
+    return wrap([infinite.get(float(one), str(one)) for one in numbers])
+
+
+def wrap(words: Sequence[str]) -> str:
+    """A list in brackets, broken into lines."""
+    lines, line = [], ""
+    for word in words:
+        if line and len(line) + len(word) + 2 > WIDTH:
+            lines.append(line)
+            line = ""
+        line = f"{line}, {word}" if line else word
+    lines.append(line)
+    return f"[{lines[0]}]" if len(lines) == 1 else "[\n    " + ",\n    ".join(lines) + ",\n]"
+
+
+def code(address: str, inputs: dict[str, Tensor], result: str) -> str:
+    """A whole program: the address, the inputs, and the number printed."""
+    given = "".join(f"{name} = torch.tensor({written(tensor)})\n" for name, tensor in inputs.items())
+    return f'import torch\n\n# {address}\n{given}print(f"{{({result}).item():.8g}}")\n'
+
+
+def literal(address: str, value: Tensor) -> str:
+    """A number that is made of no others."""
+    return code(address, {"x": value.reshape(1)}, "x[0]")
+
+
+def score(address: str, found: Comparison, query: Tensor, key: Tensor, bias: Tensor | None) -> str | None:
+    """A pair compared; None where the comparison is not known."""
+    inputs = {"q": query, "k": key}
+    if found.form == "dot":
+        result = "q @ k" if found.scale == 1 else f"{found.scale!r} * (q @ k)"
+    elif found.form == "sum" and found.energy is not None:
+        inputs["v"] = found.energy.cpu()
+        result = "v @ torch.tanh(q + k)"
+    elif found.form == "square" and found.width is not None:
+        inputs["w"] = found.width.cpu()
+        result = "-0.5 * ((w * (q - k)) ** 2).sum()"
+    else:
+        return None
+    if bias is not None:
+        inputs["b"] = bias.reshape(1)
+        result += " + b[0]"
+    return code(address, inputs, result)
+
+
+def weight(address: str, scores: Tensor, allowed: Tensor | None, key: int) -> str:
+    """A masked softmax; a query that may read nothing reads nothing."""
+    inputs = {"scores": scores}
+    result = f"scores.softmax(-1)[{key}]"
+    if allowed is not None and not bool(allowed.all()):
+        inputs["allowed"] = allowed
+        result = f"scores.masked_fill(~allowed, -torch.inf).softmax(-1).nan_to_num(0.0)[{key}]"
+    return code(address, inputs, result)
+
+
+def product(address: str, weight: Tensor, value: Tensor) -> str:
+    """A weight times a value."""
+    return code(address, {"weight": weight.reshape(1), "value": value.reshape(1)}, "weight[0] * value[0]")
+
+
+def context(address: str, weights: Tensor, column: Tensor) -> str:
+    """A weighted sum."""
+    return code(address, {"weights": weights, "values": column}, "weights @ values")
+
+
+def from_checkpoint(row: Row, field: str, address: str, place: int) -> str:
+    """The system itself, looked at while it writes the same answer."""
+    read, query = row.place
+    number = next(at for at, one in enumerate(row.kept.site_reads(row.path)) if one is read)
+    head = f"{row.head}, " if read.weights.ndim > 3 else ""
+    folder = str(row.kept.shelved.folder)
+    return (
+        f"import regard\nimport torch\nfrom regard.contracts import Sequences\n\n# {address}\n"
+        f"model = regard.load({folder!r}, device='cpu').model\n"
+        f"source = Sequences.of([{row.kept.written.source}])\n"
+        f"target = Sequences.of([{row.kept.written.read}])\n"
+        f"with torch.inference_mode(), regard.trace(model) as maps:\n    model(source, target)\n"
+        f'print(f"{{maps[{row.path!r}][{number}].{field}[0, {head}{query}, {place}].item():.8g}}")\n'
+    )

@@ -1,0 +1,97 @@
+"""The history as one line: every system and mechanism that the tables hold, by year."""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any, Literal, get_type_hints
+
+from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.contracts import Entry
+from regard.models import MODELS
+from regard.studio.ideas import IDEAS
+from regard.studio.schema import Milestone, Said
+
+Mechanism = Literal["score", "alignment", "mask", "position"]
+
+MECHANISMS: dict[Mechanism, Mapping[str, Entry]] = {
+    "score": SCORES,
+    "alignment": ALIGNMENTS,
+    "mask": MASKS,
+    "position": POSITIONS,
+}
+
+
+def milestones(models: Mapping[str, str]) -> list[Milestone]:
+    """All in history order; `models` says which system can be watched under which name on the shelf."""
+    figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
+    found = [system(name, models.get(name), figures.get(name, [])) for name in MODELS]
+    for family, table in MECHANISMS.items():
+        found += [mechanism(family, name, entry) for name, entry in table.items()]
+    return sorted(found, key=lambda one: one.year)
+
+
+def system(name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
+    """A translation system, with what it reached on our data."""
+    entry = MODELS[name]
+    return Milestone(
+        key=f"system/{name}",
+        year=entry.year,
+        title=entry.title,
+        family="system",
+        idea=IDEAS["system"][name],
+        formula=entry.formula,
+        paper=entry.paper,
+        file=file_of(entry.build),
+        figure=figure_of(figures),
+        model=model,
+    )
+
+
+def mechanism(family: Mechanism, name: str, entry: Entry) -> Milestone:
+    """A score, an alignment, a mask or a position scheme."""
+    return Milestone(
+        key=f"{family}/{name}",
+        year=entry.year,
+        title=name.replace("_", " ").capitalize(),
+        family=family,
+        idea=IDEAS[family][name],
+        formula=entry.formula,
+        paper=entry.paper,
+        file=file_of(entry.build),
+        figure=None,
+        model=None,
+    )
+
+
+def file_of(build: Callable[..., Any]) -> str:
+    """Where the thing that is built is written; a table's own shorthand is followed to what it returns."""
+    shorthand = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
+    made = get_type_hints(build)["return"] if shorthand else build
+    return made.__module__.removeprefix("regard.").replace(".", "/") + ".py"
+
+
+def figure_of(figures: list[dict[str, Any]]) -> Said | None:
+    """What was measured, with all that it holds for."""
+    if not figures:
+        return None
+    return Said(en=" ".join(map(in_english, figures)), zh="".join(map(in_chinese, figures)))
+
+
+def in_english(one: Mapping[str, Any]) -> str:
+    """One figure as an English sentence."""
+    return (
+        f"{one['metric']}: {one['score']:.1f} on {one['data']}, {one['split']} ({one['sentences']:,} sentences), "
+        f"{one['search']}, {one['parameters'] / 1e6:.1f} M parameters, {one['steps']:,} steps, seed {one['seed']}; "
+        f"{one['signature']}."
+    )
+
+
+def in_chinese(one: Mapping[str, Any]) -> str:
+    """One figure as a Chinese sentence."""
+    return (
+        f"{one['metric']}：{one['score']:.1f}，数据 {one['data']}，{one['split']}（{one['sentences']:,} 句），"
+        f"{one['search']}，{one['parameters'] / 1e6:.1f} M 参数，{one['steps']:,} 步，种子 {one['seed']}；"
+        f"{one['signature']}。"
+    )

@@ -1,0 +1,83 @@
+"""A shelf of barely trained systems, and a client that has the token."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard.decoding import Limit
+from regard.evaluation import Report
+from regard.recipes import evaluate, fit, make_run, override
+from regard.storage import Checkpoint, write_text
+
+pytest.importorskip("fastapi", reason="the studio is an extra")
+
+from fastapi.testclient import TestClient
+
+from regard.studio.app import make_app
+from regard.studio.shelf import Shelf
+from regard.studio.studio import Studio
+
+NAMES = ("seq2seq", "bahdanau", "luong", "lstmn", "conv_seq2seq", "transformer")
+SMALL = ("data.count=64", "data.held_out=8", "data.content.max_dates=1", "training.every.validate=2")
+TOKEN, HOST = "a" * 32, "127.0.0.1:1"
+TEXT = "5 May 2024"
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    """Six systems, of which one was evaluated."""
+    root = tmp_path_factory.mktemp("shelf")
+    for name in NAMES:
+        run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
+        fitted = fit(run, root / name, console=Console(quiet=True))
+        if name == "bahdanau":
+            report: Report = evaluate(fitted.translator, run.data.read("test"), split="test", beam=1)
+            write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
+    return root
+
+
+@pytest.fixture(scope="session")
+def studio(folder) -> Studio:
+    return Studio(shelf=Shelf([folder]))
+
+
+@pytest.fixture(scope="session")
+def client(studio) -> TestClient:
+    app = make_app(studio, token=TOKEN, hosts=[HOST])
+    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """What has barely learnt to write does not know where to stop."""
+    monkeypatch.setattr("regard.studio.looks.LIMIT", Limit(factor=1.0, extra=0))
+
+
+@pytest.fixture
+def look(client):
+    """Ask for a look."""
+
+    def asked(model, text=TEXT, **more):
+        answer = client.post("/api/looks", json={"model": model, "text": text, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return asked
+
+
+@pytest.fixture
+def weights(client):
+    """The exact weights of a site's head, row by row."""
+    import numpy as np
+
+    def asked(look, site, head):
+        shape = client.get(f"/api/looks/{look['id']}/weights", params={"site": site, "head": head}).headers
+        rows = [
+            client.get(f"/api/looks/{look['id']}/row", params={"site": site, "head": head, "query": query}).content
+            for query in range(int(shape["x-queries"]))
+        ]
+        return np.stack([np.frombuffer(row, "<f4") for row in rows])
+
+    return asked

@@ -1,0 +1,116 @@
+"""From the command to the open page."""
+
+import re
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from regard.studio.serve import bind, is_finished, make_studio, names_of
+from regard.studio.token import own_token
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_token_is_random_private_and_stays(tmp_path):
+    token = own_token()
+    assert len(token) == 48 and own_token() == token
+    path = tmp_path / "home" / "regard" / "studio-token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("short")
+    assert own_token() not in (token, "short")
+
+
+def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    assert len(own_token()) == 48
+
+
+def test_hosts_are_those_of_the_address():
+    assert names_of("127.0.0.1", 5) == ["127.0.0.1:5", "localhost:5", "[::1]:5"]
+    assert names_of("192.0.2.7", 5) == ["192.0.2.7:5"] and names_of("::1", 5)[0] == "[::1]:5"
+
+
+def test_a_port_that_is_taken_is_left_or_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ValueError, match="Choose another with --port"):
+            bind("127.0.0.1", taken.getsockname()[1])
+    first, second = bind("127.0.0.1", None), None
+    first.listen()
+    second = bind("127.0.0.1", None)
+    assert second.getsockname()[1] > first.getsockname()[1]
+    first.close(), second.close()
+
+
+def test_folders_that_hold_nothing_are_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no checkpoint in"):
+        make_studio([tmp_path / "empty"])
+    with pytest.raises(ValueError, match="is not a folder"):
+        make_studio([tmp_path / "nowhere"])
+
+
+def test_with_nothing_to_look_at_a_demo_begins(monkeypatch, tmp_path):
+    from regard.studio import serve
+
+    class Still(serve.Preparation):
+        def __init__(self, folder):
+            super().__init__(folder, (sys.executable, "-c", "import sys; sys.exit('no luck')"))
+
+    monkeypatch.setattr(serve, "Preparation", Still)
+    studio = make_studio([])
+    assert studio.preparation.folder == tmp_path / "home" / "regard" / "demo"
+    for _ in range(100):
+        report = studio.preparation.report()
+        if report.problem:
+            break
+        time.sleep(0.05)
+    assert "no luck" in report.problem and report.count == 3 and report.share == 0
+    assert "no luck" in studio.preparation.report().problem
+    studio.close()
+
+
+def test_the_last_demo_is_opened(folder, tmp_path):
+    from regard.recipes import remember_demo
+
+    demo = tmp_path / "shown"
+    demo.mkdir()
+    for name in ("seq2seq", "bahdanau", "transformer"):
+        (demo / name).symlink_to(folder / name)
+    remember_demo(demo)
+    assert is_finished(demo)
+    assert make_studio([]).shelf.roots == (demo.resolve(),)
+
+
+def test_the_command_serves_the_page_and_the_api(folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser", "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        said = server.stdout.readline()
+        address = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\w+)", said)
+        for _ in range(200):
+            try:
+                page = httpx.get(address[1])
+                break
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        assert "<html" in page.text or "Did you run" in page.text
+        state = httpx.get(f"{address[1]}/api/state", headers={"Authorization": f"Bearer {address[2]}"}).json()
+        assert len(state["models"]) == 6
+    finally:
+        server.terminate()
+        assert server.wait(timeout=20) in (0, -15)

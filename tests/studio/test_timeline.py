@@ -1,0 +1,77 @@
+"""The timeline holds every entry of every table, with its idea, its file and the figures that were recorded."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import regard
+from benchmarks.harness import RESULTS
+from benchmarks.studio_figures import FIGURES, written
+from regard.models import MODELS
+from regard.studio.ideas import IDEAS
+from regard.studio.timeline import MECHANISMS, milestones
+
+TABLES = {"system": MODELS, **MECHANISMS}
+PACKAGE = Path(regard.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return json.loads((RESULTS / "systems.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def line():
+    return milestones({"bahdanau": "demo/bahdanau"})
+
+
+def test_every_entry_has_its_place(line):
+    assert sorted(one.key for one in line) == sorted(f"{family}/{name}" for family in TABLES for name in TABLES[family])
+    assert [one.year for one in line] == sorted(one.year for one in line)
+    for one in line:
+        family, name = one.key.split("/")
+        entry = TABLES[family][name]
+        assert (one.family, one.year, one.formula, one.paper) == (family, entry.year, entry.formula, entry.paper)
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_every_entry_has_an_idea_and_none_is_left_over(family):
+    assert list(IDEAS) == list(TABLES)
+    assert list(IDEAS[family]) == list(TABLES[family])
+    assert all(one.en.endswith(".") and one.zh.endswith("。") for one in IDEAS[family].values())
+
+
+def test_every_file_is_there_and_holds_what_is_built(line):
+    for one in line:
+        family, name = one.key.split("/")
+        source = (PACKAGE / one.file).read_text(encoding="utf-8")
+        built = "Hard" if name.startswith("hard") else TABLES[family][name].build.__name__
+        assert f"class {built}" in source or f"def {built}" in source, one.file
+
+
+def test_titles_can_be_read(line):
+    titles = {one.key: one.title for one in line}
+    assert titles["system/bahdanau"] == MODELS["bahdanau"].title
+    assert titles["score/scaled_dot"] == "Scaled dot"
+    assert not any("_" in title for title in titles.values())
+
+
+def test_only_what_is_on_the_shelf_can_be_watched(line):
+    assert {one.key: one.model for one in line if one.model} == {"system/bahdanau": "demo/bahdanau"}
+
+
+def test_figures_are_those_that_were_recorded(runs):
+    assert FIGURES.read_text(encoding="utf-8") == written(runs), "run: python -m benchmarks.studio_figures"
+
+
+def test_every_system_says_what_it_reached_and_on_what(runs, line):
+    figures = {one.key: one.figure for one in line}
+    for name in MODELS:
+        test, told = runs[f"{name}-0"]["test"], figures[f"system/{name}"]
+        for said in (told.en, told.zh):
+            assert f"{test['bleu_tokenised']['score']:.1f}" in said
+            assert test["bleu_tokenised"]["signature"] in said
+            assert test["circumstances"]["data"] in said and test["circumstances"]["split"] in said
+    assert "tatoeba en-zh" in figures["system/transformer"].zh
+    assert not any(figure for key, figure in figures.items() if not key.startswith("system/"))

@@ -1,0 +1,237 @@
+// A heat map: where its cells, labels and numbers stand, and how they are drawn on a canvas.
+import { colourOf, inkOn } from "./colour";
+import { isSpace, type Shown } from "./pieces";
+import { at, differenceAt, poolWindow, type Weights, type Window } from "./weights";
+
+export type Box = { left: number; top: number; width: number; height: number };
+export type Layout = { width: number; height: number; plot: Box; upright: boolean; labels: boolean };
+export type Cell = { row: number; column: number };
+export type Colours = { ink: string; muted: string; accent: string; paper: string };
+
+export type Picture = {
+  weights: Weights;
+  rows: Shown[];
+  columns: Shown[];
+  layout: Layout;
+  view: Window;
+  table: Uint8Array;
+  signed: boolean;
+  colours: Colours;
+  font: string;
+  selected: Cell | null;
+  hovered: Cell | null;
+  /** The first row that is not written yet. */
+  until: number;
+};
+
+const LARGEST_CELL = { wide: 48, tall: 36 };
+const LARGEST_COMPACT = 16;
+const LARGEST_HEIGHT = 640;
+const SMALL_CELL = 8;
+const LONGEST_LABEL = 104;
+const LABEL_ROOM = 12;
+
+/** Cells as large as fit, square where they can be; labels wider than their cell stand upright. */
+export function layOut(
+  available: number,
+  rows: string[],
+  columns: string[],
+  compact: boolean,
+  measure: Measure,
+): Layout {
+  const longest = (labels: string[]) => Math.min(LONGEST_LABEL, Math.max(0, ...sample(labels).map(measure)));
+  const gutter = compact ? 0 : Math.ceil(longest(rows)) + 8;
+  const room = Math.max(40, available - gutter - 1);
+  const largest = compact ? { wide: LARGEST_COMPACT, tall: LARGEST_COMPACT } : LARGEST_CELL;
+  const tallest = Math.min(largest.tall, LARGEST_HEIGHT / Math.max(1, rows.length));
+  const widest = Math.min(largest.wide, room / Math.max(1, columns.length));
+  const cellWidth = whole(tallest < SMALL_CELL ? Math.min(widest, tallest) : widest);
+  const cellHeight = whole(Math.min(tallest, Math.max(cellWidth, tallest > 18 && !compact ? 18 : 0)));
+  const upright = longest(columns) > cellWidth - 2;
+  const top = compact ? 0 : upright ? Math.ceil(longest(columns)) + 8 : 24;
+  const width = Math.min(room, cellWidth * columns.length);
+  const plot = { left: gutter, top, width, height: cellHeight * rows.length };
+  return { width: gutter + width + 1, height: top + plot.height + 1, plot, upright, labels: !compact };
+}
+
+export type Measure = (text: string) => number;
+
+/** The cell beneath a point, in the layout's own pixels. */
+export function cellAt(layout: Layout, view: Window, x: number, y: number): Cell | null {
+  const { left, top, width, height } = layout.plot;
+  if (x < left || y < top || x >= left + width || y >= top + height) return null;
+  return {
+    row: Math.floor(view.top + ((y - top) / height) * view.rows),
+    column: Math.floor(view.left + ((x - left) / width) * view.columns),
+  };
+}
+
+/** The weights as a picture of one pixel a cell. */
+export function imageOf(
+  bytes: Uint8Array,
+  width: number,
+  height: number,
+  table: Uint8Array,
+): HTMLCanvasElement {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, width);
+  canvas.height = Math.max(1, height);
+  const data = new ImageData(canvas.width, canvas.height);
+  const words = new Uint32Array(256);
+  const parts = new Uint8ClampedArray(words.buffer);
+  for (let byte = 0; byte < 256; byte += 1) parts.set([...colourOf(table, byte), 255], byte * 4);
+  const pixels = new Uint32Array(data.data.buffer);
+  for (let k = 0; k < bytes.length; k += 1) pixels[k] = words[bytes[k]!]!;
+  canvas.getContext("2d")?.putImageData(data, 0, 0);
+  return canvas;
+}
+
+/** Draws all. `whole` makes `imageOf` all weights; cells smaller than the screen's pixels are pooled. */
+export function draw(
+  context: CanvasRenderingContext2D,
+  picture: Picture,
+  whole: () => HTMLCanvasElement,
+  dots: number,
+): void {
+  const { layout, view, weights, table } = picture;
+  const { left, top, width, height } = layout.plot;
+  context.clearRect(0, 0, layout.width, layout.height);
+  context.imageSmoothingEnabled = false;
+  if (isPooled(layout, view, dots)) {
+    const across = Math.min(Math.round(width * dots), Math.ceil(view.columns));
+    const down = Math.min(Math.round(height * dots), Math.ceil(view.rows));
+    const pooled = poolWindow(weights, view, down, across, picture.signed ? 128 : 0);
+    context.drawImage(imageOf(pooled, across, down, table), left, top, width, height);
+  } else {
+    context.drawImage(whole(), view.left, view.top, view.columns, view.rows, left, top, width, height);
+  }
+  if (layout.labels) drawLabels(context, picture);
+  drawNumbers(context, picture);
+  veil(context, picture);
+  drawFrames(context, picture);
+}
+
+export function isPooled(layout: Layout, view: Window, dots: number): boolean {
+  return view.columns > layout.plot.width * dots || view.rows > layout.plot.height * dots;
+}
+
+function sizes({ layout, view }: Picture): { wide: number; high: number } {
+  return { wide: layout.plot.width / view.columns, high: layout.plot.height / view.rows };
+}
+
+function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { layout, view, rows, columns, selected, hovered, colours } = picture;
+  const { left, top } = layout.plot;
+  const { wide, high } = sizes(picture);
+  context.font = picture.font;
+  context.textBaseline = "middle";
+  const colour = (here: boolean, text: string) => (here ? colours.accent : isSpace(text) ? colours.muted : colours.ink);
+  for (const row of visible(view.top, view.rows, rows.length, high, selected?.row)) {
+    const y = top + (row + 0.5 - view.top) * high;
+    context.fillStyle = colour(row === selected?.row || row === hovered?.row, rows[row]!.text);
+    context.textAlign = "right";
+    context.fillText(fit(context, rows[row]!.text, left - 8), left - 6, y);
+  }
+  for (const column of visible(view.left, view.columns, columns.length, wide, selected?.column)) {
+    const x = left + (column + 0.5 - view.left) * wide;
+    context.fillStyle = colour(
+      column === selected?.column || column === hovered?.column,
+      columns[column]!.text,
+    );
+    context.save();
+    context.translate(x, top - (layout.upright ? 6 : 11));
+    if (layout.upright) context.rotate(-Math.PI / 2);
+    context.textAlign = layout.upright ? "left" : "center";
+    context.fillText(fit(context, columns[column]!.text, layout.upright ? top - 8 : Infinity), 0, 0);
+    context.restore();
+  }
+}
+
+function drawNumbers(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { layout, view, weights, table, signed } = picture;
+  const { wide, high } = sizes(picture);
+  if (wide < (signed ? 36 : 30) || high < 18) return;
+  context.font = picture.font.replace(/\d+px/, "11px");
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (const row of visible(view.top, view.rows, weights.queries, Infinity)) {
+    for (const column of visible(view.left, view.columns, weights.keys, Infinity)) {
+      const value = signed ? differenceAt(weights, row, column) : at(weights, row, column);
+      if (Math.abs(value) < 0.005) continue;
+      const x = layout.plot.left + (column + 0.5 - view.left) * wide;
+      const y = layout.plot.top + (row + 0.5 - view.top) * high;
+      if (x < layout.plot.left || y < layout.plot.top) continue;
+      context.fillStyle = inkOn(colourOf(table, weights.data[row * weights.keys + column]!));
+      context.fillText(`${signed && value > 0 ? "+" : ""}${value.toFixed(2)}`, x, y);
+    }
+  }
+}
+
+/** Rows that are not written yet lie beneath paper. */
+function veil(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { layout, view, weights, colours, until } = picture;
+  const { left, top, width, height } = layout.plot;
+  const from = Math.max(0, (until - view.top) / view.rows) * height;
+  if (until >= weights.queries || from >= height) return;
+  context.globalAlpha = 0.85;
+  context.fillStyle = colours.paper;
+  context.fillRect(0, top + from, left + width, height - from);
+  context.globalAlpha = 1;
+}
+
+function drawFrames(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { layout, view, selected, hovered, colours } = picture;
+  const { left, top, width, height } = layout.plot;
+  const { wide, high } = sizes(picture);
+  context.save();
+  context.beginPath();
+  context.rect(left - 1, top - 1, width + 2, height + 2);
+  context.clip();
+  const frame = (cell: Cell, colour: string, thick: number, grow: number) => {
+    const [across, down] = [Math.max(wide, 4), Math.max(high, 4)];
+    const x = left + (cell.column + 0.5 - view.left) * wide - across / 2;
+    const y = top + (cell.row + 0.5 - view.top) * high - down / 2;
+    context.strokeStyle = colour;
+    context.lineWidth = thick;
+    context.strokeRect(x - grow, y - grow, across + 2 * grow, down + 2 * grow);
+  };
+  if (hovered) frame(hovered, "#ffffff", 1.5, 0);
+  if (selected) {
+    frame(selected, "#000000", 4, 0);
+    frame(selected, "#ffffff", 2, 0);
+  }
+  context.restore();
+  context.strokeStyle = colours.muted;
+  context.globalAlpha = 0.5;
+  context.lineWidth = 1;
+  context.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
+  context.globalAlpha = 1;
+}
+
+/** The indices within a window, so many apart that their labels do not touch; the chosen one always. */
+function visible(start: number, length: number, count: number, size: number, chosen?: number): number[] {
+  const first = Math.max(0, Math.floor(start + 1e-6));
+  const last = Math.min(count, Math.ceil(start + length - 1e-6));
+  const apart = Math.max(1, Math.ceil(LABEL_ROOM / size));
+  const found: number[] = [];
+  for (let k = Math.ceil(first / apart) * apart; k < last; k += apart) {
+    if (chosen === undefined || k === chosen || Math.abs(k - chosen) >= apart) found.push(k);
+  }
+  const isMissing = chosen !== undefined && chosen >= first && chosen < last && !found.includes(chosen);
+  return isMissing ? [...found, chosen] : found;
+}
+
+function fit(context: CanvasRenderingContext2D, text: string, room: number): string {
+  if (context.measureText(text).width <= room) return text;
+  const signs = [...text];
+  while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > room) signs.pop();
+  return `${signs.join("")}…`;
+}
+
+function sample(labels: string[]): string[] {
+  return labels.length <= 400 ? labels : labels.filter((_, k) => k % Math.ceil(labels.length / 400) === 0);
+}
+
+function whole(size: number): number {
+  return size >= SMALL_CELL ? Math.floor(size) : size;
+}

@@ -1,0 +1,19 @@
+// The figures of a lesson as the rows of one table, for saving.
+import { said } from "../../lib/language.svelte";
+import type { Block } from "../../lib/types";
+
+type Row = (string | number | null)[];
+
+export function figureRows(blocks: readonly Block[]): Row[] {
+  return blocks.flatMap((block): Row[] => {
+    if (block.kind === "matrix") {
+      const rows = block.values.map((values, row) => [block.rows[row] ?? "", ...values]);
+      return [[said(block.title)], ["", ...block.columns], ...rows];
+    }
+    if (block.kind === "chart") {
+      const rows = block.series.flatMap((series) => series.x.map((x, k) => [said(series.label), x, series.y[k]]));
+      return [[said(block.title)], ["", said(block.x_label), said(block.y_label)], ...rows];
+    }
+    return [];
+  });
+}

@@ -1,0 +1,27 @@
+// The controls of a lesson as they stand in the URL (`width:0.5,points:20`), within their limits.
+import type { Control } from "../../lib/types";
+
+export type Settings = Record<string, number>;
+
+export function readSettings(written: string | undefined): Settings {
+  const settings: Settings = {};
+  for (const pair of (written ?? "").split(",")) {
+    const colon = pair.lastIndexOf(":");
+    const value = Number(pair.slice(colon + 1));
+    if (colon > 0 && pair.length > colon + 1 && Number.isFinite(value)) settings[pair.slice(0, colon)] = value;
+  }
+  return settings;
+}
+
+export const writeSettings = (settings: Settings): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `${name}:${value}`)
+    .join(",");
+
+/** On the grid of the control's steps, between its ends; float noise of the grid is rounded away. */
+export function fitted(control: Control, value: number): number {
+  if (!Number.isFinite(value)) return control.value;
+  const step = control.step > 0 ? control.step : 1;
+  const onGrid = control.low + Math.round((value - control.low) / step) * step;
+  return Number(Math.min(control.high, Math.max(control.low, onGrid)).toPrecision(12));
+}

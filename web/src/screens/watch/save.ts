@@ -1,0 +1,70 @@
+// What Watch saves: the picture's weights, exactly where there are not too many.
+import { saveCsv, saveJson, savePng, saveSvg, saveUrl } from "../../lib/exports";
+import { matrixSvg } from "../../lib/figure";
+import { language } from "../../lib/language.svelte";
+import { looks } from "../../lib/looks.svelte";
+import type { Shown } from "../../lib/pieces";
+import { sideOf } from "../../lib/sites";
+import type { Look, Site } from "../../lib/types";
+import { at, type Weights } from "../../lib/weights";
+import { t } from "../words/watch";
+
+export type Picture = { look: Look; site: Site; head: number; weights: Weights };
+type Drawn = {
+  merged: Weights;
+  rows: Shown[];
+  columns: Shown[];
+  canvas?: HTMLCanvasElement;
+  svg?: SVGSVGElement;
+};
+
+const MOST_EXACT = 128;
+const MOST_CELLS = 40_000;
+
+export function saveItems(
+  picture: Picture,
+  drawn: Drawn,
+): { label: string; run: () => void | Promise<void> }[] {
+  const { look, site, head } = picture;
+  const { merged, rows, columns, canvas, svg } = drawn;
+  const name = `regard-${look.model}-${site.path}-${head < 0 ? "mean" : head}`;
+  const title = `${look.model} · ${site.path}`;
+  const isSmall = rows.length * columns.length <= MOST_CELLS;
+  return [
+    ...(canvas ? [{ label: t("pngHeat"), run: () => savePng(canvas, name) }] : []),
+    ...(svg ? [{ label: t("pngRibbons"), run: () => savePng(svg, `${name}-ribbons`) }] : []),
+    ...(isSmall
+      ? [{ label: t("svgHeat"), run: () => saveSvg(matrixSvg(merged, rows, columns, title), name) }]
+      : []),
+    ...(svg ? [{ label: t("svgRibbons"), run: () => saveSvg(svg, `${name}-ribbons`) }] : []),
+    { label: t("csv"), run: () => saveTable(picture, name) },
+    { label: t("json"), run: () => saveTrace(picture, name) },
+    { label: t("html"), run: () => savePage(picture, name) },
+  ];
+}
+
+async function saveTable(picture: Picture, name: string): Promise<void> {
+  const { look, site } = picture;
+  const [queries, keys] = [sideOf(look, site.queries).tokens, sideOf(look, site.keys).tokens];
+  const values = await allWeights(picture);
+  saveCsv([["", ...keys], ...values.map((row, i) => [queries[i] ?? "", ...row])], name);
+}
+
+async function saveTrace(picture: Picture, name: string): Promise<void> {
+  const { look, site, head } = picture;
+  saveJson({ look, site: site.path, head, weights: await allWeights(picture) }, name);
+}
+
+function savePage({ look, site, head }: Picture, name: string): Promise<void> {
+  const path = `/api/looks/${encodeURIComponent(look.id)}/page`;
+  return saveUrl(path, { site: site.path, head, lang: language.now }, name);
+}
+
+async function allWeights({ look, site, head, weights }: Picture): Promise<number[][]> {
+  const found: number[][] = [];
+  for (let i = 0; i < weights.queries; i += 1) {
+    if (weights.queries <= MOST_EXACT) found.push([...(await looks.row(look, site.path, head, i))]);
+    else found.push(Array.from({ length: weights.keys }, (_, j) => at(weights, i, j)));
+  }
+  return found;
+}

@@ -1,0 +1,25 @@
+// Both languages have the same keys with the same placeholders, on every screen.
+import { expect, it, vi } from "vitest";
+
+vi.stubGlobal("navigator", { language: "en" });
+type Table = { en: Record<string, string>; zh: Record<string, string> };
+
+const files = import.meta.glob<Record<string, unknown>>("../src/screens/words/*.ts");
+const holes = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
+
+function hasTable(value: unknown): value is { table: Table } {
+  return typeof value === "function" && "table" in value;
+}
+
+it.each(Object.entries(files))("%s", async (_, load) => {
+  const tables = Object.values(await load()).filter(hasTable);
+  expect(tables.length).toBeGreaterThan(0);
+  for (const { table: value } of tables) {
+    expect(Object.keys(value.zh).sort()).toEqual(Object.keys(value.en).sort());
+    for (const [key, text] of Object.entries(value.en)) {
+      expect(text.trim(), key).not.toBe("");
+      expect(value.zh[key]?.trim(), key).not.toBe("");
+      expect(holes(value.zh[key] ?? ""), key).toEqual(holes(text));
+    }
+  }
+});

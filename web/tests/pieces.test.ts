@@ -1,0 +1,43 @@
+// Tokens as they are shown.
+import { expect, it } from "vitest";
+import { clean, placeOf, shown } from "../src/lib/pieces";
+
+const side = {
+  name: "source" as const,
+  tokens: ["ç", "<0xE7>", "<0x8C>", "<0xAB>", "<eos>"],
+  pieces: [
+    { text: "ç", first: 0, last: 0, mark: false },
+    { text: "猫", first: 1, last: 3, mark: false },
+    { text: "<eos>", first: 4, last: 4, mark: true },
+  ],
+};
+
+it("merges bytes and hides marks", () => {
+  expect(shown(side, false)).toEqual([
+    { text: "ç", first: 0, last: 0 },
+    { text: "猫", first: 1, last: 3 },
+  ]);
+});
+
+it("shows every token raw", () => {
+  expect(shown(side, true).map((token) => token.text)).toEqual(side.tokens);
+});
+
+it("finds raw indices", () => {
+  expect(placeOf(shown(side, false), 2)).toBe(1);
+  expect(placeOf(shown(side, false), 4)).toBe(-1);
+  expect(placeOf(shown(side, false), null)).toBe(-1);
+});
+
+it("makes the invisible visible and leaves the rest", () => {
+  expect(clean(" ")).toBe("␣");
+  expect(clean("a\u200bb")).toBe("a⟨200B⟩b");
+  expect(clean("\u202etxet")).toBe("⟨202E⟩txet");
+  expect(clean("\u0000")).toBe("⟨0000⟩");
+  expect(clean("\n")).toBe("⏎");
+  expect(clean("\u0301")).toBe("◌\u0301");
+  expect(clean("")).toBe("∅");
+  expect(clean("<script>")).toBe("<script>");
+  expect(clean("שלום")).toBe("שלום");
+  expect(clean("👩")).toBe("👩");
+});

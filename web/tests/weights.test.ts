@@ -1,0 +1,96 @@
+// Weights as bytes: merging, pooling, differences.
+import { describe, expect, it } from "vitest";
+import {
+  at,
+  difference,
+  differenceAt,
+  fromNumbers,
+  merge,
+  pool,
+  poolWindow,
+  strongestKey,
+  strongestQuery,
+} from "../src/lib/weights";
+
+const one = (k: number) => ({ first: k, last: k });
+
+describe("merge", () => {
+  const weights = fromNumbers([
+    [0.5, 0.25, 0.25, 0],
+    [0.25, 0.25, 0.25, 0.25],
+    [0, 0, 0, 1],
+  ]);
+
+  it("is the same where every token is a piece", () => {
+    expect(merge(weights, [0, 1, 2].map(one), [0, 1, 2, 3].map(one))).toBe(weights);
+  });
+
+  it("adds over the keys of a piece and averages over its queries", () => {
+    const merged = merge(
+      weights,
+      [{ first: 0, last: 1 }, one(2)],
+      [
+        { first: 0, last: 1 },
+        { first: 2, last: 3 },
+      ],
+    );
+    expect([merged.queries, merged.keys]).toEqual([2, 2]);
+    const values = [0, 1].map((i) => [0, 1].map((j) => at(merged, i, j)));
+    const expected = [
+      [0.625, 0.375],
+      [0, 1],
+    ];
+    values.flat().forEach((value, k) => expect(value).toBeCloseTo(expected.flat()[k]!, 2));
+  });
+
+  it("leaves hidden tokens out and survives empty sides", () => {
+    expect(at(merge(weights, [one(2)], [one(3)]), 0, 0)).toBeCloseTo(1, 5);
+    expect(merge(weights, [], [one(0)]).data).toHaveLength(0);
+  });
+});
+
+describe("pool", () => {
+  it("keeps every peak", () => {
+    const size = 257;
+    for (const peak of [0, 100, 128, 256]) {
+      const data = new Uint8Array(size * size);
+      data[peak * size + peak] = 255;
+      const pooled = pool({ queries: size, keys: size, high: 1, data }, 40, 30);
+      expect([pooled.queries, pooled.keys]).toEqual([40, 30]);
+      expect(Math.max(...pooled.data)).toBe(255);
+    }
+  });
+
+  it("is the same where there is room", () => {
+    const weights = fromNumbers([[0.1, 0.9]]);
+    expect(pool(weights, 10, 10)).toBe(weights);
+  });
+
+  it("pools the maximum of each bin", () => {
+    const weights = { queries: 2, keys: 4, high: 1, data: Uint8Array.from([1, 9, 3, 4, 5, 6, 8, 7]) };
+    expect([...pool(weights, 1, 2).data]).toEqual([9, 8]);
+  });
+
+  it("keeps the strongest difference on both sides of zero", () => {
+    const weights = { queries: 1, keys: 4, high: 1, data: Uint8Array.from([128, 10, 128, 240]) };
+    const window = { top: 0, left: 0, rows: 1, columns: 4 };
+    expect([...poolWindow(weights, window, 1, 2, 128)]).toEqual([10, 240]);
+  });
+});
+
+describe("difference", () => {
+  it("is signed and 0 where nothing changed", () => {
+    const changes = difference(fromNumbers([[1, 0, 0.5]]), fromNumbers([[0.5, 0.5, 0.5]]));
+    expect(differenceAt(changes, 0, 0)).toBeCloseTo(0.5, 2);
+    expect(differenceAt(changes, 0, 1)).toBeCloseTo(-0.5, 2);
+    expect(differenceAt(changes, 0, 2)).toBeCloseTo(0, 2);
+  });
+});
+
+it("finds the strongest key and query", () => {
+  const weights = fromNumbers([
+    [0.2, 0.8],
+    [0.9, 0.1],
+  ]);
+  expect([strongestKey(weights, 0), strongestQuery(weights, 0)]).toEqual([1, 1]);
+});
