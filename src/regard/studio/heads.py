@@ -81,7 +81,7 @@ def ablate(kept: Kept, request: AblateRequest) -> Ablated:
     if request.head >= count:
         raise MissingError(f"{request.site} has {count} heads, counted from 0; there is no head {request.head}.")
     around = partial(changed, kept, request.site, partial(without_head, request.head))
-    return Ablated(
-        before=first_answer(kept),
-        after=answer_again(kept.shelved, kept.written, around=around),
-    )
+    before, after = first_answer(kept), answer_again(kept, around=around)
+    if before is None or after is None:
+        raise ValueError("a worked example has no words to answer with. Ablate a head of a system that was trained.")
+    return Ablated(before=before, after=after)

@@ -17,6 +17,7 @@ from regard.contracts import BOS, EOS, Sequences
 from regard.decoding import Hypothesis, Limit, decode, forced_alignment, score
 from regard.recipes.translator import LONGEST_SOURCE
 from regard.studio.errors import MissingError
+from regard.studio.examples import Worked
 from regard.studio.pieces import make_side
 from regard.studio.schema import Look, LookRequest, Outcome, Side
 from regard.studio.shelf import Shelved
@@ -52,7 +53,7 @@ class Kept:
     """A look with its tensors: what the page is told, and what it may still ask for."""
 
     message: Look
-    shelved: Shelved
+    shelved: Shelved | Worked
     written: Written
     reads: dict[str, tuple[AttentionMap, ...]]
     alignment: Float[Tensor, "T source"] | None
@@ -113,14 +114,38 @@ class Looks:
         return kept
 
 
-def name_look(shelved: Shelved, request: LookRequest) -> str:
-    """The same question to the same weights has the same name, on any day."""
-    asked = "\0".join((shelved.name, shelved.version, request.text, "\1" if request.answer is None else request.answer))
+def name_look(shelved: Shelved | Worked, request: LookRequest) -> str:
+    """The same question to the same weights has the same name, on any day; an example is asked one question only."""
+    answer = "\1" if request.answer is None else request.answer
+    words = ("", "") if isinstance(shelved, Worked) else (request.text, answer)
+    asked = "\0".join((shelved.name, shelved.version, *words))
     return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def make_look(shelved: Shelved, request: LookRequest) -> Kept:
+def work_example(worked: Worked, request: LookRequest) -> Kept:
+    """The one read of an example."""
+    queries = worked.vectors.query_tokens
+    message = Look(
+        id=name_look(worked, request),
+        model=worked.name,
+        text=worked.text,
+        answer="",
+        given=False,
+        log_prob=0.0,
+        num_dropped=0,
+        sides=[make_side("source", worked.vectors.key_tokens), make_side("target", queries or ())],
+        sites=[facts.describe(path) for path, facts in worked.sites.items()],
+        milliseconds=0.0,
+        milliseconds_per_token=0.0,
+    )
+    written = Written(source=[], answer=(), finished=False)
+    return Kept(message=message, shelved=worked, written=written, reads=worked.read(), alignment=None)
+
+
+def make_look(shelved: Shelved | Worked, request: LookRequest) -> Kept:
     """Translate, unless the answer is given; then read it again with every attention open."""
+    if isinstance(shelved, Worked):
+        return work_example(shelved, request)
     translator = shelved.at_work()
     began = time.perf_counter()
     row = translator.tokenizers.source.encode(request.text)
@@ -190,10 +215,10 @@ def forced(shelved: Shelved, source: list[int], answer: list[int]) -> Hypothesis
     )
 
 
-def first_answer(kept: Kept) -> Outcome:
+def first_answer(kept: Kept) -> Outcome | None:
     """What the system answers by itself, which a look that was given no answer has found already."""
-    if kept.message.given:
-        return answer_again(kept.shelved, kept.written)
+    if isinstance(kept.shelved, Worked) or kept.message.given:
+        return answer_again(kept)
     return Outcome(
         answer=kept.message.answer,
         tokens=kept.shelved.translator.tokenizers.target.tokens(kept.written.answer),
@@ -202,10 +227,14 @@ def first_answer(kept: Kept) -> Outcome:
     )
 
 
-def answer_again(
-    shelved: Shelved, written: Written, around: Callable[[], AbstractContextManager[None]] = nullcontext
-) -> Outcome:
-    """What the system answers inside `around`, and how probable it finds there what it wrote before."""
+def answer_again(kept: Kept, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> Outcome | None:
+    """What the system answers inside `around`, and how probable it finds there what it wrote before.
+
+    An example answers nothing.
+    """
+    shelved, written = kept.shelved, kept.written
+    if isinstance(shelved, Worked):
+        return None
     translator = shelved.at_work()
     source, read, labels = (on_device(shelved, row) for row in (written.source, written.read, written.labels))
     with around():

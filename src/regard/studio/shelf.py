@@ -21,6 +21,7 @@ from regard.recipes.folder import read_run
 from regard.recipes.measure import quality_of
 from regard.storage import Checkpoint, read_text
 from regard.studio.errors import MissingError
+from regard.studio.examples import EXAMPLES, Worked
 from regard.studio.samples import samples_of
 from regard.studio.schema import Bucket, ModelCard, Problem, Quality
 from regard.studio.sites import SiteFacts, find_sites
@@ -80,7 +81,7 @@ class Shelf:
         return names
 
     def cards(self) -> tuple[list[ModelCard], list[Problem]]:
-        """Every system that can be used, in history order, and what is wrong with the others."""
+        """Every system that can be used, in history order, then the examples; and what is wrong with the others."""
         cards, problems = [], []
         for name, folder in self.folders().items():
             if not Checkpoint(folder).weights.is_file():
@@ -91,7 +92,7 @@ class Shelf:
                 problems.append(Problem(detail=f"{name}: {error}"))
         order = list(MODELS)
         cards.sort(key=lambda card: (order.index(card.system), card.name))
-        return cards, problems
+        return [*cards, *(worked.card() for worked in EXAMPLES.values())], problems
 
     def card(self, name: str, folder: Path) -> ModelCard:
         """A system in figures; read anew when its files changed."""
@@ -102,8 +103,14 @@ class Shelf:
             self._cards[name] = kept
         return kept[1]
 
-    def take(self, name: str) -> Shelved:
-        """The system itself, loaded the first time and whenever its weights were written anew."""
+    def take(self, name: str) -> "Shelved | Worked":
+        """The system itself, loaded the first time and whenever its weights were written anew; or an example."""
+        if name in EXAMPLES:
+            return EXAMPLES[name]
+        return self.take_system(name)
+
+    def take_system(self, name: str) -> Shelved:
+        """A system that translates."""
         folders = self.folders()
         folder = folders.get(name)
         if folder is None or not Checkpoint(folder).weights.is_file():
@@ -165,6 +172,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
         steps=steps_of(folder),
         examples=samples_of(run),
         quality=find_quality(checkpoint, run),
+        example=False,
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from regard.attention import SCORES, AttentionMap, Trace, trace
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.biased import Biased
-from regard.contracts import BOS, EOS, UNK, Sequences
+from regard.contracts import BOS, EOS, UNK, Score, Sequences
 from regard.decoding import evaluating
 from regard.studio.schema import SideName, Site, SiteKind
 
@@ -77,6 +77,11 @@ def facts_of(reads: tuple[AttentionMap, ...]) -> SiteFacts:
         score=name_of(reads[-1].score),
         align=name_of(reads[-1].align),
     )
+
+
+def facts_named(kind: SiteKind, score: Score, align: str) -> SiteFacts:
+    """Of a single head."""
+    return SiteFacts(kind=kind, heads=1, score=name_of(score), align=align)
 
 
 def name_of(part: object) -> str:

@@ -23,6 +23,7 @@ from regard.attention.positions import Alibi, Rotary
 from regard.attention.scores import Cosine, Dot, Gaussian, ScaledDot
 from regard.contracts import Align, Entry, Grid, Score
 from regard.studio.comparison import again, compare
+from regard.studio.examples import Worked
 from regard.studio.looks import Kept, answer_again, first_answer
 from regard.studio.schema import Option, Said, SwapOptions, Swapped, SwapRequest
 from regard.studio.sites import joined
@@ -194,7 +195,7 @@ def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
         after = joined(tuple(made))
     before = joined(kept.site_reads(request.site))
     outcome = first_answer(kept)
-    other = answer_again(kept.shelved, kept.written, around=partial(changed, kept, request.site, how.weights))
+    other = answer_again(kept, around=partial(changed, kept, request.site, how.weights))
     name = hashlib.sha256(f"{kept.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]
     chosen = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
     message = Swapped(
@@ -223,6 +224,7 @@ def changed(kept: Kept, path: str, weights: Callable[[AttentionMap, int], Tensor
         first, asked = asked, asked + read.weights.shape[-2]
         return weights(read, first)
 
+    assert not isinstance(kept.shelved, Worked)
     return change(kept.shelved.translator.model, how)
 
 

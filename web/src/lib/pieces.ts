@@ -15,7 +15,12 @@ const SPACES = /^\p{Zs}+$/u;
 export function shown(side: Side, raw: boolean): Shown[] {
   if (raw) return side.tokens.map((token, k) => ({ text: clean(token), first: k, last: k }));
   const pieces = side.pieces.filter((piece) => !piece.mark);
-  return pieces.map(({ text, first, last }) => ({ text: text === BLANK ? SPACE : clean(text), first, last }));
+  return pieces.map(({ text, first, last }) => ({ text: pieceText(text), first, last }));
+}
+
+/** The text of a piece: what a tokeniser writes for a space is one. */
+export function pieceText(text: string): string {
+  return text === BLANK ? SPACE : clean(text);
 }
 
 /** Makes zero-width, control and direction characters visible by their code, and lone spaces by a sign. */

@@ -729,7 +729,7 @@ export interface components {
         };
         /**
          * ModelCard
-         * @description A system on the shelf.
+         * @description A system on the shelf; an example has fixed words and answers nothing.
          */
         ModelCard: {
             /** Name */
@@ -755,6 +755,8 @@ export interface components {
             /** Examples */
             examples: string[];
             quality: components["schemas"]["Quality"] | null;
+            /** Example */
+            example: boolean;
         };
         /**
          * Number
@@ -1041,6 +1043,8 @@ export interface components {
         /**
          * Swapped
          * @description The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+         *
+         *     A worked example answers nothing, before or after.
          */
         Swapped: {
             /** Id */
@@ -1049,8 +1053,8 @@ export interface components {
             entropy_before: number[];
             /** Entropy After */
             entropy_after: number[];
-            before: components["schemas"]["Outcome"];
-            after: components["schemas"]["Outcome"];
+            before: components["schemas"]["Outcome"] | null;
+            after: components["schemas"]["Outcome"] | null;
         };
         /**
          * TextBlock

@@ -19,6 +19,13 @@ export const server = {
   get models(): ModelCard[] {
     return state?.models ?? [];
   },
+  /** Systems that were trained; the others are worked examples. */
+  get trained(): ModelCard[] {
+    return this.models.filter((card) => !card.example);
+  },
+  get examples(): ModelCard[] {
+    return this.models.filter((card) => card.example);
+  },
   get away(): boolean {
     return away;
   },

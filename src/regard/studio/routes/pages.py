@@ -48,7 +48,7 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
     """A plain translation."""
 
     def job() -> TranslateAnswer:
-        translator = studio.shelf.take(asked.model).at_work()
+        translator = studio.shelf.take_system(asked.model).at_work()
         began = time.perf_counter()
         found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
         return TranslateAnswer(
@@ -78,7 +78,7 @@ def lines(name: Annotated[Name, Query()], studio: Here, after: Place = 0) -> Lin
 def timeline(studio: Here) -> list[Milestone]:
     """The history."""
     cards, _ = studio.shelf.cards()
-    return milestones({card.system: card.name for card in reversed(cards)})
+    return milestones({card.system: card.name for card in reversed(cards) if not card.example})
 
 
 @router.get("/lessons")

@@ -90,13 +90,16 @@ class Outcome(Message):
 
 
 class Swapped(Message):
-    """The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each."""
+    """The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+
+    A worked example answers nothing, before or after.
+    """
 
     id: str
     entropy_before: list[float]
     entropy_after: list[float]
-    before: Outcome
-    after: Outcome
+    before: Outcome | None
+    after: Outcome | None
 
 
 class HeadCard(Message):

@@ -28,7 +28,7 @@ class Quality(Message):
 
 
 class ModelCard(Message):
-    """A system on the shelf."""
+    """A system on the shelf; an example has fixed words and answers nothing."""
 
     name: str
     system: str
@@ -42,6 +42,7 @@ class ModelCard(Message):
     steps: int
     examples: list[str]
     quality: Quality | None
+    example: bool
 
 
 class Preparing(Message):

@@ -5,7 +5,7 @@ import type { Milestone } from "../../lib/types";
 export const FAMILIES = ["system", "score", "alignment", "mask", "position"] as const;
 export type Family = (typeof FAMILIES)[number];
 
-export const ROW = 26;
+export const ROW = 29;
 export const MARK = 6;
 export const AXIS = 44;
 const LANE_PADDING = 9;

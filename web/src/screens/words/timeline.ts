@@ -4,7 +4,8 @@ import { words } from "../../lib/language.svelte";
 export const t = words({
   en: {
     title: "Timeline",
-    lead: "How attention came about: from kernel regression in 1964 to the Transformer in 2017, and after. Choose anything to open it.",
+    lead: "How attention came about, from 1964 to the Transformer and after. Choose anything to open it.",
+    filled: "A filled mark can be watched here.",
     axis: "Crowded years get more room; a zigzag leaves years out.",
     keys: "Arrow keys move along, Enter opens, Esc closes.",
     picture: "History of attention",
@@ -40,7 +41,8 @@ export const t = words({
   },
   zh: {
     title: "时间线",
-    lead: "注意力机制的来龙去脉：从 1964 年的核回归，到 2017 年的 Transformer，再到之后。点击任意一项即可展开。",
+    lead: "注意力机制的来龙去脉：从 1964 年到 Transformer，再到之后。点击任意一项即可展开。",
+    filled: "实心的可以在这里观察。",
     axis: "事件密集的年份占得更宽，锯齿处省略了若干年。",
     keys: "方向键移动，回车展开，Esc 关闭。",
     picture: "注意力机制的历史",
