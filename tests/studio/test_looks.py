@@ -107,6 +107,11 @@ def test_nothing_to_read_is_a_sentence(client, text, words):
     assert answer.status_code == 422 and words in answer.json()["detail"]
 
 
+def test_a_text_that_is_too_long_is_told_by_how_much(client):
+    answer = client.post("/api/looks", json={"model": "bahdanau", "text": "x" * 4100})
+    assert answer.json()["detail"] == "body.text has 4,100 characters, and 4,000 can be read. Shorten it."
+
+
 def test_a_text_whose_weights_would_not_fit_is_refused_before_they_are_formed(client, monkeypatch):
     monkeypatch.setattr("regard.studio.looks.MOST_CELLS", 1000)
     answer = client.post("/api/looks", json={"model": "transformer", "text": "Mar 15, 1947 and Mar 16, 1947"})
@@ -121,5 +126,5 @@ def test_an_unknown_system_names_the_nearest(client):
 def test_the_exported_page_holds_the_tokens_and_every_head(look, client):
     made = look("transformer")
     page = client.get(f"/api/looks/{made['id']}/page", params={"site": "decoder.0.cross_attention", "lang": "zh"})
-    assert page.status_code == 200 and "head 3" in page.text and "源句" in page.text
+    assert page.status_code == 200 and "第 3 头" in page.text and "源句" in page.text and "它主要看向" in page.text
     assert "http" not in page.text.replace("http://www.w3.org", "")

@@ -14,29 +14,68 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.contracts import check_name
 from regard.display.picture import VIRIDIS, Panel, Picture
+
+WORDS = {
+    "en": {
+        "module": "attention module",
+        "heads": "heads",
+        "hint": "Point at a cell, or move with the arrow keys. Rows: {rows}, columns: {columns}.",
+        "script": "This page draws attention weights and needs its own script to run.",
+        "mean": "mean",
+        "none": "none",
+        "attention": "attention",
+        "weights": "weights",
+        "query": "query",
+        "key": "key",
+        "most": "it looks most at",
+    },
+    "zh": {
+        "module": "注意力模块",
+        "heads": "注意力头",
+        "hint": "指向一个格子，或用方向键移动。行：{rows}，列：{columns}。",
+        "script": "本页绘制注意力权重，需要运行其自带的脚本。",
+        "mean": "平均",
+        "none": "无",
+        "attention": "注意力",
+        "weights": "权重",
+        "query": "查询",
+        "key": "键",
+        "most": "它主要看向",
+    },
+}
+"""What the page says, and what its script does."""
 
 STEPS = 65534
 NOT_A_NUMBER = 65535
 
 
 class Page:
-    """The page of a picture; a notebook shows it by itself."""
+    """The page of a picture, in English (en) or Chinese (zh); a notebook shows it by itself."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, language: str = "en") -> None:
+        check_name(language, WORDS, "language")
         self.picture = picture
+        self.language = language
 
     def html(self) -> str:
         """The whole page."""
+        words = WORDS[self.language]
         # a token may hold </script>; as JSON may spell any letter by its number, none needs to be <
-        data = json.dumps(payload(self.picture), ensure_ascii=False, separators=(",", ":"))
+        data = json.dumps(payload(self.picture) | {"words": words}, ensure_ascii=False, separators=(",", ":"))
         for letter in "<>&\u2028\u2029":
             data = data.replace(letter, f"\\u{ord(letter):04x}")
         titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
+        rows, columns = self.picture.axes
+        written = {
+            "title": ", ".join(list(titles)[:3]) or words["attention"],
+            "lang": self.language,
+            **{name: words[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
+        }
         template = files("regard.display").joinpath("page.html").read_text(encoding="utf-8")
-        title = html.escape(", ".join(list(titles)[:3]) or "attention")
-        rows, columns = map(html.escape, self.picture.axes)
-        template = template.replace("{{title}}", title).replace("{{rows}}", rows).replace("{{columns}}", columns)
+        for name, text in written.items():
+            template = template.replace(f"{{{{{name}}}}}", html.escape(text))
         return template.replace("{{data}}", data)
 
     def _repr_html_(self) -> str:

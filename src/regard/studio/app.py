@@ -83,6 +83,9 @@ async def say_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "string_too_long":
+        given, most = len(first["input"]), first["ctx"]["max_length"]
+        return answer(422, f"{place} has {given:,} characters, and {most:,} can be read. Shorten it.")
     return answer(422, f"{place}: {first['msg']}.")
 
 
