@@ -1,0 +1,89 @@
+"""A real browser on a real server with quickly trained systems; all of it skips with a word where a part is missing."""
+
+import os
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from regard.recipes import evaluate, fit, make_run, override
+from regard.storage import Checkpoint, write_text
+from tests.studio.browser.seeing import LANGUAGES, Seen
+from tests.studio.browser.serving import Serving
+
+STEPS = {"seq2seq": 60, "bahdanau": 150, "transformer": 200}
+SMALL = ("batch.tokens=1024", "data.content.max_dates=1", "data.held_out=60", "validation.sentences=0")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--disable-quic",
+)  # fmt: skip
+PAGE = Path(str(files("regard.studio").joinpath("static"))) / "index.html"
+
+
+def train(root):
+    """Systems that have learnt a little, each with an evaluation."""
+    threads = torch.get_num_threads()
+    # beside other work two threads wait for each other more than they compute
+    torch.set_num_threads(1)
+    try:
+        for name, steps in STEPS.items():
+            run = override(make_run("dates", name, steps=steps), *SMALL, f"training.every.validate={steps}")
+            fitted = fit(run, root / name, console=Console(quiet=True))
+            pairs = run.data.read("test")[:50]
+            report = evaluate(fitted.translator, pairs, split="test", beam=1)
+            write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+    if chromium is None:
+        pytest.skip("there is no Chromium")
+    if not PAGE.is_file():
+        pytest.skip("the page is not built: run `make page`")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def demo(browser, tmp_path_factory):
+    """A folder of date models: REGARD_STUDIO_DEMO names a finished one."""
+    given = os.environ.get("REGARD_STUDIO_DEMO")
+    if given:
+        return Path(given)
+    root = tmp_path_factory.mktemp("demo")
+    train(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def serving(demo, tmp_path_factory):
+    made = Serving(tmp_path_factory.mktemp("home"), demo)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def see(browser, serving):
+    """Opens a page in a context of its own."""
+    contexts = []
+
+    def opened(language="en", width=1440, height=900, serving=serving, **more):
+        context = browser.new_context(
+            locale=LANGUAGES[language], viewport={"width": width, "height": height}, accept_downloads=True, **more
+        )
+        contexts.append(context)
+        context.set_default_timeout(20_000)
+        return Seen(context.new_page(), serving)
+
+    yield opened
+    for context in contexts:
+        context.close()

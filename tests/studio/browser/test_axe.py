@@ -1,0 +1,48 @@
+"""axe finds nothing to object to on any screen, in the light and in the dark."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.studio.browser.seeing import SCREENS, SELECTIONS
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parents[3] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+FINDINGS = """async () => (await axe.run()).violations.flatMap((found) =>
+  found.nodes.slice(0, 3).map((node) => `${found.id}: ${node.target} ${node.failureSummary.split('\\n')[1] ?? ''}`))"""
+
+
+@pytest.fixture
+def violations():
+    if not AXE.is_file():
+        pytest.skip("axe is not installed: run `make page`")
+
+    def found(page):
+        page.add_script_tag(path=AXE)
+        return page.evaluate(FINDINGS)
+
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_nothing_to_object_to(see, violations, screen, scheme):
+    seen = see("zh" if scheme == "dark" else "en", bypass_csp=True, color_scheme=scheme)
+    page = seen.open(screen, **SELECTIONS[screen])
+    if scheme == "dark":
+        seen.shoot(f"{screen}-dark")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("screen", ["watch", "timeline", "learn"])
+def test_nothing_to_object_to_on_a_phone(see, violations, screen):
+    page = see("zh", width=390, height=844, bypass_csp=True).open(screen)
+    assert violations(page) == []
+
+
+def test_nothing_to_object_to_in_an_open_menu(see, violations):
+    page = see(bypass_csp=True).open("watch", **SELECTIONS["watch"])
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("menuitem").first.wait_for()
+    assert violations(page) == []

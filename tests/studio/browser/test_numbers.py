@@ -1,0 +1,148 @@
+"""What Compute shows is what torch computes, and what the copied code prints."""
+
+import contextlib
+import io
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import regard
+from regard.contracts import BOS, EOS, Sequences
+from regard.decoding import Limit, decode
+from tests.studio.browser.seeing import CHOSEN
+
+pytestmark = pytest.mark.browser
+
+TEXT = CHOSEN["text"]
+SELECTIONS = 10
+QUANTITIES = ("query", "key", "score", "weight", "value", "product", "context")
+
+
+class Traced:
+    """A system's own reads while it writes its answer, without the studio."""
+
+    def __init__(self, folder):
+        translator = regard.load(folder, device="cpu")
+        self.source = [*translator.tokenizers.source.encode(TEXT), EOS]
+        with torch.inference_mode():
+            found = decode(translator.model, Sequences.of([self.source]), limit=Limit())[0][0]
+            self.labels = [*found.ids, *([EOS] if found.finished else [])]
+            read = Sequences.of([[BOS, *self.labels[:-1]]])
+            with regard.trace(translator.model) as maps:
+                translator.model(Sequences.of([self.source]), read)
+        self.maps = dict(maps.items())
+
+    def place(self, path, query):
+        """The read that a query was part of, and its number in it."""
+        for read in self.maps[path]:
+            if query < read.weights.shape[-2]:
+                return read, query
+            query -= read.weights.shape[-2]
+        raise AssertionError(path)
+
+    def value(self, path, head, quantity, query, key, dimension):
+        """One number, by its definition and in double precision where it is made of others."""
+        read, at = self.place(path, query)
+
+        def of(name):
+            tensor = getattr(read, name)[0].double()
+            return tensor[head] if tensor.ndim > 2 else tensor
+
+        with torch.inference_mode():
+            lowered = read.score.lower(read.queries, read.keys)
+            queries, keys = (
+                (one[0][head] if one.ndim > 3 else one[0]).double() for one in (lowered.queries, lowered.keys)
+            )
+        if hasattr(lowered, "energy"):
+            scores = (queries[at] + keys).tanh() @ lowered.energy.detach().double()
+        else:
+            scores = lowered.scale * (keys @ queries[at])
+        if read.allowed is not None:
+            allowed = read.allowed.broadcast_to(read.weights.shape)[0]
+            masked = scores.masked_fill(~(allowed[head] if allowed.ndim > 2 else allowed)[at], -torch.inf)
+        else:
+            masked = scores
+        weights, values = masked.softmax(-1), of("values")
+        found = {
+            "query": lambda: queries[at, dimension],
+            "key": lambda: keys[key, dimension],
+            "score": lambda: scores[key],
+            "weight": lambda: weights[key],
+            "value": lambda: values[key, dimension],
+            "product": lambda: weights[key] * values[key, dimension],
+            "context": lambda: weights @ values[:, dimension],
+        }
+        return found[quantity]().item()
+
+
+@pytest.fixture(scope="module")
+def traced(demo):
+    return {name: Traced(demo / name) for name in ("bahdanau", "transformer")}
+
+
+def choose(traced, place):
+    """A number somewhere in a system."""
+    chance = random.Random(place)
+    name = ("transformer", "bahdanau")[place % 2]
+    system = traced[name]
+    path = chance.choice(sorted(system.maps))
+    last = system.maps[path][-1]
+    queries = sum(read.weights.shape[-2] for read in system.maps[path])
+    return {
+        "model": name,
+        "site": path,
+        "head": chance.randrange(last.weights.shape[1] if last.weights.ndim > 3 else 1),
+        "quantity": QUANTITIES[place % len(QUANTITIES)],
+        "query": chance.randrange(queries),
+        "key": chance.randrange(last.weights.shape[-1]),
+        "dimension": chance.randrange(min(last.values.shape[-1], 16)),
+    }
+
+
+def printed(snippet, *, alone):
+    """What the code prints; alone, in a Python that has seen nothing of us."""
+    if alone:
+        return subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, check=True).stdout
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(snippet, {})
+    return said.getvalue()
+
+
+@pytest.mark.parametrize("place", range(SELECTIONS))
+def test_a_number_is_torchs_and_its_code_prints_it(see, traced, place):
+    at = choose(traced, place)
+    seen = see(permissions=["clipboard-read", "clipboard-write"])
+    more = {"x.quantity": at["quantity"], "x.dimension": at["dimension"], "x.stage": "vectors"}
+    link = {"model": at["model"], "text": TEXT, "site": at["site"], "head": at["head"], "i": at["query"]}
+    page = seen.open("compute", **link, j=at["key"], **more)
+    panel = page.locator("section[aria-labelledby=inspector-title]")
+    panel.locator("dd").nth(1).wait_for()
+    assert f"{at['site']}" in panel.locator("code.address").inner_text()
+    shown = float(panel.locator("dd").nth(1).inner_text())
+    real = traced[at["model"]].value(
+        **{"path": at["site"]} | {k: v for k, v in at.items() if k not in ("model", "site")}
+    )
+    assert shown == pytest.approx(real, abs=1e-6, rel=1e-6)
+    panel.get_by_role("button", name="Copy as PyTorch").click()
+    panel.get_by_text("Copied").wait_for()
+    snippet = page.evaluate("navigator.clipboard.readText()")
+    assert float(printed(snippet, alone=place == 0)) == pytest.approx(shown, abs=1e-6, rel=1e-6)
+
+
+def test_the_same_number_stands_in_the_table_and_opens_when_pressed(see):
+    seen = see()
+    page = seen.open("compute", **CHOSEN, site="decoder.1.cross_attention", head=2, i=1, **{"x.stage": "weights"})
+    button = page.get_by_role("button", name="weight[1,4]")
+    listed = float(button.inner_text())
+    button.click()
+    value = page.locator("section[aria-labelledby=inspector-title] dd").nth(1)
+    value.wait_for()
+    assert float(value.inner_text()) == pytest.approx(listed, abs=5.1e-4)
+    assert button.get_attribute("aria-pressed") == "true"
+    exact = page.locator("section[aria-labelledby=inspector-title] .link").first
+    exact.click()
+    seen.wait_part("x.quantity", "score")
