@@ -97,7 +97,10 @@ function svgText(svg: SVGSVGElement): string {
   from.forEach((element, k) => {
     const style = getComputedStyle(element);
     const target = to[k];
-    for (const name of STYLES) target?.setAttribute(name, style.getPropertyValue(name));
+    for (const name of STYLES) {
+      const value = style.getPropertyValue(name);
+      if (value !== "" && value !== "auto") target?.setAttribute(name, value);
+    }
     for (const name of ["class", "style"]) target?.removeAttribute(name);
   });
   const { width, height } = svg.getBoundingClientRect();

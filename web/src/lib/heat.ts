@@ -24,11 +24,11 @@ export type Picture = {
   until: number;
 };
 
-const LARGEST_CELL = { wide: 48, tall: 36 };
+const LARGEST_CELL = { wide: 48, tall: 34 };
 const LARGEST_COMPACT = 16;
 const LARGEST_HEIGHT = 640;
 const SMALL_CELL = 8;
-const LONGEST_LABEL = 104;
+const LONGEST_LABEL = 128;
 const LABEL_ROOM = 12;
 
 /** Cells as large as fit, square where they can be; labels wider than their cell stand upright. */
@@ -44,7 +44,9 @@ export function layOut(
   const room = Math.max(40, available - gutter - 1);
   const largest = compact ? { wide: LARGEST_COMPACT, tall: LARGEST_COMPACT } : LARGEST_CELL;
   const tallest = Math.min(largest.tall, LARGEST_HEIGHT / Math.max(1, rows.length));
-  const widest = Math.min(largest.wide, room / Math.max(1, columns.length));
+  const most = room / Math.max(1, columns.length);
+  const lying = longest(columns) + 12;
+  const widest = Math.min(compact || lying > most ? largest.wide : Math.max(largest.wide, lying), most);
   const cellWidth = whole(tallest < SMALL_CELL ? Math.min(widest, tallest) : widest);
   const cellHeight = whole(Math.min(tallest, Math.max(cellWidth, tallest > 18 && !compact ? 18 : 0)));
   const upright = longest(columns) > cellWidth - 2;

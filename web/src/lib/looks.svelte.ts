@@ -5,8 +5,11 @@ import { server } from "./server.svelte";
 import type { Look } from "./types";
 import type { Weights } from "./weights";
 
+/** As many characters as the server takes. */
+export const LONGEST_TEXT = 4000;
 const TYPING = 60;
 const BURST = 250;
+const BUSY = 3000;
 const MOST_WEIGHTS = 96;
 const MOST_ROWS = 512;
 const MOST_LOOKS = 32;
@@ -53,6 +56,7 @@ export const looks = {
 
   /** Asks again after a problem. */
   retry(): void {
+    clearTimeout(timer);
     void load();
   },
 
@@ -107,6 +111,7 @@ async function load(): Promise<void> {
     problem = null;
   } catch (error) {
     problem = asProblem(error);
+    if (problem.status === 503) timer = setTimeout(() => void load(), BUSY);
   }
   loading = false;
 }

@@ -43,16 +43,17 @@ export function place(
   }
   const width = Math.min(room, 640);
   const height = NAME + LINE * Math.max(rows.length, columns.length) + 8;
-  const most = width * 0.34;
   const letters = 16;
+  const widest = (tokens: Shown[]) => Math.max(...tokens.map((token) => wide(token, letters, measure)));
+  const edge = (tokens: Shown[]) => Math.min(widest(tokens) + GAP, width * 0.34);
   const column = (tokens: Shown[], x: number) =>
-    tokens.map(({ text }, k) => ({
+    tokens.map((token, k) => ({
       x,
       y: NAME + 4 + ((k + 0.5) * (height - NAME - 8)) / tokens.length,
-      text,
-      width: Math.min(Math.ceil(measure(text, letters)), most),
+      text: token.text,
+      width: Math.min(wide(token, letters, measure), edge(tokens)),
     }));
-  const [keys, queries] = [column(columns, most), column(rows, width - most)];
+  const [keys, queries] = [column(columns, edge(columns)), column(rows, width - edge(rows))];
   return { width, height, across: false, size: letters, keys, queries };
 }
 

@@ -27,7 +27,7 @@ const ITEMS = [
   made(2017, "system", "Transformer"),
   made(2024, "score", "the very last of all the scores"),
 ];
-const widthOf = (text: string): number => 7 * text.length;
+const widthOf = ({ title }: { title: string }): number => 7 * title.length;
 
 function boxOf({ x, y, left, width }: Placed): { left: number; right: number; top: number } {
   const label = MARK + 6 + width;

@@ -82,7 +82,7 @@ function pack(items: readonly Milestone[], xOf: (year: number) => number, right:
   const rows: Span[][] = [];
   return chronological(items).map((item) => {
     const x = xOf(item.year);
-    const width = widthOf(item.title);
+    const width = widthOf(item);
     const left = reachOf(x, width, false).to > right + LABEL_SPACE;
     const reach = reachOf(x, width, left);
     const isFree = (row: Span[]): boolean => row.every((span) => reach.to <= span.from || reach.from >= span.to);
@@ -93,7 +93,8 @@ function pack(items: readonly Milestone[], xOf: (year: number) => number, right:
   });
 }
 
-export type WidthOf = (text: string) => number;
+/** How wide the label of an item is. */
+export type WidthOf = (item: Milestone) => number;
 
 export function layOut(items: readonly Milestone[], left: number, right: number, widthOf: WidthOf): Picture {
   const ticks = placeYears(items, left, right - MARK);

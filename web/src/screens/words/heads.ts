@@ -75,7 +75,7 @@ export const t = words({
     diagonal: "对角线",
     peak: "峰值",
     measures: "各项指标的含义",
-    entropyMeaning: "注意力有多分散，单位为奈特，对所有查询取平均：0 表示全部集中在一个词元上，越大表示分给越多的词元。",
+    entropyMeaning: "注意力有多分散，单位为纳特，对所有查询取平均：0 表示全部集中在一个词元上，越大表示分给越多的词元。",
     distanceMeaning: "查询平均看向多少个词元以外的地方；0 表示看自己的位置。",
     diagonalMeaning: "落在查询自身位置前后一个词元以内的注意力所占的比例。",
     peakMeaning: "这个头里最大的一个权重：接近 1 表示有查询几乎只看一个词元。",
