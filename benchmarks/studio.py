@@ -25,10 +25,10 @@ from typing import Any
 import httpx
 
 from benchmarks.harness import RESULTS, machine
+from regard.recipes import DEMO_SYSTEMS
 
 CLIENTS, SECONDS = 50, 60.0
 BUSY = (429, 503)
-SYSTEMS = ("seq2seq", "bahdanau", "transformer")
 
 
 @dataclass
@@ -93,7 +93,7 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
     async with httpx.AsyncClient(base_url=server.address, headers=server.headers, timeout=60) as client:
         while time.perf_counter() < until:
             text = f"{chance.randint(1, 28)} May {chance.randint(1900, 2099)}"
-            asked = {"model": chance.choice(SYSTEMS), "text": text}
+            asked = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
             answer = await tally.ask(client, "POST", "/api/looks", json=asked)
             if answer.status_code != 200 or not answer.json()["sites"]:
                 continue
@@ -107,6 +107,7 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
                 await tally.ask(client, "GET", f"{place}/{path}", params={"site": site, **more})
             if chance.random() < 0.2:
                 await tally.ask(client, "POST", f"{place}/swap", json={"site": site, "align": "sparsemax"})
+                await tally.ask(client, "POST", f"{place}/ablate", json={"site": site, "head": 0})
 
 
 async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
@@ -125,7 +126,7 @@ def answers(server: Server) -> dict[str, float]:
     """Milliseconds from a text to the look and its first weights, alone on the server."""
     found = {}
     with httpx.Client(base_url=server.address, headers=server.headers, timeout=60) as client:
-        for system in SYSTEMS:
+        for system in DEMO_SYSTEMS:
             times = []
             for day in range(1, 21):
                 began = time.perf_counter()

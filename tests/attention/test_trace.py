@@ -203,3 +203,36 @@ def test_a_head_that_reads_nothing_gives_what_its_absence_gives():
     ))).context  # fmt: skip
     expected = heads.output_proj(torch.cat([alone[:, 0], torch.zeros(3, 5, 4)], -1))
     assert found.allclose(expected, atol=1e-6)
+
+
+def test_nothing_that_was_recorded_keeps_a_graph_alive():
+    model, states = Model(), torch.randn(3, 5, 8, requires_grad=True)
+    with trace(model) as maps:
+        model(states)
+    for (read,) in maps.values():
+        tensors = [value for part in (read, read.look) for value in vars(part).values() if torch.is_tensor(value)]
+        assert len(tensors) >= 7 and not any(tensor.requires_grad for tensor in tensors)
+
+
+def test_a_few_rows_that_are_asked_for_are_those_that_were_exchanged():
+    heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
+    with change(heads, lambda path, read: torch.zeros_like(read.weights)):
+        found = heads(states, weights_of=[1])
+    assert found.weights.shape == (3, 2, 1, 5) and not found.weights.any()
+
+
+def test_two_threads_may_trace_at_once_and_leave_in_any_order():
+    models, entered, left = (Model(), Model()), threading.Event(), threading.Event()
+
+    def other():
+        with trace(models[1]):
+            entered.set()
+            left.wait(10)
+
+    with trace(models[0]):
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait(10)
+    left.set()
+    thread.join()
+    assert torch._dynamo.eval_frame._stance.stance == "default"

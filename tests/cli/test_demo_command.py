@@ -22,7 +22,7 @@ def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp
     for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows: target", "regard translate"):
         assert part in told
     made = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert made == {*demo.SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
+    assert made == {*demo.DEMO_SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
     assert last_demo() == (tmp_path / "demo").resolve()
     report = Report.from_json((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
     assert report.exact_match is not None and report.circumstances.system == "bahdanau"

@@ -135,7 +135,7 @@ def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
 
 def test_a_bug_of_ours_is_no_sentence_of_the_users(studio, monkeypatch):
     def broken(*_):
-        raise IndexError("list index out of range")
+        raise ValueError("2 is not in list")
 
     monkeypatch.setattr("regard.studio.routes.looks.heads.all_heads", broken)
     app = make_app(studio, token=TOKEN, hosts=[HOST])

@@ -47,7 +47,7 @@ def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, look, weig
     for path, site in sites.items():
         for head in range(site["heads"]):
             shown = weights(made, path, head)
-            assert shown.shape[0] == sizes[site["queries"]] and shown.shape[1] <= sizes[site["keys"]]
+            assert shown.shape[0] == sizes[site["queries"]] and shown.shape[1] == sizes[site["keys"]]
             for query, row in enumerate(shown):
                 reads = maps[path]
                 read = reads[0] if len(reads) == 1 else reads[query]
@@ -60,6 +60,11 @@ def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, look, weig
 def test_the_same_question_has_the_same_name_and_another_text_another(look):
     assert look("bahdanau")["id"] == look("bahdanau")["id"]
     assert look("bahdanau")["id"] != look("bahdanau", "Mar 15, 1947")["id"] != look("luong", "Mar 15, 1947")["id"]
+
+
+def test_questions_that_look_alike_have_names_of_their_own(look):
+    asked = (("5", {}), ("5", {"answer": "\x01"}), ("5\0a", {"answer": "b"}), ("5", {"answer": "a\0b"}))
+    assert len({look("bahdanau", text, **more)["id"] for text, more in asked}) == 4
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer", "seq2seq"])
@@ -91,7 +96,7 @@ def test_bytes_are_merged_to_characters_and_marks_set_apart():
 
 
 def test_old_looks_make_room_and_say_so(client, studio, monkeypatch):
-    monkeypatch.setattr("regard.studio.looks.MOST_LOOKS", 2)
+    monkeypatch.setattr("regard.studio.kept.MOST_LOOKS", 2)
     names = [
         client.post("/api/looks", json={"model": "bahdanau", "text": f"Mar {day}, 1950"}).json()["id"]
         for day in (1, 2, 3)
@@ -113,7 +118,7 @@ def test_a_text_that_is_too_long_is_told_by_how_much(client):
 
 
 def test_a_text_whose_weights_would_not_fit_is_refused_before_they_are_formed(client, monkeypatch):
-    monkeypatch.setattr("regard.studio.looks.MOST_CELLS", 1000)
+    monkeypatch.setattr("regard.studio.looks.MOST_NUMBERS", 1000)
     answer = client.post("/api/looks", json={"model": "transformer", "text": "Mar 15, 1947 and Mar 16, 1947"})
     assert answer.status_code == 422 and "Shorten the text" in answer.json()["detail"]
 

@@ -78,10 +78,11 @@ def test_what_the_checkpoint_alone_can_make_again_it_makes(look, client, studio)
 
     made = look("transformer")
     row = Row(studio.looks.find(made["id"]), "decoder.1.cross_attention", 2, 1)
-    snippet = snippets.from_checkpoint(row, "weights", "here", 3)
+    snippet = snippets.from_checkpoint(row, "read.weights", "here", (1, 3))
     assert printed(snippet) == pytest.approx(row.line("weights")[3].item(), abs=1e-6)
     row = Row(studio.looks.find(look("bahdanau")["id"]), "attention", 0, 2)
-    assert printed(snippets.from_checkpoint(row, "context", "here", 3)) == pytest.approx(row.line("context")[3].item())
+    snippet = snippets.from_checkpoint(row, "read.context", "here", (0, 3))
+    assert printed(snippet) == pytest.approx(row.line("context")[3].item(), abs=1e-6)
 
 
 @pytest.mark.parametrize(

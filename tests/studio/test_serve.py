@@ -1,6 +1,7 @@
 """From the command to the open page."""
 
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -38,6 +39,8 @@ def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(monkeypatch, tmp_
 def test_hosts_are_those_of_the_address():
     assert names_of("127.0.0.1", 5) == ["127.0.0.1:5", "localhost:5", "[::1]:5"]
     assert names_of("192.0.2.7", 5) == ["192.0.2.7:5"] and names_of("::1", 5)[0] == "[::1]:5"
+    assert {"127.0.0.1:5", "localhost:5", f"{socket.gethostname().lower()}:5"} <= set(names_of("0.0.0.0", 5))
+    assert "127.0.0.1" in names_of("127.0.0.1", 80)
 
 
 def test_a_port_that_is_taken_is_left_or_named():
@@ -81,16 +84,34 @@ def test_with_nothing_to_look_at_a_demo_begins(monkeypatch, tmp_path):
     studio.close()
 
 
+def test_one_studio_trains_and_another_watches(tmp_path):
+    from regard.studio.prepare import Preparation
+
+    still = (sys.executable, "-c", "import sys, time; sys.stderr.write('x' * 300_000); time.sleep(60)")
+    first, second = (Preparation(tmp_path / "demo", still) for _ in range(2))
+    first.start()
+    second.start()
+    assert first.report() is not None and second.report() is not None and second._process is None
+    second.stop()
+    assert first.report() is not None
+    first.stop()
+    assert second.report() is None and not first.claim.exists()
+
+
 def test_the_last_demo_is_opened(folder, tmp_path):
-    from regard.recipes import remember_demo
+    from regard.recipes import DEMO_SYSTEMS, remember_demo
 
     demo = tmp_path / "shown"
     demo.mkdir()
-    for name in ("seq2seq", "bahdanau", "transformer"):
-        (demo / name).symlink_to(folder / name)
+    for name in DEMO_SYSTEMS:
+        shutil.copytree(folder / name, demo / name)
     remember_demo(demo)
     assert is_finished(demo)
-    assert make_studio([]).shelf.roots == (demo.resolve(),)
+    cards, _ = make_studio([]).shelf.cards()
+    assert [card.name for card in cards if not card.example] == list(DEMO_SYSTEMS)
+    shutil.rmtree(demo / "bahdanau")
+    (demo / "bahdanau").symlink_to(folder / "bahdanau")
+    assert not is_finished(demo)
 
 
 def test_the_command_serves_the_page_and_the_api(folder):

@@ -86,6 +86,19 @@ def test_a_window_counts_from_each_step_also_in_a_recurrent_decoder(look, client
     assert (shown[inside] > 0).all()
 
 
+@pytest.mark.parametrize("mask", ["none", "window", "dilated", "causal"])
+@pytest.mark.parametrize(("name", "site"), [("transformer", "decoder.0.self_attention"), ("lstmn", None)])
+def test_a_mask_never_shows_a_decoder_what_it_has_yet_to_write(name, site, mask, look, client, weights):
+    made = look(name)
+    site = site or next(one["path"] for one in made["sites"] if one["kind"] == "target")
+    found = swap(client, made, site=site, mask=mask, window=1)
+    shown = weights({"id": found["id"]}, site, 0)
+    assert not np.triu(shown, 1).any()
+    # step by step and all at once are the same system
+    if found["after"]["tokens"] == found["before"]["tokens"]:
+        assert found["after"]["log_prob"] == pytest.approx(found["after"]["log_prob_of_first"], abs=1e-3)
+
+
 def test_a_swap_reaches_the_answer(look, client):
     made = look("transformer")
     before = [swap(client, made, site=site["path"], temperature=100)["after"] for site in made["sites"][1:]]
@@ -122,7 +135,10 @@ def test_figures_of_heads_that_are_known():
     assert entropy(even).mean().item() == pytest.approx(np.log(5))
     # twice as many queries as keys: the diagonal is as steep as it must be
     steep = torch.eye(3).repeat_interleave(2, 0)[None]
-    assert diagonal(steep).item() == 1
+    assert diagonal(steep, stretched=True).item() == 1
+    # a tape: the first query reads nothing, every other the token before it
+    tape = torch.eye(4).roll(1, 0).tril(-1)[None]
+    assert distance(tape).item() == 1 and diagonal(tape).item() == 1
 
 
 @pytest.mark.parametrize("name", ATTENDING)

@@ -1,6 +1,6 @@
 // Tokens as they are shown.
 import { expect, it } from "vitest";
-import { clean, placeOf, shown } from "../src/lib/pieces";
+import { clean, isSpace, placeOf, shown } from "../src/lib/pieces";
 
 const side = {
   name: "source" as const,
@@ -40,4 +40,11 @@ it("makes the invisible visible and leaves the rest", () => {
   expect(clean("<script>")).toBe("<script>");
   expect(clean("שלום")).toBe("שלום");
   expect(clean("👩")).toBe("👩");
+});
+
+it("shows a tokeniser's space as the sign of one, but raw as it is", () => {
+  const spaced = { ...side, tokens: ["▁"], pieces: [{ text: "▁", first: 0, last: 0, mark: false }] };
+  expect(shown(spaced, false)[0]?.text).toBe("␣");
+  expect(shown(spaced, true)[0]?.text).toBe("▁");
+  expect(["␣", "▁", "a"].map(isSpace)).toEqual([true, true, false]);
 });

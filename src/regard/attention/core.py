@@ -144,7 +144,9 @@ def read(
             queries, keys, rows, score=score, align=align, mask=mask, first_key=first_key, values=values
         )
         return Attended(context=context, weights=chosen)
-    look = replace(look or Look(), queries=queries) if look is None or look.queries is None else look
+    look = look or Look()
+    if look.queries is None:
+        look = replace(look, queries=queries)
     keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
     scores = score(queries, keys)
     check_scores(scores, score, queries, keys)
@@ -159,7 +161,10 @@ def read(
             queries=queries, keys=keys, values=values, scores=scores, weights=weights, context=context,
             allowed=allows, score=score, align=align, look=look,
         )  # fmt: skip
-        weights, context = tell(seen, partial(aggregate, values=values, extra=extra))
+        changed = tell(seen, partial(aggregate, values=values, extra=extra))
+        if changed is not None:
+            weights, context = changed
+            aligned = replace(aligned, weights=weights)
     if rows is not None:
         return Attended(context=context, weights=aligned.weights[..., rows, :], log_prob=aligned.log_prob)
     return Attended(context=context, weights=weights if return_weights else None, log_prob=aligned.log_prob)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -43,7 +44,9 @@ class AttentionMap:
     def detached(self) -> "AttentionMap":
         """The same numbers, without the graph that made them."""
         made: dict[str, Any] = {name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **made)
+        asked = self.look.queries
+        look = replace(self.look, queries=None if asked is None else asked.detach())
+        return replace(self, look=look, **made)
 
 
 Change = Callable[[str, AttentionMap], Tensor | None]
@@ -126,16 +129,39 @@ def listeners() -> tuple[Listener, ...]:
     return () if torch.compiler.is_compiling() else _listening.get()
 
 
-def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """Tell everyone of a read, innermost first; its weights and context, or what someone put in their place."""
-    weights, context = read.weights, read.context
-    seen = read.detached()
+def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Tell everyone of a read, innermost first; the weights and the context that someone put in place of its own."""
+    changed, seen = None, read.detached()
     for listener in reversed(listeners()):
-        other = listener.hear(seen)
-        if other is not None:
-            weights, context = other, aggregate(other)
-            seen = replace(seen, weights=weights.detach(), context=context.detach())
-    return weights, context
+        weights = listener.hear(seen)
+        if weights is not None:
+            changed = weights, aggregate(weights)
+            seen = replace(seen, weights=weights.detach(), context=changed[1].detach())
+    return changed
+
+
+class Eagerness:
+    """torch.compile stays away while anyone listens, in whatever thread: the stance is the process's own."""
+
+    def __init__(self) -> None:
+        self._lock, self._count = Lock(), 0
+        self._stance: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._stance = torch.compiler.set_stance("force_eager")
+                self._stance.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._stance.__exit__(None, None, None)
+
+
+EAGER = Eagerness()
 
 
 @contextmanager
@@ -178,7 +204,7 @@ def listening(model: nn.Module, listener: Heard, name: str) -> Iterator[Heard]:
         handles.append(module.register_forward_hook(leave, always_call=True))
     token = _listening.set((*_listening.get(), listener))
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with EAGER:
             yield listener
     finally:
         _listening.reset(token)

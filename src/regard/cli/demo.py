@@ -23,6 +23,7 @@ from regard.display.figure import has_matplotlib
 from regard.evaluation import by_length, exact_match
 from regard.models import MODELS
 from regard.recipes import (
+    DEMO_SYSTEMS,
     Fitted,
     Run,
     Translator,
@@ -38,7 +39,6 @@ from regard.recipes import (
 from regard.storage import Checkpoint, write_text
 from regard.training import Interrupted
 
-SYSTEMS = ("seq2seq", "bahdanau", "transformer")
 QUICK_STEPS = {"seq2seq": 600, "bahdanau": 280, "transformer": 340}
 QUICK_TOKENS = 1024
 EDGES = (15, 30, 45)
@@ -71,7 +71,7 @@ def demo(
     console.print("English dates to Chinese, character by character; tested on dates that no system has seen.\n")
     test: Sequence[Pair] = ()
     learned = []
-    for name in SYSTEMS:
+    for name in DEMO_SYSTEMS:
         console.print(Text(f"{MODELS[name].title} ({MODELS[name].year})", style="bold"))
         run = plan(name, quick=quick, seed=seed)
         test = run.data.read("test")
@@ -116,7 +116,7 @@ def picture_files(out: Path) -> list[Path]:
 
 def check_demo(out: Path, pictures: list[Path], *, overwrite: bool) -> None:
     """Refuse before the first minute is spent, not after the last."""
-    taken = [path for path in (*(out / name for name in SYSTEMS), *pictures) if path.exists()]
+    taken = [path for path in (*(out / name for name in DEMO_SYSTEMS), *pictures) if path.exists()]
     if taken and not overwrite:
         raise ValueError(f"{taken[0]} exists. Choose another --out, or allow it with --overwrite.")
 

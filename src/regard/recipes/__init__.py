@@ -3,7 +3,7 @@
 from regard.recipes.evaluate import evaluate, steps_of
 from regard.recipes.fit import Fitted, count_parameters, fit
 from regard.recipes.folder import load
-from regard.recipes.home import home, last_demo, remember_demo
+from regard.recipes.home import DEMO_SYSTEMS, home, last_demo, remember_demo
 from regard.recipes.override import override
 from regard.recipes.run import Run
 from regard.recipes.table import RECIPES, Recipe, make_run
@@ -11,6 +11,7 @@ from regard.recipes.translation import Translation
 from regard.recipes.translator import Translator, make_search
 
 __all__ = [
+    "DEMO_SYSTEMS",
     "RECIPES",
     "Fitted",
     "Recipe",

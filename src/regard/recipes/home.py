@@ -7,6 +7,9 @@ from pathlib import Path
 
 from regard.contracts import make_folder, write_atomic
 
+DEMO_SYSTEMS = ("seq2seq", "bahdanau", "transformer")
+"""What `regard demo` trains, in this order."""
+
 
 def home() -> Path:
     """The user's own folder for such things (XDG_DATA_HOME, or ~/.local/share)."""

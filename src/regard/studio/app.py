@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from regard.contracts import VERSION
-from regard.studio.errors import BusyError, GoneError, MissingError
+from regard.studio.errors import BusyError, GoneError, MissingError, RefusedError
 from regard.studio.guard import Guard
 from regard.studio.routes import looks, pages
 from regard.studio.schema import Problem
@@ -119,8 +119,7 @@ ANSWERS: dict[type[Exception], Any] = {
     RequestValidationError: say_invalid,
     HTTPException: say_http,
     MissingError: say_missing,
-    ValueError: say_refused,
-    OSError: say_refused,
+    RefusedError: say_refused,
     BusyError: say_busy,
     GoneError: say_nothing,
 }

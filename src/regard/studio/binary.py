@@ -5,15 +5,6 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from regard.studio.errors import MissingError
-from regard.studio.looks import Kept
-
-
-def one_head(kept: Kept, path: str, head: int) -> Float[Tensor, "Q K"]:
-    """The weights of one head, or for -1 the mean of all."""
-    weights = kept.weights(path)
-    if head >= weights.shape[0]:
-        raise MissingError(f"{path} has {weights.shape[0]} heads, counted from 0; there is no head {head}.")
-    return weights.mean(dim=0) if head < 0 else weights[head]
 
 
 def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import AttentionMap
-from regard.attention.scores import ActivatedGeneral
 from regard.contracts import Lowered, LoweredSquare, LoweredSum
+from regard.studio.sites import of_row
 
 Form = Literal["dot", "sum", "square", "unknown"]
 TRIED = 8
@@ -45,18 +45,16 @@ def compare(read: AttentionMap) -> Comparison:
         few = slice(0, TRIED)
         bias = None if found.bias is None else found.bias[:, few]
         made = again(replace(found, queries=found.queries[:, few], bias=bias))
-        return found if made.allclose(heads(read.scores)[:, few], rtol=1e-4, atol=1e-5) else plain(read)
+        return found if made.allclose(of_row(read.scores)[:, few], rtol=1e-4, atol=1e-5) else plain(read)
 
 
 def from_lowering(read: AttentionMap) -> Comparison:
     """As the score itself lowers."""
-    if isinstance(read.score, ActivatedGeneral):
-        return plain(read)
     lowered = read.score.lower(read.queries, read.keys)
     if isinstance(lowered, str):
         return plain(read)
     projected = lowered.queries.shape != read.queries.shape or not torch.equal(lowered.queries, read.queries)
-    queries, keys = heads(lowered.queries), heads(lowered.keys)
+    queries, keys = of_row(lowered.queries), of_row(lowered.keys)
     if isinstance(lowered, LoweredSum):
         energy = lowered.energy.detach()
         return Comparison(form="sum", queries=queries, keys=keys, energy=energy, projected=projected)
@@ -72,17 +70,12 @@ def bias_of(lowered: Lowered, read: AttentionMap) -> Float[Tensor, "H Q K"] | No
     shape = read.scores.shape
     parts = [] if lowered.key_bias is None else [lowered.key_bias[..., None, :].expand(shape)]
     parts += [] if lowered.bias is None else [lowered.bias.expand(shape)]
-    return heads(torch.stack(parts).sum(0)) if parts else None
+    return of_row(torch.stack(parts).sum(0)) if parts else None
 
 
 def plain(read: AttentionMap) -> Comparison:
     """Queries and keys as they were recorded."""
-    return Comparison(form="unknown", queries=heads(read.queries), keys=heads(read.keys))
-
-
-def heads(tensor: Shaped[Tensor, "1 *H N d"]) -> Shaped[Tensor, "heads N d"]:
-    """The first row of the batch, its heads in front."""
-    return tensor[0] if tensor.ndim > 3 else tensor[:1]
+    return Comparison(form="unknown", queries=of_row(read.queries), keys=of_row(read.keys))
 
 
 def again(found: Comparison) -> Float[Tensor, "H Q K"]:

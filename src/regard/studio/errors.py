@@ -5,6 +5,10 @@ class MissingError(Exception):
     """Something that was asked for is not there."""
 
 
+class RefusedError(ValueError):
+    """A value that cannot be served, in a sentence; any other ValueError is a fault of ours."""
+
+
 class BusyError(Exception):
     """Too many wait already."""
 

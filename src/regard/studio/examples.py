@@ -17,7 +17,7 @@ from regard.contracts import Score
 from regard.studio.lessons import apple, cues, journey, kernel_fit
 from regard.studio.lessons.parts import chance
 from regard.studio.schema import ModelCard, SiteKind
-from regard.studio.sites import SiteFacts, facts_named
+from regard.studio.sites import SiteFacts, name_of
 
 PREFIX = "example:"
 SITE = "attention"
@@ -52,7 +52,10 @@ class Worked:
         # frozen, but for what follows from the rest
         object.__setattr__(self, "vectors", self.make())
         kind: SiteKind = "source" if self.vectors.query_tokens is None else "cross"
-        object.__setattr__(self, "sites", {SITE: facts_named(kind, self.vectors.score, "softmax")})
+        facts = SiteFacts(
+            kind=kind, heads=1, score=name_of(self.vectors.score), align="softmax", numbers_per_key=0, is_tape=False
+        )
+        object.__setattr__(self, "sites", {SITE: facts})
 
     @property
     def text(self) -> str:

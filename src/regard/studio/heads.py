@@ -11,8 +11,9 @@ from torch import Tensor
 
 from regard.attention import AttentionMap
 from regard.studio.binary import thumbnail
-from regard.studio.errors import MissingError
-from regard.studio.looks import Kept, answer_again, first_answer
+from regard.studio.errors import MissingError, RefusedError
+from regard.studio.kept import Kept
+from regard.studio.looks import answer_again, first_answer
 from regard.studio.schema import Ablated, AblateRequest, HeadCard, Heads
 from regard.studio.swap import changed, entropy
 
@@ -24,8 +25,9 @@ def all_heads(kept: Kept) -> Heads:
     cards = []
     for path, facts in kept.shelved.sites.items():
         weights = kept.weights(path)
-        far, near = distance(weights), diagonal(weights)
-        spread = entropy(weights).mean(-1)
+        stretched = facts.kind == "cross"
+        far, near = distance(weights, stretched=stretched), diagonal(weights, stretched=stretched)
+        spread = mean_over_readers(entropy(weights), weights)
         for head in range(weights.shape[0]):
             assert facts.kind != "alignment"
             cards.append(
@@ -49,25 +51,31 @@ def thumbnails(kept: Kept) -> bytes:
     return b"".join(picture.numpy().tobytes() for picture in pictures)
 
 
-def gaps(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, "Q K"]:
-    """How many keys lie between a query's own place and each key; the longer side is laid along the shorter one."""
+def gaps(weights: Float[Tensor, "H Q K"], *, stretched: bool) -> Float[Tensor, "Q K"]:
+    """How many keys lie between a query's own place and each key; stretched, one side is laid along the other."""
     queries, keys = weights.shape[-2:]
-    own = torch.arange(queries) * ((keys - 1) / max(queries - 1, 1))
+    own = torch.arange(queries) * ((keys - 1) / max(queries - 1, 1) if stretched else 1.0)
     return (own[:, None] - torch.arange(keys)).abs().to(weights.device)
 
 
-def distance(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, " H"]:
+def mean_over_readers(numbers: Float[Tensor, "H Q"], weights: Float[Tensor, "H Q K"]) -> Float[Tensor, " H"]:
+    """The mean over the queries that read anything."""
+    reads = weights.sum(-1) > 0
+    return (numbers * reads).sum(-1) / reads.sum(-1).clamp_min(1)
+
+
+def distance(weights: Float[Tensor, "H Q K"], *, stretched: bool = False) -> Float[Tensor, " H"]:
     """How far a head looks, in tokens, on average."""
-    return (weights * gaps(weights)).sum(-1).mean(-1)
+    return mean_over_readers((weights * gaps(weights, stretched=stretched)).sum(-1), weights)
 
 
-def diagonal(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, " H"]:
+def diagonal(weights: Float[Tensor, "H Q K"], *, stretched: bool = False) -> Float[Tensor, " H"]:
     """How much of what is read lies within one token of the query's own place."""
-    return (weights * (gaps(weights) <= 1)).sum(-1).mean(-1)
+    return mean_over_readers((weights * (gaps(weights, stretched=stretched) <= 1)).sum(-1), weights)
 
 
-def without_head(head: int, read: AttentionMap, first: int) -> Tensor:
-    """The weights of all heads but one."""
+def without_head(head: int, read: AttentionMap, _first: int) -> Tensor:
+    """The weights of all heads but one, wherever the query stands."""
     if read.weights.ndim < 4:
         return torch.zeros_like(read.weights)
     others = torch.arange(read.weights.shape[-3], device=read.weights.device) != head
@@ -83,5 +91,5 @@ def ablate(kept: Kept, request: AblateRequest) -> Ablated:
     around = partial(changed, kept, request.site, partial(without_head, request.head))
     before, after = first_answer(kept), answer_again(kept, around=around)
     if before is None or after is None:
-        raise ValueError("a worked example has no words to answer with. Ablate a head of a system that was trained.")
+        raise RefusedError("a worked example has no words to answer with. Ablate a head of a system that was trained.")
     return Ablated(before=before, after=after)

@@ -1,125 +1,34 @@
 """A look: one translation with every attention that it took, kept for a while under a name of its own."""
 
 import hashlib
+import json
+import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from threading import Lock
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from regard.attention import AttentionMap
 from regard.contracts import BOS, EOS, Sequences
 from regard.decoding import Hypothesis, Limit, decode, forced_alignment, score
 from regard.recipes.translator import LONGEST_SOURCE
-from regard.studio.errors import MissingError
+from regard.studio.errors import RefusedError
 from regard.studio.examples import Worked
+from regard.studio.kept import Kept, Written
 from regard.studio.pieces import make_side
 from regard.studio.schema import Look, LookRequest, Outcome, Side
 from regard.studio.shelf import Shelved
-from regard.studio.sites import ALIGNMENT, joined, look_at
+from regard.studio.sites import ALIGNMENT, look_at
 
-MOST_CELLS = 64_000_000
-"""Weights that one look may form."""
-MOST_BYTES, MOST_LOOKS = 1 << 30, 64
+MOST_NUMBERS = 128_000_000
+"""Scores, weights, keys and values that one look may hold."""
 LIMIT = Limit()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """What a system read and wrote, as tokens."""
-
-    source: list[int]
-    answer: tuple[int, ...]
-    finished: bool
-
-    @property
-    def labels(self) -> list[int]:
-        """What each step writes."""
-        return [*self.answer, *([EOS] if self.finished else [])]
-
-    @property
-    def read(self) -> list[int]:
-        """What each step reads."""
-        return [BOS, *self.labels[:-1]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A look with its tensors: what the page is told, and what it may still ask for."""
-
-    message: Look
-    shelved: Shelved | Worked
-    written: Written
-    reads: dict[str, tuple[AttentionMap, ...]]
-    alignment: Float[Tensor, "T source"] | None
-    swapped: dict[str, Float[Tensor, "H Q K"]] = field(default_factory=dict)
-
-    def weights(self, path: str) -> Float[Tensor, "H Q K"]:
-        """All heads of one site."""
-        if path in self.swapped:
-            return self.swapped[path]
-        if path == ALIGNMENT.path and self.alignment is not None:
-            return self.alignment[None].float()
-        return joined(self.site_reads(path))
-
-    def site_reads(self, path: str) -> tuple[AttentionMap, ...]:
-        """The reads of one site, in order."""
-        if path not in self.reads:
-            there = ", ".join(self.reads) or "none"
-            raise MissingError(f"{self.message.model} has no attention at {path!r}; there is {there}.")
-        return self.reads[path]
-
-    @property
-    def size(self) -> int:
-        """Bytes that it holds, about."""
-        tensors = [tensor for reads in self.reads.values() for read in reads for tensor in vars(read).values()]
-        kept = (*tensors, self.alignment, *self.swapped.values())
-        return sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor))
-
-
-class Looks:
-    """The last looks, as many as fit."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._lock = Lock()
-
-    def find(self, name: str) -> Kept:
-        """A look that is still kept."""
-        with self._lock:
-            if name not in self._kept:
-                raise MissingError(f"the look {name!r} is no longer kept. Ask for it again with POST /api/looks.")
-            self._kept.move_to_end(name)
-            return self._kept[name]
-
-    def has(self, name: str) -> bool:
-        """Whether it is still kept."""
-        with self._lock:
-            return name in self._kept
-
-    def keep(self, kept: Kept) -> Kept:
-        """Hold on to it, and let go of the oldest where there is no room for both."""
-        with self._lock:
-            self._kept[kept.message.id] = kept
-            self._kept.move_to_end(kept.message.id)
-            while len(self._kept) > 1 and (
-                len(self._kept) > MOST_LOOKS or sum(one.size for one in self._kept.values()) > MOST_BYTES
-            ):
-                self._kept.popitem(last=False)
-        return kept
 
 
 def name_look(shelved: Shelved | Worked, request: LookRequest) -> str:
     """The same question to the same weights has the same name, on any day; an example is asked one question only."""
-    answer = "\1" if request.answer is None else request.answer
-    words = ("", "") if isinstance(shelved, Worked) else (request.text, answer)
-    asked = "\0".join((shelved.name, shelved.version, *words))
-    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    words = [] if isinstance(shelved, Worked) else [request.text, request.answer]
+    return hashlib.sha256(json.dumps([shelved.name, shelved.version, *words]).encode()).hexdigest()[:24]
 
 
 def work_example(worked: Worked, request: LookRequest) -> Kept:
@@ -136,7 +45,7 @@ def work_example(worked: Worked, request: LookRequest) -> Kept:
         sides=[make_side("source", worked.vectors.key_tokens), make_side("target", queries or ())],
         sites=[facts.describe(path) for path, facts in worked.sites.items()],
         milliseconds=0.0,
-        milliseconds_per_token=0.0,
+        milliseconds_per_token=None,
     )
     written = Written(source=[], answer=(), finished=False)
     return Kept(message=message, shelved=worked, written=written, reads=worked.read(), alignment=None)
@@ -150,14 +59,14 @@ def make_look(shelved: Shelved | Worked, request: LookRequest) -> Kept:
     began = time.perf_counter()
     row = translator.tokenizers.source.encode(request.text)
     if not row:
-        raise ValueError("there is nothing to read in this text. Type a word.")
+        raise RefusedError("there is nothing to read in this text. Type a word.")
     source = [*row[: LONGEST_SOURCE - 1], EOS]
     check_size(shelved, len(source), None)
     if request.answer is None:
         hypothesis = search(shelved, source)
     else:
         hypothesis = forced(shelved, source, translator.tokenizers.target.encode(request.answer))
-    seconds = time.perf_counter() - began
+    seconds = None if request.answer is not None else time.perf_counter() - began
     written = Written(source=source, answer=hypothesis.ids, finished=hypothesis.finished)
     check_size(shelved, len(source), len(written.labels))
     reads = dict(look_at(translator.model, source, written.read).items()) if shelved.sites else {}
@@ -175,7 +84,7 @@ def make_look(shelved: Shelved | Worked, request: LookRequest) -> Kept:
             *(facts.describe(path) for path, facts in shelved.sites.items()),
         ],
         milliseconds=(time.perf_counter() - began) * 1e3,
-        milliseconds_per_token=seconds * 1e3 / max(len(written.labels), 1),
+        milliseconds_per_token=None if seconds is None else seconds * 1e3 / max(len(written.labels), 1),
     )
     return Kept(message=message, shelved=shelved, written=written, reads=reads, alignment=hypothesis.alignment)
 
@@ -183,19 +92,28 @@ def make_look(shelved: Shelved | Worked, request: LookRequest) -> Kept:
 def check_size(shelved: Shelved, num_read: int, num_written: int | None) -> None:
     """Refuse before memory is spent what would not fit in it."""
     said = num_read if num_written is None else num_written
-    areas = {"source": num_read**2, "cross": said * num_read, "target": said**2, "alignment": 0}
-    cells = sum(facts.heads * areas[facts.kind] for facts in shelved.sites.values())
-    if cells > MOST_CELLS:
-        raise ValueError(
-            f"{num_read} tokens make {cells / 1e6:,.0f} million weights in all heads, and a look holds "
-            f"{MOST_CELLS / 1e6:,.0f} million. Shorten the text, or use POST /api/translate, which forms none."
+    sizes = {"source": (num_read, num_read), "cross": (said, num_read), "target": (said, said)}
+    numbers = 0
+    for facts in shelved.sites.values():
+        queries, keys = sizes[facts.kind]
+        # every step of a tape has a memory of its own
+        memories = queries * keys // 2 if facts.is_tape else keys
+        numbers += 2 * facts.heads * queries * keys + memories * facts.numbers_per_key
+    if numbers > MOST_NUMBERS:
+        raise RefusedError(
+            f"{num_read} tokens make {numbers / 1e6:,.0f} million numbers in all heads, and a look holds "
+            f"{MOST_NUMBERS / 1e6:,.0f} million. Shorten the text, or use POST /api/translate, which keeps none."
         )
 
 
 def search(shelved: Shelved, source: list[int]) -> Hypothesis:
     """The greedy answer, with the system's own alignment where it has one."""
     model = shelved.translator.model
-    return decode(model, on_device(shelved, source), limit=LIMIT, return_alignment=True)[0][0]
+    try:
+        return decode(model, on_device(shelved, source), limit=LIMIT, return_alignment=True)[0][0]
+    except ValueError as error:
+        # weights that are not numbers, most likely
+        raise RefusedError(str(error)) from None
 
 
 def forced(shelved: Shelved, source: list[int], answer: list[int]) -> Hypothesis:
@@ -205,6 +123,10 @@ def forced(shelved: Shelved, source: list[int], answer: list[int]) -> Hypothesis
     read, labels = on_device(shelved, [BOS, *answer]), on_device(shelved, [*answer, EOS])
     asked = on_device(shelved, source)
     log_prob = score(model, asked, read, labels.ids).item()
+    if not math.isfinite(log_prob):
+        raise RefusedError(
+            f"{shelved.name} finds this answer {log_prob} probable: its weights are broken. Train again."
+        )
     alignment = forced_alignment(model, asked, read)
     return Hypothesis(
         ids=tuple(answer),

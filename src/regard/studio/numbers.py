@@ -20,6 +20,7 @@ SCORE_TEX = {
     "unknown": r"s_{ij} = \mathrm{score}(q_i, k_j)",
 }
 SOFTMAX_TEX = r"\alpha_{ij} = \frac{e^{s_{ij}}}{\sum_{l\ \mathrm{allowed}} e^{s_{il}}}"
+GIVEN_TEX = {"query": "q_{id}", "key": "k_{jd}", "value": "v_{jd}", "allowed": "m_{ij}"}
 CONTEXT_TEX = r"c_i = \sum_j \alpha_{ij} v_j"
 
 
@@ -37,7 +38,7 @@ def compute(row: Row, *, first_key: int, first_dimension: int) -> Computed:
         align=align,
         align_formula=SOFTMAX_TEX if row.is_softmax else rf"\alpha_i = \mathrm{{{align}}}(s_i)",
         query=row.asked[sizes].tolist(),
-        size=row.asked.shape[0],
+        size=max(row.asked.shape[0], row.keys.shape[1]),
         value_size=values.shape[-1],
         num_keys=row.keys.shape[0],
         first_key=first_key,
@@ -48,7 +49,7 @@ def compute(row: Row, *, first_key: int, first_dimension: int) -> Computed:
         allowed=None if allowed is None else allowed[keys].tolist(),
         weights=row.line("weights")[keys].tolist(),
         context=row.line("context")[sizes].tolist(),
-        compared="after projection" if row.comparison.projected else "as they are",
+        projected=row.comparison.projected,
     )
 
 
@@ -85,9 +86,9 @@ DIMENSIONED = ("query", "key", "value", "product", "context")
 
 def sizes_of(row: Row) -> dict[str, int]:
     """How many dimensions each quantity has."""
-    compared, read = row.asked.shape[0], row.take("values").shape[-1]
+    read = row.take("values").shape[-1]
     return {
-        "query": compared, "key": compared, "value": read, "product": read, "context": read,
+        "query": row.asked.shape[0], "key": row.keys.shape[1], "value": read, "product": read, "context": read,
         "score": 1, "allowed": 1, "weight": 1,
     }  # fmt: skip
 
@@ -97,37 +98,39 @@ def make_input(name: str, address: str, numbers: Tensor) -> Input:
     return Input(name=name, address=address, values=finite(numbers[:SHOWN].float()), count=numbers.shape[0])
 
 
-def given(row: Row, quantity: str, value: Tensor, address: str) -> Number:
+def given(row: Row, quantity: Quantity, value: Tensor, address: str, places: tuple[int, int]) -> Number:
     """A number that the read was handed."""
     return Number(
         value=value.item(),
         address=address,
-        formula=rf"\text{{{quantity}}}",
+        formula=GIVEN_TEX[quantity],
         inputs=[],
-        snippet=snippets.literal(address, value),
+        snippet=snippets.handed(row, quantity, address, places) or snippets.literal(address, value),
     )
 
 
 def make_query(row: Row, key: int, dimension: int) -> Number:
     """One dimension of the query."""
-    return given(row, "query", row.asked[dimension], row.address("query", row.query, dimension))
+    address = row.address("query", row.query, dimension)
+    return given(row, "query", row.asked[dimension], address, (row.place[1], dimension))
 
 
 def make_key(row: Row, key: int, dimension: int) -> Number:
     """One dimension of a key."""
-    return given(row, "key", row.keys[key, dimension], row.address("key", key, dimension))
+    return given(row, "key", row.keys[key, dimension], row.address("key", key, dimension), (key, dimension))
 
 
 def make_value(row: Row, key: int, dimension: int) -> Number:
     """One dimension of a value."""
-    return given(row, "value", row.take("values")[key, dimension], row.address("value", key, dimension))
+    value = row.take("values")[key, dimension]
+    return given(row, "value", value, row.address("value", key, dimension), (key, dimension))
 
 
 def make_allowed(row: Row, key: int, dimension: int) -> Number:
     """1 where the key may be read."""
     allowed = row.allowed
     value = torch.tensor(1.0 if allowed is None else float(allowed[key]))
-    return given(row, "may attend", value, row.address("allowed", row.query, key))
+    return given(row, "allowed", value, row.address("allowed", row.query, key), (row.place[1], key))
 
 
 def make_score(row: Row, key: int, dimension: int) -> Number:
@@ -152,7 +155,7 @@ def make_score(row: Row, key: int, dimension: int) -> Number:
         address=address,
         formula=score_tex(found),
         inputs=inputs,
-        snippet=code or snippets.from_checkpoint(row, "scores", address, key),
+        snippet=code or snippets.from_checkpoint(row, "read.scores", address, (row.place[1], key)),
     )
 
 
@@ -171,7 +174,7 @@ def make_weight(row: Row, key: int, dimension: int) -> Number:
         address=address,
         formula=SOFTMAX_TEX if row.is_softmax else rf"\text{{{entry.formula if entry else align}}}",
         inputs=inputs,
-        snippet=code or snippets.from_checkpoint(row, "weights", address, key),
+        snippet=code or snippets.from_checkpoint(row, "read.weights", address, (row.place[1], key)),
     )
 
 
@@ -204,7 +207,7 @@ def make_context(row: Row, key: int, dimension: int) -> Number:
             make_input("α", row.address("weight", row.query), weights),
             make_input("v", row.address("value", ":", dimension), column),
         ],
-        snippet=code or snippets.from_checkpoint(row, "context", address, dimension),
+        snippet=code or snippets.from_checkpoint(row, "read.context", address, (row.place[1], dimension)),
     )
 
 

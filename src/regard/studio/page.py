@@ -3,7 +3,7 @@
 from regard.display.page import Page
 from regard.display.picture import Panel, Picture, visible
 from regard.studio.errors import MissingError
-from regard.studio.looks import Kept
+from regard.studio.kept import Kept
 from regard.studio.schema import Said, SideName
 
 AXES: dict[SideName, Said] = {

@@ -1,75 +1,97 @@
 """With nothing to look at, the systems of `regard demo` train in the background, in a process of their own."""
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from regard.contracts import make_folder
 from regard.models import MODELS
+from regard.recipes import DEMO_SYSTEMS
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint
 from regard.studio.runs import last_step
 from regard.studio.schema import Preparing
 
-SYSTEMS = ("seq2seq", "bahdanau", "transformer")
-
 
 class Preparation:
-    """A demo that runs, and how far it is."""
+    """A demo that runs, and how far it is. Of several studios that need one, the first alone trains it."""
 
     def __init__(self, folder: Path, command: Sequence[str] | None = None) -> None:
         self.folder = folder
         made = (sys.executable, "-m", "regard", "demo", "--out", str(folder), "--overwrite")
         self.command = tuple(made if command is None else command)
+        self.claim, self.log = folder.with_name("demo.training"), folder.with_name("demo.log")
+        self.began = time.time()
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = ""
 
     def start(self) -> None:
-        """Begin, once."""
-        if self._process is None:
+        """Begin, unless another studio has begun."""
+        make_folder(self.folder.parent)
+        if self.is_claimed():
+            return
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
             )
+        self.claim.write_text(str(self._process.pid))
+
+    def is_claimed(self) -> bool:
+        """Whether a process that still runs trains it."""
+        try:
+            os.kill(int(self.claim.read_text()), 0)
+        except (OSError, ValueError, OverflowError):
+            return False
+        self.began = min(self.began, self.claim.stat().st_mtime)
+        return True
 
     def stop(self) -> None:
-        """End it with the studio; what is finished stays."""
-        if self._process is not None and self._process.poll() is None:
+        """End it with the studio that began it; what is finished stays."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
             self._process.terminate()
             try:
                 self._process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+        with suppress(OSError):
+            self.claim.unlink()
 
     def report(self) -> Preparing | None:
-        """How far it is; None before the start and after a good end."""
-        if self._process is None or self._process.poll() == 0:
+        """How far it is; None when it is done."""
+        running = self.is_claimed() if self._process is None else self._process.poll() is None
+        problem = self.problem()
+        if not running and problem is None:
             return None
-        shares = [self.share_of(name) for name in SYSTEMS]
-        number = next((place for place, share in enumerate(shares) if share < 1), len(SYSTEMS) - 1)
+        shares = [self.share_of(name) for name in DEMO_SYSTEMS]
+        number = next((place for place, share in enumerate(shares) if share < 1), len(shares) - 1)
         return Preparing(
-            system=SYSTEMS[number],
-            title=MODELS[SYSTEMS[number]].title,
+            system=DEMO_SYSTEMS[number],
+            title=MODELS[DEMO_SYSTEMS[number]].title,
             number=number + 1,
-            count=len(SYSTEMS),
+            count=len(shares),
             share=sum(shares) / len(shares),
-            problem=self.problem(),
+            problem=problem,
         )
 
     def share_of(self, name: str) -> float:
-        """How much of a system's training is done."""
+        """How much of a system's training is done; what was there before it began does not count."""
         checkpoint = Checkpoint(self.folder / name)
         try:
             steps = read_run(checkpoint).training.steps
+            fresh = checkpoint.metrics.stat().st_mtime >= self.began - 1
         except (ValueError, OSError):
             return 0.0
-        return min(last_step(checkpoint.metrics) / steps, 1.0) if steps else 0.0
+        return min(last_step(checkpoint.metrics) / steps, 1.0) if steps and fresh else 0.0
 
     def problem(self) -> str | None:
         """What its process said last, if it failed."""
         if self._process is None or self._process.poll() in (None, 0):
             return None
-        stream = self._process.stderr
-        said = "" if stream is None or stream.closed else stream.read().decode("utf-8", "replace").strip()
-        self._said = said or self._said
-        last = self._said.splitlines()[-1] if self._said else f"exit code {self._process.returncode}"
+        said = self.log.read_text(encoding="utf-8", errors="replace").strip() if self.log.is_file() else ""
+        last = said.splitlines()[-1] if said else f"exit code {self._process.returncode}"
         return f"the training ended early: {last}. Run `regard demo` in a terminal to see more."

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from regard.attention import AttentionMap
 from regard.attention.alignments import Softmax
-from regard.studio.comparison import Comparison, compare, heads
+from regard.studio.comparison import Comparison, compare
 from regard.studio.errors import MissingError
-from regard.studio.looks import Kept
+from regard.studio.kept import Kept
+from regard.studio.sites import of_row
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Row:
 
     def take(self, field: str) -> Tensor:
         """This head's part of a tensor of the read."""
-        return self.of_head(heads(getattr(self.place[0], field)))
+        return self.of_head(of_row(getattr(self.place[0], field)))
 
     def of_head(self, tensor: Tensor) -> Tensor:
         """This head's part of a tensor with heads in front."""
@@ -73,7 +74,7 @@ class Row:
         read, query = self.place
         if read.allowed is None:
             return None
-        every = heads(read.allowed.broadcast_to(read.weights.shape))
+        every = of_row(read.allowed.broadcast_to(read.weights.shape))
         return self.of_head(every)[query]
 
     @property

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -93,5 +94,5 @@ def flatten(record: dict[str, Any]) -> Line:
 
 
 def is_number(value: object) -> bool:
-    """A finite one."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    """A finite one that a float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import uvicorn
 
-from regard.recipes import home, last_demo
+from regard.recipes import DEMO_SYSTEMS, home, last_demo
 from regard.storage import Checkpoint
 from regard.studio.app import make_app
-from regard.studio.prepare import SYSTEMS, Preparation
+from regard.studio.prepare import Preparation
 from regard.studio.shelf import Shelf, runs_below
 from regard.studio.studio import Studio
 from regard.studio.token import own_token
 
 LOOPBACK = "127.0.0.1"
-PORT, TRIES = 8765, 20
+EVERYWHERE = ("0.0.0.0", "::")
+PORT, TRIES, BACKLOG = 8765, 20, 2048
 
 
 def make_studio(folders: Sequence[Path]) -> Studio:
@@ -40,11 +41,15 @@ def make_studio(folders: Sequence[Path]) -> Studio:
 
 def is_finished(demo: Path) -> bool:
     """Whether every system of a demo is there."""
-    return all(Checkpoint(demo / name).weights.is_file() for name in SYSTEMS)
+    found = {folder.name for folder in runs_below(demo.resolve()) if Checkpoint(folder).weights.is_file()}
+    return found >= set(DEMO_SYSTEMS)
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens; without a wish the usual port, or one after it."""
+    """A socket that listens, so that a page opened now is answered as soon as the server runs.
+
+    Without a wish it has the usual port, or one after it.
+    """
     wanted = [port] if port is not None else range(PORT, PORT + TRIES)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for one in wanted:
@@ -53,6 +58,7 @@ def bind(host: str, port: int | None) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, one))
+            made.listen(BACKLOG)
         except OSError as error:
             made.close()
             problem = error
@@ -63,9 +69,25 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 def names_of(host: str, port: int) -> list[str]:
     """Every Host header by which the studio is really meant, the one to print first."""
-    own = ["127.0.0.1", "localhost", "[::1]"] if host in (LOOPBACK, "localhost", "::1") else []
-    shown = LOOPBACK if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
-    return [f"{name}:{port}" for name in dict.fromkeys([shown, *own])]
+    shown = f"[{host}]" if ":" in host else host
+    own = [LOOPBACK, "localhost", "[::1]"]
+    if host in EVERYWHERE:
+        names = [*own, *names_of_this_machine()]
+    else:
+        names = [shown, *(own if host in (LOOPBACK, "localhost", "::1") else [])]
+    told = [f"{name}:{port}" for name in dict.fromkeys(names)]
+    # browsers leave the usual port out
+    return told + (list(dict.fromkeys(names)) if port == 80 else [])
+
+
+def names_of_this_machine() -> list[str]:
+    """Its name and the addresses that this name has."""
+    name = socket.gethostname()
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    except OSError:
+        found = set()
+    return [name.lower(), *sorted(f"[{one}]" if ":" in one else one for one in found)]
 
 
 def serve(folders: Sequence[Path], *, host: str, port: int | None, browser: bool, say: Callable[[str], None]) -> None:
@@ -80,5 +102,5 @@ def serve(folders: Sequence[Path], *, host: str, port: int | None, browser: bool
     server = uvicorn.Server(config)
     say(address)
     if browser:
-        threading.Timer(0.3, webbrowser.open, (address,)).start()
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     server.run(sockets=[listening])

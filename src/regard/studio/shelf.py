@@ -3,7 +3,10 @@
 A request names a system by the name it has on the shelf, never by a path.
 """
 
+import math
 import os
+import time
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,14 +23,16 @@ from regard.recipes import Run, Translator, count_parameters, load, steps_of
 from regard.recipes.folder import read_run
 from regard.recipes.measure import quality_of
 from regard.storage import Checkpoint, read_text
-from regard.studio.errors import MissingError
+from regard.studio.errors import MissingError, RefusedError
 from regard.studio.examples import EXAMPLES, Worked
 from regard.studio.samples import samples_of
 from regard.studio.schema import Bucket, ModelCard, Problem, Quality
 from regard.studio.sites import SiteFacts, find_sites
 
 DEEPEST = 3
-MOST_FOLDERS = 2000
+MOST_FOLDERS, MOST_LOADED = 2000, 8
+FRESH = 1.0
+"""Seconds for which a scan of the disk is believed."""
 SPLITS = ("test", "test-beam-1", "validation")
 
 
@@ -59,17 +64,20 @@ class Shelf:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(root.resolve() for root in roots)
-        self._loaded: dict[str, Shelved] = {}
+        self._loaded: OrderedDict[Path, Shelved] = OrderedDict()
         self._cards: dict[str, tuple[str, ModelCard]] = {}
+        self._folders: dict[str, Path] = {}
+        self._scanned = float("-inf")
         self._lock = Lock()
 
-    def add(self, root: Path) -> None:
-        """One more folder to look below."""
-        if root.resolve() not in self.roots:
-            self.roots = (*self.roots, root.resolve())
-
     def folders(self) -> dict[str, Path]:
-        """Name -> folder of every run, with a model in it or not yet; names are as short as they can be told apart."""
+        """Name -> folder of every run, with a model in it or not yet, as they were found in the last second."""
+        if time.monotonic() - self._scanned > FRESH:
+            self._folders, self._scanned = self.scan(), time.monotonic()
+        return self._folders
+
+    def scan(self) -> dict[str, Path]:
+        """Every run below the roots; names are as short as they can be told apart."""
         found = list(dict.fromkeys(folder for root in self.roots for folder in runs_below(root)))
         names: dict[str, Path] = {}
         for folder in found:
@@ -96,7 +104,8 @@ class Shelf:
 
     def card(self, name: str, folder: Path) -> ModelCard:
         """A system in figures; read anew when its files changed."""
-        version = version_of(folder)
+        checkpoint = Checkpoint(folder)
+        version = version_of(checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
         kept = self._cards.get(name)
         if kept is None or kept[0] != version:
             kept = version, make_card(name, folder)
@@ -117,10 +126,10 @@ class Shelf:
             near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
             raise MissingError(f"there is no system called {name!r} on the shelf.{near}")
         with self._lock:
-            version = version_of(folder)
-            shelved = self._loaded.get(name)
+            version = version_of(Checkpoint(folder).weights)
+            shelved = self._loaded.get(folder)
             if shelved is None or shelved.version != version:
-                translator = load(folder)
+                translator = loaded(folder)
                 shelved = Shelved(
                     name=name,
                     version=version,
@@ -129,7 +138,10 @@ class Shelf:
                     sites=find_sites(translator.model),
                     threads=1 if count_parameters(translator.model) < SMALL else THREADS,
                 )
-                self._loaded[name] = shelved
+                self._loaded[folder] = shelved
+            self._loaded.move_to_end(folder)
+            while len(self._loaded) > MOST_LOADED:
+                self._loaded.popitem(last=False)
             return shelved
 
 
@@ -137,19 +149,26 @@ def runs_below(root: Path) -> Iterator[Path]:
     """Folders with a config, the root itself or a few levels down; a link that leads outside is not followed."""
     for current, folders, files in islice(os.walk(root, followlinks=False), MOST_FOLDERS):
         folder = Path(current)
-        if "config.json" in files and folder.resolve().is_relative_to(root):
-            yield folder
+        if "config.json" in files:
+            if all((folder / name).resolve().is_relative_to(root) for name in files):
+                yield folder
             folders.clear()
         elif len(folder.relative_to(root).parts) >= DEEPEST:
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
-def version_of(folder: Path) -> str:
-    """Changes whenever the weights or an evaluation do."""
-    checkpoint = Checkpoint(folder)
-    paths = (checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
+def version_of(*paths: Path) -> str:
+    """Changes whenever one of the files does."""
     return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
+
+
+def loaded(folder: Path) -> Translator:
+    """A translator, or why there is none."""
+    try:
+        return load(folder)
+    except (ValueError, OSError, SafetensorError) as error:
+        raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
 
 
 def make_card(name: str, folder: Path) -> ModelCard:
@@ -165,7 +184,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
         title=entry.title,
         year=entry.year,
         attends=entry.attends,
-        parameters=sum(product(size) for size in sizes),
+        parameters=sum(math.prod(size) for size in sizes),
         recipe=run.recipe,
         languages=[language for language in run.data.languages if language],
         tokens=run.tokenizer.kind,
@@ -174,14 +193,6 @@ def make_card(name: str, folder: Path) -> ModelCard:
         quality=find_quality(checkpoint, run),
         example=False,
     )
-
-
-def product(sizes: Sequence[int]) -> int:
-    """How many numbers a tensor of these sizes has."""
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 def find_quality(checkpoint: Checkpoint, run: Run) -> Quality | None:

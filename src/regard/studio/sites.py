@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Shaped
+from torch import Tensor
 
 from regard.attention import SCORES, AttentionMap, Trace, trace
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.biased import Biased
-from regard.contracts import BOS, EOS, UNK, Score, Sequences
+from regard.contracts import BOS, EOS, UNK, Sequences
 from regard.decoding import evaluating
 from regard.studio.schema import SideName, Site, SiteKind
 
@@ -34,6 +37,10 @@ class SiteFacts:
     heads: int
     score: str
     align: str
+    numbers_per_key: int
+    """Of key and value together, in all heads."""
+    is_tape: bool
+    """Whether each step reads a memory of its own, one longer than the last."""
 
     def describe(self, path: str) -> Site:
         """As the page is told."""
@@ -70,18 +77,16 @@ def facts_of(reads: tuple[AttentionMap, ...]) -> SiteFacts:
     """The encoder asks as often as there are source tokens; whoever has other keys than those reads its own words."""
     asked, keys = sum(read.weights.shape[-2] for read in reads), reads[-1].weights.shape[-1]
     kind: SiteKind = "source" if asked == NUM_READ else "cross" if keys == NUM_READ else "target"
-    weights = reads[-1].weights
+    last = reads[-1]
+    heads = last.weights.shape[1] if last.weights.ndim > 3 else 1
     return SiteFacts(
         kind=kind,
-        heads=weights.shape[1] if weights.ndim > 3 else 1,
-        score=name_of(reads[-1].score),
-        align=name_of(reads[-1].align),
+        heads=heads,
+        score=name_of(last.score),
+        align=name_of(last.align),
+        numbers_per_key=heads * (last.keys.shape[-1] + last.values.shape[-1]),
+        is_tape=len({read.keys.shape[-2] for read in reads}) > 1,
     )
-
-
-def facts_named(kind: SiteKind, score: Score, align: str) -> SiteFacts:
-    """Of a single head."""
-    return SiteFacts(kind=kind, heads=1, score=name_of(score), align=align)
 
 
 def name_of(part: object) -> str:
@@ -94,14 +99,16 @@ def name_of(part: object) -> str:
     return type(inner).__name__
 
 
-def by_head(read: AttentionMap, field: str) -> torch.Tensor:
-    """A tensor of the first row of the batch with its heads in front, (H, .., ..)."""
-    tensor: torch.Tensor = getattr(read, field)[0]
-    return tensor if tensor.ndim > 2 else tensor[None]
+def of_row(tensor: Shaped[Tensor, "1 *H N d"]) -> Shaped[Tensor, "heads N d"]:
+    """The first row of the batch, its heads in front."""
+    return tensor[0] if tensor.ndim > 3 else tensor[:1]
 
 
-def joined(reads: tuple[AttentionMap, ...], field: str = "weights") -> torch.Tensor:
-    """Reads of one site below each other, (H, Q, K); keys that a step had not seen yet are 0 there."""
-    parts = [by_head(read, field) for read in reads]
-    most = max(part.shape[-1] for part in parts)
-    return torch.cat([torch.nn.functional.pad(part, (0, most - part.shape[-1])) for part in parts], dim=-2).float()
+def joined(reads: tuple[AttentionMap, ...], num_keys: int, head: int | None = None) -> Float[Tensor, "heads Q K"]:
+    """The weights of a site's reads below each other, of all heads or of one.
+
+    Keys that a step had not seen yet have weight 0 there.
+    """
+    chosen = slice(None) if head is None else slice(head, head + 1)
+    parts = [of_row(read.weights)[chosen] for read in reads]
+    return torch.cat([F.pad(part, (0, num_keys - part.shape[-1])) for part in parts], dim=-2).float()

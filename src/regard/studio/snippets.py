@@ -86,17 +86,31 @@ def context(address: str, weights: Tensor, column: Tensor) -> str:
     return code(address, {"weights": weights, "values": column}, "weights @ values")
 
 
-def from_checkpoint(row: Row, field: str, address: str, place: int) -> str:
-    """The system itself, looked at while it writes the same answer."""
-    read, query = row.place
+def handed(row: Row, quantity: str, address: str, places: tuple[int, int]) -> str | None:
+    """A number that the read was handed, from the checkpoint; None for an example, which has none."""
+    if row.kept.shelved.folder is None:
+        return None
+    if quantity == "allowed":
+        weights = "read.weights.shape"
+        every = f"torch.ones({weights})" if row.allowed is None else f"read.allowed.broadcast_to({weights}).float()"
+        return from_checkpoint(row, every, address, places)
+    made = f"read.score.lower(read.queries, read.keys).{'queries' if quantity == 'query' else 'keys'}"
+    plain = {"query": "read.queries", "key": "read.keys", "value": "read.values"}[quantity]
+    known = row.comparison.form != "unknown" and quantity != "value"
+    return from_checkpoint(row, made if known else plain, address, places)
+
+
+def from_checkpoint(row: Row, tensor: str, address: str, places: tuple[int, int]) -> str:
+    """The system itself, looked at while it writes the same answer; `tensor` is an expression of the `read`."""
+    read, _ = row.place
     number = next(at for at, one in enumerate(row.kept.site_reads(row.path)) if one is read)
     head = f"{row.head}, " if read.weights.ndim > 3 else ""
-    folder = str(row.kept.shelved.folder)
     return (
         f"import regard\nimport torch\nfrom regard.contracts import Sequences\n\n# {address}\n"
-        f"model = regard.load({folder!r}, device='cpu').model\n"
+        f"model = regard.load({str(row.kept.shelved.folder)!r}, device='cpu').model\n"
         f"source = Sequences.of([{row.kept.written.source}])\n"
         f"target = Sequences.of([{row.kept.written.read}])\n"
         f"with torch.inference_mode(), regard.trace(model) as maps:\n    model(source, target)\n"
-        f'print(f"{{maps[{row.path!r}][{number}].{field}[0, {head}{query}, {place}].item():.8g}}")\n'
+        f"    read = maps[{row.path!r}][{number}]\n"
+        f'    print(f"{{{tensor}[0, {head}{places[0]}, {places[1]}].item():.8g}}")\n'
     )

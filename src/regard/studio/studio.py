@@ -1,21 +1,18 @@
 """What the studio is made of while it runs."""
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import Depends, Request
 
-from regard.studio.looks import Looks
+from regard.studio.kept import Looks
 from regard.studio.prepare import Preparation
 from regard.studio.shelf import Shelf
 from regard.studio.trials import Trials
 from regard.studio.work import Work
 
 MOST_WAITING = 32
-
-Made = TypeVar("Made")
 
 
 @dataclass(kw_only=True)
@@ -28,10 +25,6 @@ class Studio:
     trials: Trials = field(default_factory=Trials)
     work: Work = field(default_factory=lambda: Work(MOST_WAITING))
     boot: str = field(default_factory=lambda: secrets.token_hex(8))
-
-    async def run(self, request: Request, job: Callable[[], Made]) -> Made:
-        """A job of the models, in its turn."""
-        return await self.work.run(request, job)
 
     def close(self) -> None:
         """End what runs beside."""

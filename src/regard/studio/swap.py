@@ -18,13 +18,15 @@ from torch import Tensor
 
 from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES, AttentionMap, change
 from regard.attention.alignments import Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
-from regard.attention.masks import causal, dilated, window
+from regard.attention.masks import Rule, causal, dilated, window
 from regard.attention.positions import Alibi, Rotary
 from regard.attention.scores import Cosine, Dot, Gaussian, ScaledDot
 from regard.contracts import Align, Entry, Grid, Score
 from regard.studio.comparison import again, compare
+from regard.studio.errors import RefusedError
 from regard.studio.examples import Worked
-from regard.studio.looks import Kept, answer_again, first_answer
+from regard.studio.kept import Kept
+from regard.studio.looks import answer_again, first_answer
 from regard.studio.schema import Option, Said, SwapOptions, Swapped, SwapRequest
 from regard.studio.sites import joined
 
@@ -34,6 +36,7 @@ BY_CHANCE = Said(en="it draws by chance: every look would differ", zh="它随机
 NEEDS_LENGTHS = Said(en="it comes with the batch: there is no padding here", zh="它来自批次：这里没有填充")
 ADDED = Said(en="it is added to the states before any attention", zh="它在注意力之前加到状态上")
 NO_SPACE = Said(en="this score compares no vectors of one size", zh="此评分不比较同样大小的向量")
+ODD = Said(en="it turns pairs of dimensions, and their number is odd here", zh="它成对旋转维度，而此处维度为奇数")
 NOT_POSITIVE = Said(
     en="it needs scores above 0, which this score does not promise", zh="它要求分数大于 0，此评分并不保证"
 )
@@ -57,10 +60,11 @@ SWAPPED_ALIGNS: Mapping[str, Callable[[], Align]] = {
     "entmax": Entmax,
     "sigmoid": Sigmoid,
 }
-SWAPPED_MASKS: Mapping[str, Callable[[int], Any]] = {
+SWAPPED_MASKS: Mapping[str, Callable[[int], Rule | None]] = {
     "window": window,
     "causal": lambda size: causal(),
     "dilated": lambda size: dilated(size, step=2),
+    "none": lambda size: None,
 }
 SWAPPED_POSITIONS = ("rotary", "alibi")
 REFUSALS: Mapping[str, Said] = {
@@ -87,7 +91,9 @@ def options(kept: Kept, path: str) -> SwapOptions:
     def refuse(name: str, able: Mapping[str, Any] | tuple[str, ...], *, needs_space: bool) -> Said | None:
         if name not in able:
             return REFUSALS.get(name, OWN_WEIGHTS)
-        return NO_SPACE if needs_space and (not common or (name == "rotary" and odd)) else None
+        if name == "rotary" and odd:
+            return ODD
+        return NO_SPACE if needs_space and not common else None
 
     def listed(table: Mapping[str, Entry], able: Any, *, needs_space: bool = False) -> list[Option]:
         rows = [
@@ -108,9 +114,10 @@ def options(kept: Kept, path: str) -> SwapOptions:
 
 @dataclass(frozen=True)
 class Swap:
-    """How a read is made again."""
+    """How a read is made again; who reads what it wrote itself never sees what it has yet to write."""
 
     request: SwapRequest
+    only_back: bool
 
     def weights(self, read: AttentionMap, first_query: int) -> Float[Tensor, "... Q K"]:
         """The weights of all heads under the swap; `first_query` is the number of the first one."""
@@ -155,11 +162,11 @@ class Swap:
         """Who may look at whom now."""
         if self.request.mask == "own":
             return read.allowed
-        if self.request.mask == "none":
-            return None
         grid = Grid.of(tuple(read.scores.shape), device=read.scores.device, first_query=first_query, first_key=0)
-        allowed: Tensor = SWAPPED_MASKS[self.request.mask](self.request.window).allowed(grid)
-        return allowed
+        rule = SWAPPED_MASKS[self.request.mask](self.request.window)
+        if self.only_back:
+            rule = causal() if rule is None else rule & causal()
+        return None if rule is None else rule.allowed(grid)
 
 
 def count(number: int, first: int, device: torch.device) -> Tensor:
@@ -175,25 +182,27 @@ def check_swap(kept: Kept, request: SwapRequest) -> None:
         name = getattr(request, part)
         option = next((one for one in choices if one.name == name), None)
         if option is None:
-            raise ValueError(f"there is no {part} called {name!r}. Choose one of {', '.join(c.name for c in choices)}.")
+            raise RefusedError(
+                f"there is no {part} called {name!r}. Choose one of {', '.join(c.name for c in choices)}."
+            )
         if option.refusal is not None:
-            raise ValueError(f"{part} {name} cannot serve here: {option.refusal.en}. Choose another.")
+            raise RefusedError(f"{part} {name} cannot serve here: {option.refusal.en}. Choose another.")
     heads = kept.shelved.sites[request.site].heads
     if request.head >= heads:
-        raise ValueError(f"{request.site} has {heads} heads, counted from 0; there is no head {request.head}.")
+        raise RefusedError(f"{request.site} has {heads} heads, counted from 0; there is no head {request.head}.")
 
 
 def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
     """What changes: the weights, their entropy, and what the system then answers."""
     check_swap(kept, request)
-    how = Swap(request)
+    how = Swap(request, only_back=kept.shelved.sites[request.site].kind == "target")
     with torch.inference_mode():
         made, first = [], 0
         for read in kept.site_reads(request.site):
             made.append(replace(read, weights=how.weights(read, first)))
             first += read.weights.shape[-2]
-        after = joined(tuple(made))
-    before = joined(kept.site_reads(request.site))
+        after = joined(tuple(made), kept.num_keys(request.site))
+    before = kept.weights(request.site)
     outcome = first_answer(kept)
     other = answer_again(kept, around=partial(changed, kept, request.site, how.weights))
     name = hashlib.sha256(f"{kept.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]

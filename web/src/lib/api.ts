@@ -6,6 +6,7 @@ export type Bytes = { data: ArrayBuffer; headers: Headers };
 
 const BUSY_TRIES = 4;
 const LONGEST_WAIT = 2;
+const MOST_AGAIN = 200;
 const again = new Map<string, () => Promise<string>>();
 
 /** What went wrong, as the server's sentence; `away` where it could not be reached at all. */
@@ -68,7 +69,9 @@ export async function post<T>(path: string, body?: unknown, signal?: AbortSignal
   const answer = (await response.json()) as T;
   const id = (answer as { id?: unknown } | null)?.id;
   if (path.startsWith("/api/looks") && typeof id === "string") {
+    again.delete(id);
     again.set(id, async () => (await post<{ id: string }>(path, body)).id);
+    if (again.size > MOST_AGAIN) again.delete(again.keys().next().value!);
   }
   return answer;
 }

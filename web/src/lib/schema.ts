@@ -477,8 +477,8 @@ export interface components {
             weights: number[];
             /** Context */
             context: number[];
-            /** Compared */
-            compared: string;
+            /** Projected */
+            projected: boolean;
         };
         /**
          * Control
@@ -632,7 +632,7 @@ export interface components {
         };
         /**
          * Lines
-         * @description Lines from `first` on; ask again with `next`. A file that was begun anew has a new `file`.
+         * @description Lines from `after` on; ask again with `next`. A file that was begun anew has a new `file`.
          */
         Lines: {
             /** Lines */
@@ -668,7 +668,7 @@ export interface components {
             /** Milliseconds */
             milliseconds: number;
             /** Milliseconds Per Token */
-            milliseconds_per_token: number;
+            milliseconds_per_token: number | null;
         };
         /**
          * LookRequest

@@ -27,7 +27,7 @@ const frame: Frame = {
     allowed: [true, true, false],
     weights: [0.75, 0.25, 0],
     context: [12.5],
-    compared: "as they are",
+    projected: false,
   },
   firstKey: 0,
   firstDimension: 0,

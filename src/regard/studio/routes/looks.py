@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from regard.studio import heads, numbers
 from regard.studio import swap as swapping
-from regard.studio.binary import exact_row, one_head, picture
+from regard.studio.binary import exact_row, picture
 from regard.studio.looks import make_look, name_look
 from regard.studio.page import export_page
 from regard.studio.row import Row
@@ -42,17 +42,16 @@ async def look(asked: LookRequest, request: Request, studio: Here) -> Look:
 
     def job() -> Look:
         shelved = studio.shelf.take(asked.model)
-        name = name_look(shelved, asked)
-        kept = studio.looks.find(name) if studio.looks.has(name) else studio.looks.keep(make_look(shelved, asked))
+        kept = studio.looks.get(name_look(shelved, asked)) or studio.looks.keep(make_look(shelved, asked))
         return kept.message
 
-    return await studio.run(request, job)
+    return await studio.work.run(request, job)
 
 
 @router.get("/{name}/weights", response_class=Response, responses=RAW)
 def weights(name: str, site: Annotated[Name, Query()], studio: Here, head: Head = -1) -> Response:
     """One head as a picture, a byte a weight; X-High is the weight that 255 stands for."""
-    found = one_head(studio.looks.find(name), site, head)
+    found = studio.looks.find(name).head(site, head)
     data, high = picture(found)
     told = {"X-Queries": str(found.shape[0]), "X-Keys": str(found.shape[1]), "X-High": repr(high)}
     return Response(data, media_type=BYTES, headers=told)
@@ -61,7 +60,7 @@ def weights(name: str, site: Annotated[Name, Query()], studio: Here, head: Head 
 @router.get("/{name}/row", response_class=Response, responses=RAW)
 def row(name: str, site: Annotated[Name, Query()], query: Place, studio: Here, head: Head = -1) -> Response:
     """The exact weights of one query, single precision, low byte first."""
-    found = one_head(studio.looks.find(name), site, head)
+    found = studio.looks.find(name).head(site, head)
     return Response(exact_row(found, query), media_type=BYTES)
 
 
@@ -95,9 +94,13 @@ def swaps(name: str, site: Annotated[Name, Query()], studio: Here) -> SwapOption
 async def swap(name: str, asked: SwapRequest, request: Request, studio: Here) -> Swapped:
     """The same queries, keys and values under another rule; nothing is retrained."""
     kept = studio.looks.find(name)
-    message, held = await studio.run(request, lambda: swapping.swap(kept, asked))
-    studio.looks.keep(held)
-    return message
+
+    def job() -> Swapped:
+        message, held = swapping.swap(kept, asked)
+        studio.looks.keep(held)
+        return message
+
+    return await studio.work.run(request, job)
 
 
 @router.get("/{name}/heads")
@@ -116,7 +119,7 @@ def thumbnails(name: str, studio: Here) -> Response:
 async def ablate(name: str, asked: AblateRequest, request: Request, studio: Here) -> Ablated:
     """What the system answers without a head."""
     kept = studio.looks.find(name)
-    return await studio.run(request, lambda: heads.ablate(kept, asked))
+    return await studio.work.run(request, lambda: heads.ablate(kept, asked))
 
 
 @router.get("/{name}/page", response_class=HTMLResponse, responses=HTML)

@@ -9,7 +9,7 @@ from regard.contracts import VERSION
 from regard.experiments import EXPERIMENTS
 from regard.recipes import make_search
 from regard.studio.claims import CLAIMS
-from regard.studio.errors import MissingError
+from regard.studio.errors import MissingError, RefusedError
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema import (
@@ -19,7 +19,6 @@ from regard.studio.schema import (
     Lines,
     Milestone,
     Name,
-    Place,
     RunCard,
     Said,
     State,
@@ -59,7 +58,7 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
             milliseconds=(time.perf_counter() - began) * 1e3,
         )
 
-    return await studio.run(request, job)
+    return await studio.work.run(request, job)
 
 
 @router.get("/runs")
@@ -69,7 +68,7 @@ def all_runs(studio: Here) -> list[RunCard]:
 
 
 @router.get("/runs/lines")
-def lines(name: Annotated[Name, Query()], studio: Here, after: Place = 0) -> Lines:
+def lines(name: Annotated[Name, Query()], studio: Here, after: Annotated[int, Query(ge=0, le=10**9)] = 0) -> Lines:
     """What a run has measured so far."""
     return read_run_lines(studio.shelf, name, after)
 
@@ -91,8 +90,8 @@ def lessons() -> list[LessonCard]:
     tried = [
         LessonCard(
             name=name,
-            title=Said(en=name.replace("_", " ").capitalize(), zh=CLAIMS[name][0]),
-            summary=Said(en=entry.claim, zh=CLAIMS[name][1]),
+            title=Said(en=name.replace("_", " ").capitalize(), zh=CLAIMS.get(name, (name, ""))[0]),
+            summary=Said(en=entry.claim, zh=CLAIMS.get(name, ("", entry.claim))[1]),
             kind="experiment",
         )
         for name, entry in EXPERIMENTS.items()
@@ -109,10 +108,13 @@ def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MO
         try:
             settings[key] = float(value)
         except ValueError:
-            raise ValueError(f"{setting!r} is no setting. Write NAME:NUMBER, such as width:1.5.") from None
+            raise RefusedError(f"{setting!r} is no setting. Write NAME:NUMBER, such as width:1.5.") from None
     if name not in LESSONS:
         raise MissingError(f"there is no lesson called {name!r}. GET /api/lessons lists them.")
-    return lesson(name, settings)
+    try:
+        return lesson(name, settings)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
 
 
 @router.get("/experiments/{name}")

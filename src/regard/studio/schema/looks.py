@@ -59,4 +59,4 @@ class Look(Message):
     sides: list[Side]
     sites: list[Site]
     milliseconds: float
-    milliseconds_per_token: float
+    milliseconds_per_token: float | None

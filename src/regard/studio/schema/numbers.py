@@ -27,7 +27,7 @@ class Computed(Message):
     allowed: list[bool] | None
     weights: list[float]
     context: list[float]
-    compared: str
+    projected: bool
 
 
 class Input(Message):

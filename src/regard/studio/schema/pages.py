@@ -27,7 +27,7 @@ class Line(Message):
 
 
 class Lines(Message):
-    """Lines from `first` on; ask again with `next`. A file that was begun anew has a new `file`."""
+    """Lines from `after` on; ask again with `next`. A file that was begun anew has a new `file`."""
 
     lines: list[Line]
     next: int

@@ -1,8 +1,10 @@
 // What one types or opens to see a milestone at work where no trained system on the shelf has it.
 import type { Milestone } from "../../lib/types";
-import { plainName } from "./names";
 
 const PARTS = { score: "score", alignment: "align", mask: "mask", position: "position" } as const;
+
+/** The name that commands and settings use: the last part of the key. */
+export const plainName = (item: Milestone): string => item.key.split(/[/:.]/).at(-1) ?? item.key;
 
 /** The command that trains a system; mechanisms need none, since any system can be swapped to them. */
 export function trainCommand(item: Milestone): string | null {

@@ -2,9 +2,7 @@
 import { language } from "../../lib/language.svelte";
 import type { Milestone } from "../../lib/types";
 import { nameOf } from "../words/swap";
-
-/** The name that commands and settings use: the last part of the key. */
-export const plainName = (item: Milestone): string => item.key.split(/[/:.]/).at(-1) ?? item.key;
+import { plainName } from "./command";
 
 export function titleOf(item: Milestone): string {
   const isOwn = language.now === "en" || item.family === "system";
