@@ -22,6 +22,9 @@ MECHANISMS: dict[Mechanism, Mapping[str, Entry]] = {
     "position": POSITIONS,
 }
 
+TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard, sampled"}
+"""Names that are not spelled as they are written in code."""
+
 
 def milestones(models: Mapping[str, str]) -> list[Milestone]:
     """All in history order; `models` says which system can be watched under which name on the shelf."""
@@ -54,7 +57,7 @@ def mechanism(family: Mechanism, name: str, entry: Entry) -> Milestone:
     return Milestone(
         key=f"{family}/{name}",
         year=entry.year,
-        title=name.replace("_", " ").capitalize(),
+        title=TITLES.get(name, name.replace("_", " ").capitalize()),
         family=family,
         idea=IDEAS[family][name],
         formula=entry.formula,
