@@ -26,8 +26,11 @@ def test_the_token_is_random_private_and_stays(tmp_path):
     assert len(token) == 48 and own_token() == token
     path = tmp_path / "home" / "regard" / "studio-token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    seen = own_token()
+    assert seen != token and stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text("short")
-    assert own_token() not in (token, "short")
+    assert own_token() not in (seen, "short")
 
 
 def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(monkeypatch, tmp_path):
@@ -95,7 +98,32 @@ def test_one_studio_trains_and_another_watches(tmp_path):
     second.stop()
     assert first.report() is not None
     first.stop()
-    assert second.report() is None and not first.claim.exists()
+    # whoever waited goes on in its place
+    assert second.report() is not None and second._process is not None
+    second.stop()
+
+
+def test_a_home_that_cannot_be_made_is_told_and_the_page_opens(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    studio = make_studio([])
+    assert "no system can be trained" in studio.preparation.report().problem
+    studio.close()
+
+
+def test_what_trains_in_the_background_ends_with_whoever_began_it(tmp_path):
+    from regard.studio.prepare import TENDED
+
+    child = subprocess.Popen([sys.executable, "-c", TENDED, "studio", "--help"], stdin=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    child.stdin.close()
+    assert child.wait(30) in (0, 1)
+
+
+@pytest.mark.parametrize("host", ["", "x" * 70 + "é"])
+def test_hosts_that_are_none(host):
+    with pytest.raises(ValueError, match="--host"):
+        bind(host, None)
 
 
 def test_the_last_demo_is_opened(folder, tmp_path):

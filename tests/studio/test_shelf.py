@@ -38,6 +38,39 @@ def test_a_checkpoint_that_is_broken_is_named_and_the_others_serve(folder, tmp_p
     assert sorted(problem.detail.split(":")[0] for problem in problems) == ["cut", "odd"]
 
 
+def test_one_bad_run_never_takes_the_list_down(folder, tmp_path):
+    for name in ("good", "looped", "typed", "nested", "b\udcffd", "piped"):
+        shutil.copytree(folder / "bahdanau", tmp_path / name)
+    (tmp_path / "looped" / "metrics.jsonl").unlink()
+    (tmp_path / "looped" / "metrics.jsonl").symlink_to("metrics.jsonl")
+    config = json.loads((tmp_path / "typed" / "config.json").read_text())
+    (tmp_path / "typed" / "config.json").write_text(json.dumps(config | {"recipe": []}))
+    (tmp_path / "nested" / "evaluation-test.json").write_text("[" * 100_000)
+    (tmp_path / "piped" / "tokenizer.json").unlink()
+    os.mkfifo(tmp_path / "piped" / "tokenizer.json")
+    config["data"]["content"]["max_dates"] = 10**9
+    (tmp_path / "good" / "config.json").write_text(json.dumps(config))
+    shelf = Shelf([tmp_path])
+    cards, problems = shelf.cards()
+    assert sorted(card.name for card in cards if not card.example) == ["good", "nested"]
+    assert sorted(problem.detail.split(":")[0] for problem in problems) == ["b\ufffdd", "typed"]
+    assert all(problem.model_dump_json() for problem in problems)
+    from regard.studio.runs import list_runs
+
+    assert len(list_runs(shelf)) == 4
+
+
+def test_a_tokenizer_of_another_run_is_refused(folder, tmp_path):
+
+    from regard.studio.errors import RefusedError
+
+    shutil.copytree(folder / "bahdanau", tmp_path / "mixed")
+    # there are more letters in English dates than in Chinese ones
+    shutil.copy(tmp_path / "mixed" / "tokenizer.json", tmp_path / "mixed" / "tokenizer.target.json")
+    with pytest.raises(RefusedError, match="they belong to different runs"):
+        Shelf([tmp_path]).take("mixed")
+
+
 def test_names_are_as_short_as_they_can_be_told_apart(folder, tmp_path):
     for name in ("one/bahdanau", "two/bahdanau", "two/luong"):
         shutil.copytree(folder / name.split("/")[1], tmp_path / name)

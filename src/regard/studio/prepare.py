@@ -1,12 +1,11 @@
 """With nothing to look at, the systems of `regard demo` train in the background, in a process of their own."""
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from regard.contracts import make_folder
 from regard.models import MODELS
@@ -16,37 +15,68 @@ from regard.storage import Checkpoint
 from regard.studio.runs import last_step
 from regard.studio.schema import Preparing
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+TENDED = """
+import os, runpy, sys, threading
+
+def watch():
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+threading.Thread(target=watch, daemon=True).start()
+sys.argv[0] = "regard"
+runpy.run_module("regard", run_name="__main__")
+"""
+"""A command that ends with whoever began it: then its standard input does."""
+
 
 class Preparation:
     """A demo that runs, and how far it is. Of several studios that need one, the first alone trains it."""
 
     def __init__(self, folder: Path, command: Sequence[str] | None = None) -> None:
         self.folder = folder
-        made = (sys.executable, "-m", "regard", "demo", "--out", str(folder), "--overwrite")
+        made = (sys.executable, "-c", TENDED, "demo", "--out", str(folder), "--overwrite")
         self.command = tuple(made if command is None else command)
         self.claim, self.log = folder.with_name("demo.training"), folder.with_name("demo.log")
         self.began = time.time()
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: IO[bytes] | None = None
+        self._refused = ""
 
     def start(self) -> None:
-        """Begin, unless another studio has begun."""
-        make_folder(self.folder.parent)
-        if self.is_claimed():
-            return
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
-            )
-        self.claim.write_text(str(self._process.pid))
-
-    def is_claimed(self) -> bool:
-        """Whether a process that still runs trains it."""
+        """Begin, unless another studio has begun, or nothing can be written there."""
         try:
-            os.kill(int(self.claim.read_text()), 0)
-        except (OSError, ValueError, OverflowError):
-            return False
-        self.began = min(self.began, self.claim.stat().st_mtime)
+            make_folder(self.folder.parent)
+            if not self.take_claim():
+                self.began = min(self.began, self.claim.stat().st_mtime)
+                return
+            with self.log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
+                )
+        except (OSError, ValueError) as error:
+            self._refused = f"no system can be trained in {self.folder}: {error}. Name a folder of checkpoints."
+
+    def take_claim(self) -> bool:
+        """Whether nobody else trains it; the claim ends with whoever holds it, however that happens."""
+        held = self.claim.open("wb")
+        if fcntl is not None:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                held.close()
+                return False
+        self._held = held
         return True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every system is there."""
+        return all(Checkpoint(self.folder / name).weights.is_file() for name in DEMO_SYSTEMS)
 
     def stop(self) -> None:
         """End it with the studio that began it; what is finished stays."""
@@ -58,12 +88,15 @@ class Preparation:
                 self._process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-        with suppress(OSError):
-            self.claim.unlink()
+        if self._held is not None:
+            self._held.close()
 
     def report(self) -> Preparing | None:
         """How far it is; None when it is done."""
-        running = self.is_claimed() if self._process is None else self._process.poll() is None
+        if self._process is None and not self._refused and not self.is_done:
+            # whoever trained may have gone
+            self.start()
+        running = self._process.poll() is None if self._process is not None else not self.is_done
         problem = self.problem()
         if not running and problem is None:
             return None
@@ -89,7 +122,9 @@ class Preparation:
         return min(last_step(checkpoint.metrics) / steps, 1.0) if steps and fresh else 0.0
 
     def problem(self) -> str | None:
-        """What its process said last, if it failed."""
+        """Why it did not begin, or what its process said last if it failed."""
+        if self._refused:
+            return self._refused
         if self._process is None or self._process.poll() in (None, 0):
             return None
         said = self.log.read_text(encoding="utf-8", errors="replace").strip() if self.log.is_file() else ""

@@ -13,7 +13,7 @@ from regard.recipes.folder import read_run
 from regard.storage import Checkpoint
 from regard.studio.errors import MissingError
 from regard.studio.schema import Line, Lines, RunCard
-from regard.studio.shelf import Shelf
+from regard.studio.shelf import Shelf, spoken
 
 QUIET = 20.0
 """Seconds after its last line in which a run that is not finished counts as live."""
@@ -30,8 +30,8 @@ def card_of(name: str, folder: Path) -> RunCard:
     metrics = Checkpoint(folder).metrics
     try:
         run = read_run(Checkpoint(folder))
-    except (ValueError, OSError) as error:
-        return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=str(error))
+    except Exception as error:  # whatever is wrong with one run, the others are listed
+        return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=spoken(error))
     step, steps = last_step(metrics), run.training.steps or 0
     quiet = time.time() - metrics.stat().st_mtime if metrics.is_file() else float("inf")
     return RunCard(

@@ -1,6 +1,8 @@
 """`regard studio`, from the folders to the open page."""
 
+import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
@@ -50,7 +52,10 @@ def bind(host: str, port: int | None) -> socket.socket:
 
     Without a wish it has the usual port, or one after it.
     """
+    if not host:
+        raise ValueError("the host is empty, which would let everyone in. Leave out --host, or name one.")
     wanted = [port] if port is not None else range(PORT, PORT + TRIES)
+    problem = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for one in wanted:
         # said to be TCP, or asyncio does not turn Nagle's algorithm off, which costs 40 ms an answer
@@ -59,12 +64,14 @@ def bind(host: str, port: int | None) -> socket.socket:
         try:
             made.bind((host, one))
             made.listen(BACKLOG)
-        except OSError as error:
+        except (OSError, TypeError, UnicodeError) as error:
             made.close()
-            problem = error
+            problem = getattr(error, "strerror", None) or str(error)
             continue
         return made
-    raise ValueError(f"{host}, port {wanted[0]} cannot be had ({problem.strerror}). Choose another with --port.")
+    raise ValueError(
+        f"{host}, port {wanted[0]} cannot be had ({problem}). Choose another with --port, or another --host."
+    )
 
 
 def names_of(host: str, port: int) -> list[str]:
@@ -92,8 +99,8 @@ def names_of_this_machine() -> list[str]:
 
 def serve(folders: Sequence[Path], *, host: str, port: int | None, browser: bool, say: Callable[[str], None]) -> None:
     """Serve until interrupted; the address is said as soon as the page can be opened."""
-    studio = make_studio(folders)
     listening = bind(host, port)
+    studio = make_studio(folders)
     token, taken = own_token(), listening.getsockname()[1]
     names = names_of(host, taken)
     app = make_app(studio, token=token, hosts=names)
@@ -103,4 +110,12 @@ def serve(folders: Sequence[Path], *, host: str, port: int | None, browser: bool
     say(address)
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    server.run(sockets=[listening])
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        studio.close()
+    # a look or an experiment that is under way is not waited for
+    sys.stdout.flush()
+    os._exit(0)

@@ -68,13 +68,14 @@ class Shelf:
         self._cards: dict[str, tuple[str, ModelCard]] = {}
         self._folders: dict[str, Path] = {}
         self._scanned = float("-inf")
-        self._lock = Lock()
+        self._lock, self._scanning = Lock(), Lock()
 
     def folders(self) -> dict[str, Path]:
         """Name -> folder of every run, with a model in it or not yet, as they were found in the last second."""
-        if time.monotonic() - self._scanned > FRESH:
-            self._folders, self._scanned = self.scan(), time.monotonic()
-        return self._folders
+        with self._scanning:
+            if time.monotonic() - self._scanned > FRESH:
+                self._folders, self._scanned = self.scan(), time.monotonic()
+            return self._folders
 
     def scan(self) -> dict[str, Path]:
         """Every run below the roots; names are as short as they can be told apart."""
@@ -85,7 +86,8 @@ class Shelf:
             sizes = range(1, len(parts) + 1)
             tails = ("/".join(parts[-size:]) for size in sizes)
             unique = (tail for tail in tails if sum(("/" + str(one)).endswith("/" + tail) for one in found) == 1)
-            names[next(unique, str(folder))] = folder
+            # a name that is not UTF-8 could not be told to anyone
+            names[os.fsencode(next(unique, str(folder))).decode("utf-8", "replace")] = folder
         return names
 
     def cards(self) -> tuple[list[ModelCard], list[Problem]]:
@@ -96,8 +98,8 @@ class Shelf:
                 continue
             try:
                 cards.append(self.card(name, folder))
-            except (ValueError, OSError, SafetensorError) as error:
-                problems.append(Problem(detail=f"{name}: {error}"))
+            except Exception as error:  # whatever is wrong with one run, the others are listed
+                problems.append(Problem(detail=f"{name}: {spoken(error)}"))
         order = list(MODELS)
         cards.sort(key=lambda card: (order.index(card.system), card.name))
         return [*cards, *(worked.card() for worked in EXAMPLES.values())], problems
@@ -150,12 +152,34 @@ def runs_below(root: Path) -> Iterator[Path]:
     for current, folders, files in islice(os.walk(root, followlinks=False), MOST_FOLDERS):
         folder = Path(current)
         if "config.json" in files:
-            if all((folder / name).resolve().is_relative_to(root) for name in files):
+            if is_sound(folder, root):
                 yield folder
             folders.clear()
         elif len(folder.relative_to(root).parts) >= DEEPEST:
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def spoken(error: Exception) -> str:
+    """What an error says, in letters that can be sent; a path in it may hold others."""
+    return str(error).encode("utf-8", "replace").decode()
+
+
+def is_sound(folder: Path, root: Path) -> bool:
+    """Whether what a run is read from are files, and lie below the root."""
+    checkpoint = Checkpoint(folder)
+    paths = (
+        checkpoint.config,
+        checkpoint.weights,
+        checkpoint.tokenizer,
+        checkpoint.target_tokenizer,
+        checkpoint.metrics,
+    )
+    try:
+        return all(path.is_file() and path.resolve().is_relative_to(root) for path in paths if os.path.lexists(path))
+    except (OSError, RuntimeError):
+        # links that lead to themselves
+        return False
 
 
 def version_of(*paths: Path) -> str:
@@ -166,9 +190,18 @@ def version_of(*paths: Path) -> str:
 def loaded(folder: Path) -> Translator:
     """A translator, or why there is none."""
     try:
-        return load(folder)
+        translator = load(folder)
     except (ValueError, OSError, SafetensorError) as error:
         raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
+    tokenizers, model = translator.tokenizers, translator.config.model
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        known = getattr(model, f"{side}_vocab_size", tokenizer.vocab_size)
+        if tokenizer.vocab_size > known:
+            raise RefusedError(
+                f"the {side} tokenizer of {folder.name} has {tokenizer.vocab_size} tokens and its model {known}: "
+                f"they belong to different runs."
+            )
+    return translator
 
 
 def make_card(name: str, folder: Path) -> ModelCard:
@@ -190,9 +223,17 @@ def make_card(name: str, folder: Path) -> ModelCard:
         tokens=run.tokenizer.kind,
         steps=steps_of(folder),
         examples=samples_of(run),
-        quality=find_quality(checkpoint, run),
+        quality=quality_or_none(checkpoint, run),
         example=False,
     )
+
+
+def quality_or_none(checkpoint: Checkpoint, run: Run) -> Quality | None:
+    """An evaluation that cannot be read is none; its system still serves."""
+    try:
+        return find_quality(checkpoint, run)
+    except (ValueError, OSError, RecursionError):
+        return None
 
 
 def find_quality(checkpoint: Checkpoint, run: Run) -> Quality | None:

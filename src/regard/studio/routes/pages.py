@@ -49,7 +49,10 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
     def job() -> TranslateAnswer:
         translator = studio.shelf.take_system(asked.model).at_work()
         began = time.perf_counter()
-        found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
+        try:
+            found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
         return TranslateAnswer(
             text=found.text,
             log_prob=found.log_prob,
