@@ -1,0 +1,30 @@
+// Metrics in words; one that we do not know keeps its own name.
+import { t } from "../words/runs";
+import type { Metric } from "./metrics";
+
+const KNOWN = [
+  "loss",
+  "perplexity",
+  "exact_match",
+  "accuracy",
+  "bleu",
+  "chrf",
+  "learning_rate",
+  "tokens_per_second",
+  "seconds",
+  "epoch",
+  "gradient_norm",
+] as const;
+
+export function baseName(metric: Metric): string {
+  const known = KNOWN.find((name) => name === metric.base);
+  return known ? t(known) : metric.base.replaceAll(/[_/.]/g, " ");
+}
+
+/** "Validation loss", "验证损失"; an English word in the middle of a phrase is small, an acronym is not. */
+export function metricName(metric: Metric): string {
+  const base = baseName(metric);
+  if (!metric.validation) return base;
+  const isWord = /^[A-Z][a-z]/.test(base);
+  return t("validationOf", { metric: isWord ? base[0].toLowerCase() + base.slice(1) : base });
+}
