@@ -28,6 +28,7 @@ def all_heads(kept: Kept) -> Heads:
         stretched = facts.kind == "cross"
         far, near = distance(weights, stretched=stretched), diagonal(weights, stretched=stretched)
         spread = mean_over_readers(entropy(weights), weights)
+        highest = mean_over_readers(weights.amax(-1), weights)
         for head in range(weights.shape[0]):
             assert facts.kind != "alignment"
             cards.append(
@@ -39,7 +40,7 @@ def all_heads(kept: Kept) -> Heads:
                     entropy=spread[head].item(),
                     distance=far[head].item(),
                     diagonal=near[head].item(),
-                    peak=weights[head].max().item() if weights[head].numel() else 0.0,
+                    peak=highest[head].item(),
                 )
             )
     return Heads(thumbnail=THUMBNAIL, heads=cards)

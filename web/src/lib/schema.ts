@@ -543,7 +543,9 @@ export interface components {
         };
         /**
          * HeadCard
-         * @description A head in figures: mean entropy (nats), mean distance in tokens, mass within one token of the diagonal.
+         * @description A head in figures, each a mean over its queries.
+         *
+         *     Entropy in nats, distance in tokens, the mass within one token of the diagonal, the largest weight.
          */
         HeadCard: {
             /** Site */

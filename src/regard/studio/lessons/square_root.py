@@ -102,7 +102,7 @@ def spread_question(size: int, variance: float) -> Block:
         said(
             f"With $d = {size}$, what is the variance of $q \\cdot k$?", f"$d = {size}$ 时，$q \\cdot k$ 的方差是多少？"
         ),
-        [same(f"{name} = {number(value, 0)}" if name != "1" else name) for name, value in choices.items()],
+        [same(f"{name} = {value:.4g}" if name != "1" else name) for name, value in choices.items()],
         list(choices).index(nearest),
         said(
             f"Measured: {number(variance, 1)}. Each of the $d$ products has variance 1, and variances add up.",

@@ -103,7 +103,10 @@ class Swapped(Message):
 
 
 class HeadCard(Message):
-    """A head in figures: mean entropy (nats), mean distance in tokens, mass within one token of the diagonal."""
+    """A head in figures, each a mean over its queries.
+
+    Entropy in nats, distance in tokens, the mass within one token of the diagonal, the largest weight.
+    """
 
     site: str
     kind: Literal["source", "target", "cross"]

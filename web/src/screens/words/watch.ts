@@ -24,7 +24,7 @@ export const t = words({
     heatLabel: "Attention weights of {site}, {head}",
     headName: "head {number}",
     headMean: "mean of all heads",
-    readsAxis: "rows read, columns are read",
+    readsAxis: "each row reads the columns; marks such as <eos> are hidden unless “Raw tokens” is on",
     longTitle: "Too long for ribbons",
     longDetail:
       "{rows} by {columns} tokens: ribbons end at {most} a side, so only the heat map is shown. Zoom in with the buttons or Ctrl + wheel.",
