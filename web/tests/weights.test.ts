@@ -1,6 +1,7 @@
 // Weights as bytes: merging, pooling, differences.
 import { describe, expect, it } from "vitest";
 import {
+  alike,
   at,
   difference,
   differenceAt,
@@ -93,4 +94,15 @@ it("finds the strongest key and query", () => {
     [0.9, 0.1],
   ]);
   expect([strongestKey(weights, 0), strongestQuery(weights, 0)]).toEqual([1, 1]);
+});
+
+describe("alike", () => {
+  it("puts two maps on one scale", () => {
+    const one = { queries: 1, keys: 2, high: 0.5, data: new Uint8Array([255, 0]) };
+    const other = { queries: 1, keys: 2, high: 1, data: new Uint8Array([128, 255]) };
+    const [low, high] = alike(one, other);
+    expect(high).toBe(other);
+    expect(low.high).toBe(1);
+    expect(at(low, 0, 0)).toBeCloseTo(0.5, 2);
+  });
 });

@@ -13,6 +13,14 @@ export function differenceAt(weights: Weights, i: number, j: number): number {
   return (((weights.data[i * weights.keys + j] ?? 128) - 128) / 127) * weights.high;
 }
 
+/** Two maps on one scale: equal bytes are equal weights. */
+export function alike(one: Weights, other: Weights): [Weights, Weights] {
+  const high = Math.max(one.high, other.high);
+  const scaled = (map: Weights): Weights =>
+    map.high === high ? map : { ...map, high, data: map.data.map((byte) => Math.round((byte * map.high) / high)) };
+  return [scaled(one), scaled(other)];
+}
+
 /** Merged to pieces: the weight to a piece is the sum over its tokens, that of a piece their mean. */
 export function merge(weights: Weights, queryPieces: Span[], keyPieces: Span[]): Weights {
   if (isWhole(queryPieces, weights.queries) && isWhole(keyPieces, weights.keys)) return weights;
