@@ -8,6 +8,7 @@ Inside the block attention forms its weights, so fused kernels wait outside; res
 on the modules: hooks tell where the model is, and `attend` hands what it computed to the trace that is listening.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,7 +55,7 @@ Change = Callable[[str, AttentionMap], Tensor | None]
 
 
 @dataclass(eq=False)
-class Listener:
+class Listener(ABC):
     """Who hears of every read of a model, and where the model is."""
 
     _where: list[str] = field(default_factory=list)
@@ -73,9 +74,9 @@ class Listener:
         if path in self._where:
             del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
 
+    @abstractmethod
     def hear(self, seen: AttentionMap) -> Tensor | None:
         """What was read; the answer, if any, are the weights to use instead."""
-        raise NotImplementedError
 
 
 Heard = TypeVar("Heard", bound=Listener)

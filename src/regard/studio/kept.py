@@ -61,13 +61,14 @@ class Kept:
     def head(self, path: str, head: int) -> Float[Tensor, "Q K"]:
         """One head of a site, or for -1 the mean of all."""
         formed = self._formed(path)
-        count = self.shelved.sites[path].heads if formed is None and path in self.shelved.sites else 1
-        count = count if formed is None else formed.shape[0]
+        # of what was read one head alone is put together: a site may have many
+        reads = self.site_reads(path) if formed is None else ()
+        count = self.shelved.sites[path].heads if formed is None else formed.shape[0]
         if head >= count:
             raise MissingError(f"{path} has {count} heads, counted from 0; there is no head {head}.")
         if head < 0:
             return self.weights(path).mean(dim=0)
-        return joined(self.site_reads(path), self.num_keys(path), head)[0] if formed is None else formed[head]
+        return joined(reads, self.num_keys(path), head)[0] if formed is None else formed[head]
 
     def _formed(self, path: str) -> Float[Tensor, "H Q K"] | None:
         """Weights that were not read but made: a swap's, or the system's own alignment."""

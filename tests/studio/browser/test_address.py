@@ -82,3 +82,4 @@ def test_without_its_token_the_page_says_so(see):
     seen = see()
     seen.page.goto(f"{seen.serving.origin}/")
     seen.page.get_by_text("This page needs its token").wait_for()
+    assert seen.page.locator("main canvas").count() == 0

@@ -76,7 +76,9 @@ def test_4100_letters_typed_in_are_not_cut_without_a_word(see):
     seen = see()
     page = seen.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("a" * 4100)
-    page.locator(".notice.error, .notice.long").first.wait_for(timeout=60_000)
+    notice = page.locator(".notice.error, .notice.long").first
+    notice.wait_for(timeout=60_000)
+    assert "4100" in notice.inner_text().replace(",", "")
 
 
 def test_an_empty_text_waits_for_one(see):

@@ -61,6 +61,7 @@ def test_screens_are_reached_from_the_header(see):
     tab_to(page, "nav a[href*='/learn']")
     page.keyboard.press("Enter")
     seen.wait("learn")
+    assert page.locator("nav a[aria-current=page]").get_attribute("href").startswith("#/learn")
 
 
 def test_watch_pins_a_weight_and_clears_it(see):
@@ -88,6 +89,7 @@ def test_watch_steps_through_the_decoding(see):
     seen.wait_part("t", 0)
     page.keyboard.press("ArrowRight")
     seen.wait_part("t", 1)
+    assert page.locator("main svg .unwritten").count() > 0
 
 
 def test_compute_steps_through_the_stages_and_opens_a_number(see):
@@ -130,6 +132,7 @@ def test_heads_opens_a_head_and_takes_it_out(see):
     tab_to(page, ".panel .primary")
     page.keyboard.press("Enter")
     page.get_by_text("Without the head").first.wait_for()
+    assert seen.errors == []
 
 
 def test_timeline_moves_and_opens(see):
