@@ -15,11 +15,13 @@ from regard.contracts.attention import (
 from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
 from regard.contracts.files import check_free, make_folder, replacing, write_atomic
+from regard.contracts.language import LanguageModel, Read, Segment
 from regard.contracts.mask import Grid, Mask
 from regard.contracts.model import Model, Readout, Step, is_watched
 from regard.contracts.names import check_name, nearest
-from regard.contracts.nest import map_tensors, select_rows
+from regard.contracts.nest import choose_rows, leaves, map_tensors, select_rows
 from regard.contracts.packed import Packed
+from regard.contracts.sentence import Classified, Labelled, SentenceModel
 from regard.contracts.sequences import Sequences
 from regard.contracts.tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from regard.contracts.version import VERSION
@@ -36,8 +38,11 @@ __all__ = [
     "Attended",
     "Batch",
     "Cache",
+    "Classified",
     "Entry",
     "Grid",
+    "Labelled",
+    "LanguageModel",
     "Look",
     "Lowered",
     "LoweredSquare",
@@ -46,13 +51,18 @@ __all__ = [
     "Memory",
     "Model",
     "Packed",
+    "Read",
     "Readout",
     "Score",
+    "Segment",
+    "SentenceModel",
     "Sequences",
     "Step",
     "check_free",
     "check_name",
+    "choose_rows",
     "is_watched",
+    "leaves",
     "make_folder",
     "map_tensors",
     "nearest",

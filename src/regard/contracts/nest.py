@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 Nest = TypeVar("Nest")
@@ -45,3 +46,25 @@ def select_rows(nest: Nest, rows: Int[Tensor, " N"]) -> Nest:
     A dataclass field that is not batch-first says `field(metadata={"rows": False})` and stays as it is.
     """
     return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
+
+
+def choose_rows(condition: Bool[Tensor, " N"], chosen: Nest, other: Nest) -> Nest:
+    """Rows of the one nest where the condition holds, rows of the other elsewhere; both are of one shape."""
+    others = iter(leaves(other))
+
+    def choose(tensor: Tensor) -> Tensor:
+        return torch.where(condition.view(-1, *(1 for _ in tensor.shape[1:])), tensor, next(others))
+
+    return map_tensors(choose, chosen)
+
+
+def leaves(nest: Any) -> list[Tensor]:
+    """Every tensor of a nest that `map_tensors` would change, in order."""
+    found: list[Tensor] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(collect, nest)
+    return found
