@@ -8,9 +8,9 @@ import pytest
 from regard.contracts import VERSION
 from regard.models import MODELS
 from regard.recipes import RECIPES, count_parameters, make_run, override
+from regard.recipes.config import from_config, to_config
 from regard.recipes.folder import build
-from regard.recipes.run import differences, from_config, to_config
-from regard.recipes.table import CORPORA
+from regard.recipes.run import differences
 
 NEEDED = {"pairs": {"source": "a.en", "target": "a.zh"}}
 
@@ -22,7 +22,7 @@ def test_each_is_complete_and_survives_json(recipe, model):
     assert (run.recipe, run.model_name) == (recipe, model)
     config = json.loads(json.dumps(to_config(run, VERSION)))
     assert config["regard"] == VERSION
-    assert from_config(config, CORPORA, "config.json") == run
+    assert from_config(config, "config.json") == run
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -56,7 +56,7 @@ def test_models_may_be_spelled_wrong_only_once():
 def test_reading_a_config_is_strict(change, sentence):
     config = {**to_config(make_run("dates", "luong"), VERSION), **change}
     with pytest.raises(ValueError, match=r"config\.json") as error:
-        from_config(config, CORPORA, "config.json")
+        from_config(config, "config.json")
     assert sentence in str(error.value)
 
 
@@ -64,9 +64,9 @@ def test_a_setting_that_is_gone_and_a_foreign_config_are_named():
     config = to_config(make_run("dates", "luong"), VERSION)
     del config["batch"]
     with pytest.raises(ValueError, match="has no batch, and needs one"):
-        from_config(config, CORPORA, "config.json")
+        from_config(config, "config.json")
     with pytest.raises(ValueError, match="was not written by regard"):
-        from_config({"architectures": ["MarianMTModel"]}, CORPORA, "config.json")
+        from_config({"architectures": ["MarianMTModel"]}, "config.json")
 
 
 def test_differences_name_what_matters_and_not_where_it_ran():

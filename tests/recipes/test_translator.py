@@ -15,7 +15,7 @@ from regard.recipes.translator import LONGEST_SOURCE
 
 @pytest.fixture
 def translator(fitted):
-    return fitted.translator
+    return fitted.system
 
 
 def test_each_text_has_its_answer_and_an_empty_one_stays_empty(translator):
@@ -84,8 +84,8 @@ def test_a_translator_can_be_traced(translator):
 def test_saved_and_loaded_says_the_same(fitted):
     texts = ["a b c", "d c"]
     loaded = load(fitted.result.folder, device="cpu")
-    assert loaded.config == fitted.translator.config
-    ours, theirs = fitted.translator.score(texts, texts), loaded.score(texts, texts)
+    assert loaded.config == fitted.system.config
+    ours, theirs = fitted.system.score(texts, texts), loaded.score(texts, texts)
     assert ours == pytest.approx(theirs)
     assert not loaded.model.training
     with pytest.raises(ValueError, match="device is 'tpu', expected auto, cpu or cuda"):
@@ -140,13 +140,13 @@ def test_foreign_files_are_named(copied, tmp_path):
 
 
 def test_an_evaluation_says_everything(fitted):
-    pairs = fitted.translator.config.data.read("test")
-    report = evaluate(fitted.translator, pairs, split="test", beam=2, steps=steps_of(fitted.result.folder))
+    pairs = fitted.system.config.data.read("test")
+    report = evaluate(fitted.system, pairs, split="test", beam=2, steps=steps_of(fitted.result.folder))
     about = report.circumstances
     assert (about.system, about.split, about.sentences, about.search) == ("bahdanau", "test", 8, "beam 2")
     assert about.steps == fitted.result.chosen_step
     assert 0 <= report.exact_match <= 1 and report.bleu_tokenised is not None and report.bleu is None
-    log_probs = fitted.translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+    log_probs = fitted.system.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     assert report.perplexity.perplexity == pytest.approx(math.exp(-sum(log_probs) / report.perplexity.tokens), rel=1e-4)
     assert sum(bucket.count for bucket in report.by_length) == 8
     assert type(report).from_json(report.to_json()) == report

@@ -32,7 +32,7 @@ def folder(tmp_path_factory) -> Path:
         run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
         fitted = fit(run, root / name, console=Console(quiet=True))
         if name == "bahdanau":
-            report: Report = evaluate(fitted.translator, run.data.read("test"), split="test", beam=1)
+            report: Report = evaluate(fitted.system, run.data.read("test"), split="test", beam=1)
             write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
     return root
 

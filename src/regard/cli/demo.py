@@ -80,13 +80,13 @@ def demo(
         except Interrupted:
             console.print("The demo is not finished. Begin it again with --overwrite.")
             raise typer.Exit(INTERRUPTED) from None
-        answers = fitted.translator.answer([pair.source for pair in test], make_search(1), return_attention=False)
-        save_report(fitted.translator, test, out / name)
+        answers = fitted.system.answer([pair.source for pair in test], make_search(1), return_attention=False)
+        save_report(fitted.system, test, out / name)
         learned.append(Learned(name=name, fitted=fitted, answers=tuple(answer.text for answer in answers)))
     console.print(table_of(learned, test))
     looked = next(one for one in learned if one.name == LOOKED_AT)
     shown = max((pair.source for pair in test if len(pair.source) <= LONGEST_SHOWN), key=len)
-    look(console, looked.fitted.translator, shown, pictures, overwrite=overwrite)
+    look(console, looked.fitted.system, shown, pictures, overwrite=overwrite)
     remember_demo(out)
     suggest(console, out)
 
@@ -138,7 +138,7 @@ def table_of(learned: Sequence[Learned], test: Sequence[Pair]) -> Table:
             MODELS[one.name].title,
             f"{100 * exact_match(one.answers, references):.1f}",
             *(f"{100 * bucket.value:.1f}" for bucket in buckets if bucket.value is not None),
-            f"{count_parameters(one.fitted.translator.model):,}",
+            f"{count_parameters(one.fitted.system.model):,}",
             f"{speed_of(one.fitted):,.0f}",
         )
     return table

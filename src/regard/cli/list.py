@@ -15,7 +15,7 @@ from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.cli.names import find_name, spoken
 from regard.contracts import Entry
 from regard.experiments import EXPERIMENTS, Experiment
-from regard.models import MODELS, ModelEntry
+from regard.models import LANGUAGE_MODELS, MODELS, SENTENCE_MODELS, ModelEntry
 from regard.recipes import RECIPES, Recipe
 
 FAMILIES: dict[str, Mapping[str, Any]] = {
@@ -24,16 +24,19 @@ FAMILIES: dict[str, Mapping[str, Any]] = {
     "masks": MASKS,
     "positions": POSITIONS,
     "models": MODELS,
+    "language_models": LANGUAGE_MODELS,
+    "sentence_models": SENTENCE_MODELS,
     "recipes": RECIPES,
     "experiments": EXPERIMENTS,
 }
 FACTS: dict[type, tuple[str, ...]] = {
     Entry: ("year", "formula", "cost", "paper", "call"),
     ModelEntry: ("year", "formula", "title", "paper", "call"),
-    Recipe: ("pairs", "title", "origin"),
+    Recipe: ("amount", "title", "origin"),
     Experiment: ("number", "claim", "paper"),
 }
-SPOKEN = ("models", "experiments")
+SPOKEN = ("models", "language_models", "sentence_models", "recipes", "experiments")
+LANGUAGE, SENTENCES = "regard.models.language", "regard.models.sentences"
 SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
 ONE_WORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 ATTENTION = ("scores", "alignments", "masks", "positions")
@@ -73,7 +76,8 @@ def fact_of(entry: Any, fact: str) -> Any:
     if fact != "call":
         return getattr(entry, fact)
     if isinstance(entry, ModelEntry):
-        return f"regard.models.{entry.build.__name__}({entry.config.__name__}(..))"
+        family = {LANGUAGE: ".language", SENTENCES: ".sentences"}.get(entry.build.__module__.rpartition(".")[0], "")
+        return f"regard.models{family}.{entry.build.__name__}({entry.config.__name__}(..))"
     package = ".".join(entry.build.__module__.split(".")[:3])
     given = inspect.signature(entry.build).parameters.values()
     needed = [

@@ -1,4 +1,4 @@
-"""`regard train`: a recipe and a model become a folder that translates."""
+"""`regard train`: a recipe and a model become a folder that translates, writes or classifies."""
 
 import sys
 from collections.abc import Callable
@@ -16,27 +16,31 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.names import find_name, spoken
-from regard.models import MODELS
-from regard.recipes import RECIPES, Fitted, Run, count_parameters, fit, make_run, override
+from regard.models import FAMILIES, MODELS
+from regard.recipes import RECIPES, TASKS, Fitted, count_parameters, fit, make_run, override
 from regard.recipes.files import FileCorpus
 from regard.storage import Checkpoint, read_lines
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130
+SHORT = {"valid_source": "valid", "test_source": "test"}
+"""Options of files with two sides, and what those with one side call them."""
 
 
 def train(
     recipe: Annotated[str, typer.Argument(help=f"One of {', '.join(RECIPES)}.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model and all that belongs to it.")],
-    model: Annotated[str, typer.Option(help=f"One of {', '.join(map(spoken, MODELS))}.")] = "transformer",
+    model: Annotated[str | None, typer.Option(help="See `regard list models`; the recipe's own without it.")] = None,
     pair: Annotated[str | None, typer.Option(help="Languages, such as en-de.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of published sets (default: REGARD_DATA).")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of published sets (default: REGARD_DATA); text, sentences: your file.")
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="pairs: sentences, or one .tsv or .jsonl.")] = None,
     target: Annotated[Path | None, typer.Option(help="pairs: their translations.")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="pairs: for validation; else held out.")] = None,
+    valid_source: Annotated[Path | None, typer.Option(help="For validation; else held out.")] = None,
     valid_target: Annotated[Path | None, typer.Option(help="pairs: for validation.")] = None,
-    test_source: Annotated[Path | None, typer.Option(help="pairs: for `regard evaluate`.")] = None,
+    test_source: Annotated[Path | None, typer.Option(help="For `regard evaluate`.")] = None,
     test_target: Annotated[Path | None, typer.Option(help="pairs: for `regard evaluate`.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Such as model.layers=6. May be repeated.")
@@ -58,7 +62,7 @@ def train(
         "test_source": test_source,
         "test_target": test_target,
     }
-    given = {"pair": pair, "folder": None if data is None else str(data.resolve()), **files}
+    given = {"pair": pair, "data": data, **files}
     quick = {
         "training.seed": seed,
         "batch.seed": seed,
@@ -77,11 +81,16 @@ def train(
         report(Console(), fitted, out)
 
 
-def plan(recipe: str, model: str, given: dict[str, Any], quick: dict[str, Any], assignments: list[str]) -> Run:
+def plan(recipe: str, model: str | None, given: dict[str, Any], quick: dict[str, Any], assignments: list[str]) -> Any:
     """The run that was asked for: a recipe, then the short options, then --set."""
     named = find_name(recipe, RECIPES, "recipe")
-    chosen = find_name(model, MODELS, "model")
-    if "steps" in signature(RECIPES[named].make).parameters:
+    chosen = None if model is None else find_model(model, named)
+    taken = signature(RECIPES[named].make).parameters
+    if "data" not in taken and given.get("data") is not None:
+        # a published set is named by its folder
+        given = {**given, "folder": str(given["data"].resolve()), "data": None}
+    given = {SHORT.get(name, name) if SHORT.get(name) in taken else name: value for name, value in given.items()}
+    if "steps" in taken:
         # such a recipe fits its warm-up to the number of steps
         given = {**given, "steps": quick["training.steps"]}
     run = make_run(named, chosen, **{name: value for name, value in given.items() if value is not None})
@@ -89,6 +98,20 @@ def plan(recipe: str, model: str, given: dict[str, Any], quick: dict[str, Any], 
         run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
     run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))
     return override(run, *assignments)
+
+
+def find_model(model: str, recipe: str) -> str:
+    """The model that was meant, of those that do what the recipe is for; one that does something else is told so."""
+    task = RECIPES[recipe].task
+    models = TASKS[task].models
+    for other, family in FAMILIES.items():
+        asked = model.strip().lower().replace("-", "_")
+        if asked in family and asked not in models:
+            raise ValueError(
+                f"{asked} is for {other}, and the recipe {recipe} is for {task}. Choose among: "
+                f"{', '.join(map(spoken, models))}."
+            )
+    return find_name(model, models, "model")
 
 
 def events(folder: Path) -> Callable[[dict[str, Any]], None]:
@@ -113,27 +136,44 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     table.add_column(overflow="fold")
     for name, value in result.metrics.items():
         table.add_row(f"validation {name.replace('_', ' ')}", f"{value:.4g}")
-    table.add_row("parameters", f"{count_parameters(fitted.translator.model):,}")
+    table.add_row("parameters", f"{count_parameters(fitted.system.model):,}")
     table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} tokens/s")
     table.add_row("weights", f"{result.chosen}, of step {result.chosen_step:,}")
     table.add_row("folder", str(out))
     console.print(table)
     console.print("Try:", style="bold")
-    linked = " --alignments" if MODELS[fitted.translator.config.model_name].attends else ""
-    for command in (
-        f"regard evaluate {quote(str(out))} --split {'test' if has_test(fitted) else 'validation'}",
-        f"echo {quote(fitted.example)} | regard translate {quote(str(out))} --beam 5{linked}",
-    ):
+    for command in (f"regard evaluate {quote(str(out))}{split_of(fitted)}", use_of(fitted, out)):
         console.print(Text(f"  {command}"), soft_wrap=True)
+
+
+def use_of(fitted: Fitted, out: Path) -> str:
+    """The command that uses what was trained."""
+    folder, example = quote(str(out)), quote(fitted.example)
+    run = fitted.system.config
+    task = RECIPES[run.recipe].task
+    if task == "language":
+        return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
+    if task == "sentences":
+        return f"regard classify {folder} --explain {example}"
+    linked = " --alignments" if MODELS[run.model_name].attends else ""
+    return f"echo {example} | regard translate {folder} --beam 5{linked}"
+
+
+def split_of(fitted: Fitted) -> str:
+    """Which split to evaluate; texts and sentences are evaluated on all they have."""
+    if RECIPES[fitted.system.config.recipe].task != "translation":
+        return ""
+    return f" --split {'test' if has_test(fitted) else 'validation'}"
 
 
 def has_test(fitted: Fitted) -> bool:
     """Whether the run's data have a test; files that name a validation and no test have none."""
-    data = fitted.translator.config.data
+    data = fitted.system.config.data
     return not (isinstance(data, FileCorpus) and data.valid_source is not None and data.test_source is None)
 
 
 def speed_of(fitted: Fitted) -> float:
     """Target tokens learned from in a second, while learning: the middle one of what was measured."""
     lines = read_lines(Checkpoint(fitted.result.folder).metrics)
-    return median(line["tokens_per_second"] for line in lines) if lines else 0.0
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    return median(speeds) if speeds else 0.0

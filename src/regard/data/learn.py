@@ -5,7 +5,8 @@ unigram     keeps the pieces that make the text likeliest. Kudo 2018. https://ar
 words       splits at whitespace: for text that is tokenised already
 characters  every character for itself
 
-White space is one space, and `▁` marks where a word begins (bpe, unigram). Pieces never cross from letters to digits to
+White space is one space, or, with `spaces="kept"`, as it stands; `▁` marks where a word begins (bpe, unigram). Pieces
+never cross from letters to digits to
 punctuation, nor from Chinese or Japanese to other writing; so Chinese needs no spaces, and text that spells a mark,
 such as "<eos>", is never one piece. Ties are broken by spelling: the same text gives the same vocabulary.
 """
@@ -13,6 +14,7 @@ such as "<eos>", is never one piece. Ties are broken by spelling: the same text 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -20,6 +22,7 @@ from regard.contracts import SPECIAL_TOKENS, UNK, check_name
 from regard.data.unigram import learn_pieces
 
 SPACE = "▁"
+Spaces = Literal["single", "kept"]
 KINDS = ("bpe", "unigram", "words", "characters")
 
 _UNKNOWN = SPECIAL_TOKENS[UNK]
@@ -35,16 +38,19 @@ _PIECE = (
 class TokenizerSettings:
     """What to learn. `vocab_size` is the most there may be, the four marks included; less text gives fewer.
 
-    `min_count`: a word, a character or a merge seen less often is left out.
+    `min_count`: a word, a character or a merge seen less often is left out. `spaces`: every run of white space becomes
+    one space, or all of it is kept, as a model of whole texts needs.
     """
 
     kind: str = "bpe"
     vocab_size: int = 10_000
     lowercase: bool = False
     min_count: int = 1
+    spaces: Spaces = "single"
 
     def __post_init__(self) -> None:
         check_name(self.kind, KINDS, "tokenizer")
+        check_name(self.spaces, get_args(Spaces), "way with spaces")
         if self.vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
                 f"vocab_size is {self.vocab_size}, and the marks alone take {len(SPECIAL_TOKENS)}. Allow at least 5."
@@ -139,4 +145,6 @@ def _subwords(model: models.Model, settings: TokenizerSettings) -> Tokenizer:
 
 def _normalizer(settings: TokenizerSettings) -> normalizers.Normalizer:
     lowercase = [normalizers.Lowercase()] if settings.lowercase else []
+    if settings.spaces == "kept" and settings.kind != "words":
+        return normalizers.Sequence(lowercase)
     return normalizers.Sequence([normalizers.Replace(Regex(_WHITE), " "), normalizers.Strip(), *lowercase])

@@ -1,7 +1,9 @@
-"""Search over the Model contract: greedy, beam and sampling; scoring; alignments as links. Knows no model class."""
+"""Search over the Model contract, scoring, alignments as links; generation over LanguageModel. Knows no model class."""
 
 from regard.decoding.beam import Beam
+from regard.decoding.choices import Generation
 from regard.decoding.decode import decode, evaluating
+from regard.decoding.generate import Generated, Said, generate, stream
 from regard.decoding.greedy import Greedy
 from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 from regard.decoding.links import Link, best_links, from_pharaoh, links, merge_words, to_pharaoh
@@ -11,10 +13,13 @@ from regard.decoding.score import forced_alignment, score
 
 __all__ = [
     "Beam",
+    "Generated",
+    "Generation",
     "Greedy",
     "Hypothesis",
     "Limit",
     "Link",
+    "Said",
     "Sample",
     "Search",
     "Task",
@@ -24,9 +29,11 @@ __all__ = [
     "evaluating",
     "forced_alignment",
     "from_pharaoh",
+    "generate",
     "links",
     "merge_words",
     "score",
     "score_all",
+    "stream",
     "to_pharaoh",
 ]

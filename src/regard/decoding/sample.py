@@ -1,10 +1,11 @@
 """Sampling: the next token is drawn from the model's distribution.
 
-    y_t ~ softmax(logits / temperature), kept to the k best tokens and to the nucleus
+    y_t ~ softmax(logits / temperature), kept to the k best tokens, to the nucleus, and to what is not far below the best
 
 Top-k: Fan, Lewis and Dauphin 2018. https://arxiv.org/abs/1805.04833
 Nucleus (top-p), the fewest best tokens that hold p of the probability: Holtzman et al. 2020.
 https://arxiv.org/abs/1904.09751 Where both are given, top-p is taken of what top-k left.
+Min-p, the tokens at least p times as probable as the best: Nguyen et al. 2024. https://arxiv.org/abs/2407.01082
 
 The one random number of a step depends on the seed, the row's number and the step, and on nothing else: a source gets
 the same sample in any batch. It comes from SplitMix64 (Steele, Lea and Flood 2014,
@@ -24,11 +25,12 @@ from regard.decoding.walk import walk
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One sample a source. `log_prob` and `score` are the model's own, before temperature, top_k and top_p."""
+    """One sample a source. `log_prob` and `score` are the model's own, before temperature and what is kept."""
 
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
+    min_p: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -40,15 +42,19 @@ class Sample:
             raise ValueError(f"top_k is {self.top_k}, expected 1 token or more, or None to keep all.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}, expected a share above 0 and at most 1, or None to keep all.")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p is {self.min_p}, expected a share of the best token's, from 0 to 1, or None.")
 
     def run(self, task: Task) -> list[list[Hypothesis]]:
         """One hypothesis for each source."""
         return walk(task, self.draw)
 
-    def draw(self, logits: Float[Tensor, "n vocab"], numbers: Int[Tensor, " n"], step: int) -> Int[Tensor, " n"]:
+    def draw(
+        self, logits: Float[Tensor, "n vocab"], numbers: Int[Tensor, " n"], step: int | Int[Tensor, " n"]
+    ) -> Int[Tensor, " n"]:
         """The next token of each row; <pad> and <bos>, the first two columns, are never said."""
         scaled = logits[:, EOS:].double() / self.temperature
-        if self.top_k is None and self.top_p is None:
+        if self.top_k is None and self.top_p is None and self.min_p is None:
             return invert(scaled.softmax(dim=1), uniform(self.seed, numbers, step)) + EOS
         ranked = scaled.sort(dim=1, descending=True, stable=True)
         share = self.keep(ranked.values.softmax(dim=1))
@@ -63,6 +69,8 @@ class Sample:
             share = share / share.sum(dim=1, keepdim=True)
             before = share.cumsum(dim=1) - share
             share = share.masked_fill(before >= self.top_p, 0.0)
+        if self.min_p is not None:
+            share = share.masked_fill(share < self.min_p * share[:, :1], 0.0)
         return share
 
 
@@ -74,9 +82,10 @@ def invert(share: Float[Tensor, "n V"], at: Float[Tensor, " n"]) -> Int[Tensor, 
     return place.clamp(max=share.shape[1] - 1)
 
 
-def uniform(seed: int, numbers: Int[Tensor, " n"], step: int) -> Float[Tensor, " n"]:
-    """A number in [0, 1) for each row at this step."""
-    bits = mixed(mixed(numbers + signed(seed * GOLDEN)) + signed(step * GOLDEN))
+def uniform(seed: int, numbers: Int[Tensor, " n"], step: int | Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """A number in [0, 1) for each row at this step, or each at its own."""
+    steps = step * signed(GOLDEN) if isinstance(step, Tensor) else signed(step * GOLDEN)
+    bits = mixed(mixed(numbers + signed(seed * GOLDEN)) + steps)
     # 52 bits: times a sum, the result stays below the sum
     return shifted(bits, 12).double() * 2.0**-52
 

@@ -12,19 +12,33 @@ from regard.evaluation.alignment import (
     swap,
 )
 from regard.evaluation.bleu import Detokenised, Form, Quality, TokenisedLowercase, bleu, chrf, exact_match
+from regard.evaluation.classification import (
+    Answers,
+    ClassificationReport,
+    ClassQuality,
+    ConfusionRow,
+    Overlap,
+    classification_report,
+    classify,
+)
 from regard.evaluation.lengths import LengthBucket, by_length
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.report import Circumstances, Report, Speed
 
 __all__ = [
     "AlignmentQuality",
+    "Answers",
     "Circumstances",
+    "ClassQuality",
+    "ClassificationReport",
+    "ConfusionRow",
     "Detokenised",
     "Diagonal",
     "Form",
     "Gold",
     "IBMModel1",
     "LengthBucket",
+    "Overlap",
     "Perplexity",
     "Quality",
     "Report",
@@ -35,6 +49,8 @@ __all__ = [
     "bleu",
     "by_length",
     "chrf",
+    "classification_report",
+    "classify",
     "exact_match",
     "perplexity",
     "read_gold",

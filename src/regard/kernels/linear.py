@@ -52,6 +52,12 @@ class ReadyLinear:
             return F.linear(inputs, self.weight, self.bias).relu_()
         return PRODUCT(inputs, self.laid_out, self.bias, "relu", [], "")
 
+    def gelu(self, inputs: Float[Tensor, "N input"]) -> Float[Tensor, "N output"]:
+        """GELU by its tanh formula of x W^T + b, in one pass."""
+        if self.laid_out is None:
+            return F.gelu(F.linear(inputs, self.weight, self.bias), approximate="tanh")
+        return PRODUCT(inputs, self.laid_out, self.bias, "gelu", [], "tanh")
+
     def plus(self, states: Float[Tensor, "N output"], inputs: Float[Tensor, "N input"]) -> Float[Tensor, "N output"]:
         """States + x W^T + b, in one pass."""
         if self.laid_out is None:

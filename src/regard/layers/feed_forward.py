@@ -12,17 +12,21 @@ from torch import Tensor, nn
 
 
 class FeedForward(nn.Module):
-    """Position-wise: the same two layers at every position, none sees another."""
+    """Position-wise: the same two layers at every position, none sees another. `activation` bends instead of max."""
 
-    def __init__(self, *, size: int, hidden_size: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, *, size: int, hidden_size: int, activation: nn.Module | None = None, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.hidden = nn.Linear(size, hidden_size)
         self.output = nn.Linear(hidden_size, size)
+        self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
         """Widen, bend, narrow."""
-        return self.output(self.dropout(F.relu(self.hidden(states))))
+        bend = F.relu if self.activation is None else self.activation
+        return self.output(self.dropout(bend(self.hidden(states))))
 
 
 class GatedFeedForward(nn.Module):

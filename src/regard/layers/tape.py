@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Attention
@@ -25,17 +26,22 @@ from regard.contracts import Attended, LoweredSum, Memory
 from regard.kernels import additive_scores
 from regard.kernels.product import linear
 from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, lstm_update
+from regard.kernels.recurrent.window import WindowTape
 from regard.layers.steps import Steps, going
 from regard.layers.unroll import looks_plainly, may_fuse
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tape:
-    """Every hidden state and memory so far, side by side as [h; c]; their keys W_h h; and the last summary h~."""
+    """Every hidden state and memory so far, side by side as [h; c]; their keys W_h h; and the last summary h~.
+
+    `real` says which cells were written, where not all of them were (rolling.py).
+    """
 
     keys: Float[Tensor, "B t H"]
     cells: Float[Tensor, "B t both"]
     summary: Float[Tensor, "B H"]
+    real: Bool[Tensor, "B t"] | None = None
 
     @property
     def hidden(self) -> Float[Tensor, "B t H"]:
@@ -46,6 +52,11 @@ class Tape:
     def last(self) -> Float[Tensor, "B H"]:
         """The hidden state written last; zeros while there is none."""
         return self.hidden[:, -1] if self.cells.shape[1] else torch.zeros_like(self.summary)
+
+    def recent(self, span: int) -> "Tape":
+        """The last cells alone, so many."""
+        real = None if self.real is None else self.real[:, -span:]
+        return Tape(keys=self.keys[:, -span:], cells=self.cells[:, -span:], summary=self.summary, real=real)
 
 
 class TapeScore(nn.Module):
@@ -131,7 +142,8 @@ class TapeCell(nn.Module):
     ) -> Tape:
         """Look back, then write one more cell; `fused` is added to its memory (r * alpha~ of deep fusion)."""
         query, gates = projected.split([self.hidden_size, 4 * self.hidden_size], dim=-1)
-        read = self.look(query, tape.summary, Memory(keys=tape.keys, values=tape.cells)).context[:, 0]
+        seen = Memory(keys=tape.keys, values=tape.cells, mask=tape.real)
+        read = self.look(query, tape.summary, seen).context[:, 0]
         summary, memory = read.chunk(2, dim=-1)
         taken, kept, shown, new = (gates + self.gates(summary)).chunk(4, dim=-1)
         cell = torch.sigmoid(kept) * memory + torch.sigmoid(taken) * torch.tanh(new)
@@ -142,6 +154,7 @@ class TapeCell(nn.Module):
             keys=torch.cat([tape.keys, self.look.prepare(hidden).unsqueeze(1)], dim=1),
             cells=torch.cat([tape.cells, written.unsqueeze(1)], dim=1),
             summary=summary,
+            real=None if tape.real is None else F.pad(tape.real, (0, 1), value=True),
         )
 
     def run(self, inputs: Float[Tensor, "B L input"], tape: Tape, *, lengths: Int[Tensor, " B"] | None = None) -> Tape:
@@ -161,13 +174,14 @@ class TapeCell(nn.Module):
 
 
 class TapeLoop:
-    """A cell over a whole text from an empty tape, step by step: the same numbers as `TapeCell`, sooner.
+    """A cell over a whole text, step by step: the same numbers as `TapeCell`, sooner.
 
     The summary's products with the gates and with the next query are one; the tape lies in one buffer. Rows that have
-    ended take no more steps.
+    ended take no more steps. Given a tape that says which of its cells are real, the loop goes on from it and sees as
+    many cells at every step; else it begins with an empty one and sees all.
     """
 
-    def __init__(self, cell: TapeCell, steps: Steps) -> None:
+    def __init__(self, cell: TapeCell, steps: Steps, tape: Tape | None = None) -> None:
         score = cast(TapeScore, cell.look.attention.score)
         weight, sizes = cell.gates.weight, steps.sizes
         both = torch.cat([weight, cell.look.summary_proj.weight])
@@ -175,10 +189,14 @@ class TapeLoop:
         self.size, self.from_summary = cell.hidden_size, RepeatedLinear(both, bias, sizes=sizes)
         self.key = RepeatedLinear(score.key_proj.weight, sizes=sizes)
         energy = score.energy.to(self.key.weight.dtype)
-        self.written = WrittenTape(energy, num_rows=sizes[0], num_cells=len(sizes), size=2 * cell.hidden_size)
+        self.asked: Tensor | None = None
+        if tape is None or tape.real is None:
+            self.written = WrittenTape(energy, num_rows=sizes[0], num_cells=len(sizes), size=2 * cell.hidden_size)
+        else:
+            self.written = WindowTape(energy, tape.keys, tape.cells, tape.real, num_cells=len(sizes))
+            self.asked = cell.look.summary_proj(tape.summary)
         self.steps = steps
         self.summaries: list[Tensor] = []
-        self.asked: Tensor | None = None
         self.keys: list[Tensor] = []
         self.cells: list[Tensor] = []
 

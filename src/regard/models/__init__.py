@@ -1,12 +1,14 @@
-"""Systems that read a source and write a target, in history order."""
+"""Systems that read a source and write a target, in history order; and the two other families of systems."""
 
 from regard.models.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.entry import ModelEntry
+from regard.models.language import LANGUAGE_MODELS
 from regard.models.lstmn import LSTMN, LSTMNConfig
 from regard.models.luong import LUONG_ALIGNMENTS, LUONG_SCORES, Luong, LuongConfig
 from regard.models.rctm import RCTM, RCTMConfig
 from regard.models.rnn_encoder_decoder import RNNEncoderDecoder, RNNEncoderDecoderConfig
+from regard.models.sentences import SENTENCE_MODELS
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -92,10 +94,16 @@ MODELS = {
     ),
 }
 
+FAMILIES = {"translation": MODELS, "language": LANGUAGE_MODELS, "sentences": SENTENCE_MODELS}
+"""Every table of systems by what its systems do."""
+
 __all__ = [
+    "FAMILIES",
+    "LANGUAGE_MODELS",
     "LSTMN",
     "MODELS",
     "RCTM",
+    "SENTENCE_MODELS",
     "Bahdanau",
     "BahdanauConfig",
     "ConvSeq2Seq",

@@ -9,8 +9,9 @@ from typing import Any
 class ModelEntry:
     """A system with its place in history: `build(config(..))` makes one.
 
-    `attends` says that its steps have an alignment, `packs` that it learns from batches without padding. `variants` are
-    the paper's other forms, as changes of the config.
+    `attends` says that its steps have an alignment (of other families, that it looks back at all), `packs` that it
+    learns from batches without padding, `counts` that it is counted rather than trained. `variants` are the paper's
+    other forms, as changes of the config.
     """
 
     build: Callable[..., Any]
@@ -21,4 +22,5 @@ class ModelEntry:
     paper: str
     attends: bool
     packs: bool = False
+    counts: bool = False
     variants: tuple[Mapping[str, Any], ...] = ()

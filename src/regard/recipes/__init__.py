@@ -7,15 +7,18 @@ from regard.recipes.home import DEMO_SYSTEMS, home, last_demo, remember_demo
 from regard.recipes.override import override
 from regard.recipes.run import Run
 from regard.recipes.table import RECIPES, Recipe, make_run
+from regard.recipes.tasks import TASKS, Task, task_of
 from regard.recipes.translation import Translation
 from regard.recipes.translator import Translator, make_search
 
 __all__ = [
     "DEMO_SYSTEMS",
     "RECIPES",
+    "TASKS",
     "Fitted",
     "Recipe",
     "Run",
+    "Task",
     "Translation",
     "Translator",
     "count_parameters",
@@ -29,4 +32,5 @@ __all__ = [
     "override",
     "remember_demo",
     "steps_of",
+    "task_of",
 ]

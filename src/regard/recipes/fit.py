@@ -1,12 +1,14 @@
 """From a run to a folder that holds a trained model.
 
-read -> tokenize -> build -> train -> card
+read -> build -> train -> card, and what reading means the task knows
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +16,27 @@ import torch
 from rich.console import Console
 
 from regard.contracts import make_folder
-from regard.data import Tokenizers, make_examples
-from regard.models import MODELS
 from regard.recipes.aside import check_is_run, set_aside
-from regard.recipes.folder import build, load, read_run, read_tokenizers, save_start
-from regard.recipes.measure import ExampleData, Validation
-from regard.recipes.run import Run, differences, fit_to
-from regard.recipes.translator import LONGEST_SOURCE, Translator
+from regard.recipes.folder import build, load, read_run, save_start
+from regard.recipes.prepared import Prepared
+from regard.recipes.run import differences
+from regard.recipes.tasks import task_of
 from regard.recipes.typed import to_plain
-from regard.storage import Checkpoint, write_text
+from regard.storage import Checkpoint, append_line, save_tensors, write_text
 from regard.training import Result, is_main_process, model_card, train
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A trained model, how its training went, and a source that it has not learned from."""
+    """A trained system, how its training went, and something to give it that it has not learned from."""
 
-    translator: Translator
+    system: Any
     result: Result
     example: str
 
 
 def fit(
-    run: Run,
+    run: Any,
     out: str | Path,
     *,
     resume: bool = False,
@@ -45,44 +45,57 @@ def fit(
     listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
 ) -> Fitted:
     """Train a run into a folder. What is there already is kept, unless it is resumed or to be written over."""
-    checkpoint, console = Checkpoint(Path(out)), console or Console(stderr=True)
-    check_packed(run)
+    checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
     going_on = check_out(checkpoint, resume=resume, overwrite=overwrite)
-    training, validation = run.data.read("train"), run.data.read("validation")
-    for split, report in (("train", training.report), ("validation", validation.report)):
-        say(console, split, report)
-    if going_on:
-        tokenizers = read_tokenizers(checkpoint, run)
-    else:
-        tokenizers = Tokenizers.train(training, run.tokenizer, joint=run.tokenizer.joint)
-    run = fit_to(run, tokenizers)
+    prepared = task_of(run).prepare(run, checkpoint, going_on=going_on, say=partial(say, shown))
+    run = prepared.run
     if going_on:
         check_same(checkpoint, run)
-    examples = make_examples(training, tokenizers, run.batch.max_length)
-    held_out = make_examples(validation, tokenizers, LONGEST_SOURCE - 1)
-    say(console, "train", examples.report)
-    say(console, "validation", held_out.report)
     torch.manual_seed(run.training.seed)
-    model = build(run)
-    translator = Translator(model=model, tokenizers=tokenizers, config=run)
+    model = build(run) if prepared.count is None else prepared.count()
     with set_aside(checkpoint) if overwrite else nullcontext():
         if is_main_process():
             make_folder(checkpoint.folder)
-            save_start(checkpoint, run, tokenizers)
-        result = train(
-            model,
-            ExampleData(examples, run.batch),
-            run.training,
-            checkpoint.folder,
-            validate=Validation(translator=translator, pairs=validation, examples=held_out),
-            resume=going_on,
-            console=console,
-            listeners=listeners,
-        )
+            save_start(checkpoint, run, prepared.files)
+        if prepared.count is None:
+            result = train(
+                model,
+                prepared.data,
+                run.training,
+                checkpoint.folder,
+                validate=prepared.validate,
+                objective=prepared.objective,
+                resume=going_on,
+                console=shown,
+                listeners=listeners,
+            )
+        else:
+            result = keep_counted(model, prepared, checkpoint)
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
-    return Fitted(translator=loaded, result=result, example=validation[0].source)
+    return Fitted(system=loaded, result=result, example=prepared.example)
+
+
+def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Result:
+    """What training would have left, of a model that was counted."""
+    began = time.perf_counter()
+    metrics = dict(prepared.validate(model))
+    save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
+    seconds = time.perf_counter() - began
+    line = {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics}
+    append_line(checkpoint.metrics, line)
+    return Result(
+        folder=checkpoint.folder,
+        steps=1,
+        epochs=1,
+        tokens=prepared.data.num_tokens(prepared.data.order.epoch(0)[0]),
+        seconds=seconds,
+        stopped="epochs",
+        chosen="last",
+        chosen_step=1,
+        metrics=metrics,
+    )
 
 
 def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
@@ -110,16 +123,7 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
     return False
 
 
-def check_packed(run: Run) -> None:
-    """Packed batches are for systems that read them."""
-    if run.batch.packed and not MODELS[run.model_name].packs:
-        raise ValueError(
-            f"{run.model_name} reads padded batches only. Leave out batch.packed=true, or train a "
-            f"{' or '.join(name for name, entry in MODELS.items() if entry.packs)}."
-        )
-
-
-def check_same(checkpoint: Checkpoint, run: Run) -> None:
+def check_same(checkpoint: Checkpoint, run: Any) -> None:
     """Refuse to go on with other settings."""
     found = differences(read_run(checkpoint), run)
     if found:
@@ -140,14 +144,14 @@ def count_parameters(model: Any) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def card_of(run: Run, result: Result, parameters: int) -> str:
+def card_of(run: Any, result: Result, parameters: int) -> str:
     """The folder's README."""
     plain = to_plain(run)
-    source, target = run.data.languages
+    source, target = getattr(run.data, "languages", ("", ""))
     languages = f", {source} to {target}" if source and target else ""
     return model_card(
         title=f"{run.model_name} on {run.recipe}{languages}",
-        summary=f"Trained with regard. Use it: `regard translate {result.folder}`.",
+        summary=f"Trained with regard. Use it: `regard {task_of(run).use} {result.folder}`.",
         sections={
             "Validation": result.metrics,
             "Training": {

@@ -1,32 +1,29 @@
-"""A run's folder: what is written before training begins, and a translator out of what training left."""
+"""A run's folder: what is written before training begins, and a system out of what training left."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.contracts import VERSION
-from regard.data import Tokenizer, Tokenizers
-from regard.models import MODELS
-from regard.recipes.run import Run, from_config, to_config
-from regard.recipes.table import CORPORA
-from regard.recipes.translator import Translator
-from regard.storage import Checkpoint, read_text, write_text
+from regard.recipes.config import from_config, to_config
+from regard.recipes.tasks import task_of
+from regard.storage import Checkpoint, write_text
 
 MOST = 10**7
 """Of anything that a model has so many of; larger ones are slips of the hand."""
 
 
-def save_start(checkpoint: Checkpoint, run: Run, tokenizers: Tokenizers) -> None:
+def save_start(checkpoint: Checkpoint, run: Any, files: Mapping[str, str]) -> None:
     """Write what a model needs beside its weights."""
-    write_text(checkpoint.tokenizer, tokenizers.source.to_json())
-    if not tokenizers.joint:
-        write_text(checkpoint.target_tokenizer, tokenizers.target.to_json())
+    for name, text in files.items():
+        write_text(checkpoint.folder / name, text)
     # last, for a folder with a config is a run
     checkpoint.save_config(to_config(run, VERSION))
 
 
-def read_run(checkpoint: Checkpoint) -> Run:
+def read_run(checkpoint: Checkpoint) -> Any:
     """The run that a folder was written by."""
     if not checkpoint.folder.is_dir():
         raise FileNotFoundError(f"{checkpoint.folder} is not a folder. Name the folder that `regard train` wrote.")
@@ -34,32 +31,16 @@ def read_run(checkpoint: Checkpoint) -> Run:
         raise FileNotFoundError(
             f"{checkpoint.folder} has no config.json, so `regard train` did not write it. Name one that it wrote."
         )
-    return from_config(checkpoint.load_config(), CORPORA, str(checkpoint.config))
+    return from_config(checkpoint.load_config(), str(checkpoint.config))
 
 
-def read_tokenizers(checkpoint: Checkpoint, run: Run) -> Tokenizers:
-    """The tokenizers of a folder."""
-    source = read_tokenizer(checkpoint.tokenizer)
-    joint = run.tokenizer.joint
-    return Tokenizers(source, source if joint else read_tokenizer(checkpoint.target_tokenizer), joint)
-
-
-def read_tokenizer(path: Path) -> Tokenizer:
-    """One tokenizer, or what is wrong with its file."""
-    text = read_text(path)
-    try:
-        return Tokenizer.from_json(text)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def build(run: Run) -> Any:
+def build(run: Any) -> Any:
     """The model of a run, its weights drawn from torch's generator; sizes that cannot be are sentences."""
     for name, value in vars(run.model).items():
         if name.startswith("num_") or name.endswith("_size"):
             check_count(f"model.{name}", value)
     try:
-        return MODELS[run.model_name].build(run.model)
+        return task_of(run).models[run.model_name].build(run.model)
     except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
         # torch has no words of its own for a layer of size -16, and the system none for one that fills its memory
         raise ValueError(f"no {run.model_name} can be built of {run.model}: {error}. Check the sizes.") from error
@@ -71,17 +52,19 @@ def check_count(name: str, value: object) -> None:
         raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
 
 
-def load(folder: str | Path, *, device: str = "auto") -> Translator:
-    """A translator from the folder that `regard train` wrote; `device` is auto, cpu or cuda."""
+def load(folder: str | Path, *, device: str = "auto") -> Any:
+    """What a folder that `regard train` wrote can do: a translator, a writer or a classifier.
+
+    `device` is auto, cpu or cuda.
+    """
     checkpoint = Checkpoint(Path(folder))
     run = read_run(checkpoint)
     checkpoint = Checkpoint.open(Path(folder))
-    tokenizers = read_tokenizers(checkpoint, run)
     # the first weights are drawn on the CPU, unseeded, and written over: nobody's random numbers need notice
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
-    return Translator(model=model.eval().to(choose_device(device)), tokenizers=tokenizers, config=run)
+    return task_of(run).open(checkpoint, run, model.eval().to(choose_device(device)))
 
 
 def choose_device(device: str) -> torch.device:

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from regard.contracts import Batch
-from regard.data import Batching, Examples, Order, Pair, TokenBudget, batches_by_length, share
+from regard.data import Batching, Examples, Order, Pair, TokenBudget, Tokenizers, batches_by_length, share
 from regard.evaluation import Detokenised, Form, Perplexity, TokenisedLowercase, bleu, exact_match, perplexity
 from regard.recipes.corpora import Corpus
 from regard.recipes.made import MadeCorpus
+from regard.recipes.run import Run
 from regard.recipes.translator import Translator, make_search
 
 VALIDATION_TOKENS = 4096
@@ -71,7 +72,8 @@ def quality_of(corpus: Corpus) -> tuple[str, Callable[[list[str], list[str]], fl
 class Validation:
     """Called with the model now and then as it learns."""
 
-    translator: Translator
+    tokenizers: Tokenizers
+    config: Run
     pairs: Sequence[Pair]
     examples: Examples
 
@@ -79,10 +81,10 @@ class Validation:
         """Loss and perplexity of all pairs; quality on the first of them, translated greedily."""
         found = measure_perplexity(model, self.examples)
         metrics = {"loss": found.nats / found.tokens, "perplexity": found.perplexity}
-        some = self.pairs[: self.translator.config.validation.sentences]
+        some = self.pairs[: self.config.validation.sentences]
         if some:
-            name, metric = quality_of(self.translator.config.data)
-            answering = Translator(model=model, tokenizers=self.translator.tokenizers, config=self.translator.config)
+            name, metric = quality_of(self.config.data)
+            answering = Translator(model=model, tokenizers=self.tokenizers, config=self.config)
             texts = answering.answer([pair.source for pair in some], make_search(1), return_attention=False)
             metrics[name] = metric([text.text for text in texts], [pair.target for pair in some])
         return metrics

@@ -17,6 +17,10 @@ FIXED = {
     "model_name": "the model is chosen with --model",
     "source_vocab_size": "it follows from the tokenizer: set tokenizer.vocab_size",
     "target_vocab_size": "it follows from the tokenizer: set tokenizer.vocab_size",
+    "model.vocab_size": "it follows from the tokenizer: set tokenizer.vocab_size",
+    "num_classes": "it follows from the labels of the data",
+    "entries": "it follows from the text that is counted",
+    "classes": "they are the labels of the data",
 }
 
 
@@ -33,8 +37,8 @@ def override(settings: Settings, *assignments: str) -> Settings:
 def changed(settings: Any, path: list[str], text: str, key: str) -> Any:
     """The settings with the value at the end of the path replaced."""
     name = find_field(settings, path[0], key)
-    if name in FIXED:
-        raise ValueError(f"{key} cannot be set: {FIXED[name]}.")
+    if reason := FIXED.get(name) or FIXED.get(key):
+        raise ValueError(f"{key} cannot be set: {reason}.")
     hint = get_type_hints(type(settings))[name]
     inner = getattr(settings, name)
     if len(path) > 1:

@@ -1,17 +1,15 @@
-"""A run: everything that decides what is trained, on what, and how. Frozen, complete, JSON and back.
+"""A run: everything that decides what is trained, on what, and how. Frozen and complete.
 
-config.json = {"regard": version, "recipe": .., "model_name": .., "model": {..}, "data": {..}, ..}
+This is the run of a translation; other tasks have their own, with the same names for the same things.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regard.contracts import nearest
 from regard.data import Batching, Tokenizers, TokenizerSettings
-from regard.models import MODELS
 from regard.recipes.corpora import Corpus
-from regard.recipes.typed import from_plain, to_plain
+from regard.recipes.typed import to_plain
 from regard.training import TrainingSettings
 
 MAY_DIFFER = (
@@ -79,37 +77,6 @@ def fit_to(run: Run, tokenizers: Tokenizers) -> Run:
     return replace(run, model=replace(run.model, **sizes))
 
 
-def to_config(run: Run, version: str) -> dict[str, Any]:
-    """What config.json holds."""
-    return {"regard": version, **to_plain(run)}
-
-
-def from_config(config: Mapping[str, Any], corpora: Mapping[str, type], where: str) -> Run:
-    """The run that a config.json tells of; `corpora` has the data settings of each recipe."""
-    if "regard" not in config or "model_name" not in config:
-        raise ValueError(f"{where} was not written by regard. Name a folder that `regard train` wrote.")
-    given = {name: value for name, value in config.items() if name != "regard"}
-    hints = {one.name: one.type for one in fields(Run)}
-    hints["data"] = find(corpora, given.get("recipe"), f"{where}: recipe")
-    hints["model"] = find(MODELS, given.get("model_name"), f"{where}: model_name").config
-    for name in given:
-        if name not in hints:
-            raise ValueError(f"{where} has no setting {name!r}; the nearest is {nearest(name, hints)!r}.")
-    for name in hints:
-        if name not in given:
-            raise ValueError(f"{where} has no {name}, and needs one.")
-    return Run(**{name: from_plain(hint, given[name], f"{where}: {name}") for name, hint in hints.items()})
-
-
-def find(table: Mapping[str, Any], name: Any, what: str) -> Any:
-    """The entry of a table, or the nearest one named."""
-    if name not in table:
-        raise ValueError(
-            f"{what} is {name!r}; the nearest is {nearest(str(name), table)!r}. Known: {', '.join(table)}."
-        )
-    return table[name]
-
-
 def flat(plain: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting by its path."""
     for name, value in plain.items():
@@ -119,7 +86,7 @@ def flat(plain: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def differences(old: Run, new: Run) -> list[str]:
+def differences(old: Any, new: Any) -> list[str]:
     """What differs between two runs, as `path: old -> new`; what a resumed run may change is left out."""
     before, after = dict(flat(to_plain(old))), dict(flat(to_plain(new)))
     paths = [path for path in {**before, **after} if not path.startswith(MAY_DIFFER)]

@@ -65,6 +65,10 @@ def choose_class(hint: Any, plain: dict[str, Any], where: str) -> type:
         raise ValueError(f"{where} is {said(hint)}, not an object.")
     if len(known) == 1:
         return next(iter(known.values()))
+    first = next(iter(known.values()))
+    if "kind" not in plain and set(plain) <= set(get_type_hints(first)):
+        # written when there was but one
+        return first
     kind = plain.get("kind")
     if kind not in known:
         raise ValueError(f"{where} has kind {kind!r}. Known: {', '.join(known)}.")

@@ -7,13 +7,16 @@ from regard.training.loop import train
 from regard.training.objective import Objective
 from regard.training.outcome import Diverged, Interrupted, Result
 from regard.training.schedules import SCHEDULES
+from regard.training.segment_objective import CropObjective, StreamObjective
 from regard.training.selection import average_tensors
+from regard.training.sentence_objective import SentenceObjective
 from regard.training.settings import (
     AdamSettings,
     ComputeSettings,
     EverySettings,
     ScheduleSettings,
     SelectionSettings,
+    SGDSettings,
     TrainingSettings,
 )
 from regard.training.tensorboard import TensorBoard
@@ -22,13 +25,17 @@ __all__ = [
     "SCHEDULES",
     "AdamSettings",
     "ComputeSettings",
+    "CropObjective",
     "Diverged",
     "EverySettings",
     "Interrupted",
     "Objective",
     "Result",
+    "SGDSettings",
     "ScheduleSettings",
     "SelectionSettings",
+    "SentenceObjective",
+    "StreamObjective",
     "TensorBoard",
     "TrainingData",
     "TrainingSettings",

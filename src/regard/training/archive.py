@@ -98,6 +98,8 @@ class Archive:
                 save_tensors(folder / "running.safetensors", tensors.running, facts=facts)
             save_tensors(folder / "optimizer.safetensors", tensors.engine.optimizer)
             save_tensors(folder / "random.safetensors", tensors.engine.random)
+            if tensors.engine.carried:
+                save_tensors(folder / "carried.safetensors", tensors.engine.carried)
             state = {
                 "progress": _to_plain(progress),
                 "optimizer": tensors.engine.facts,
@@ -129,11 +131,13 @@ class Archive:
             raise ValueError(f"{point.folder}/state.json is not what training wrote ({error!r}). Restore it.") from None
 
     def load_engine(self, point: Point) -> EngineState:
-        """Optimizer and random generators of the point."""
+        """Optimizer, random generators and what is carried from segment to segment, as they were at the point."""
+        carried = point.folder / "carried.safetensors"
         return EngineState(
             optimizer=load_tensors(point.folder / "optimizer.safetensors"),
             facts=_state_of(point)["optimizer"],
             random=load_tensors(point.folder / "random.safetensors"),
+            carried=load_tensors(carried) if carried.exists() else {},
         )
 
     def load_model(self, point: Point, model: nn.Module) -> None:

@@ -9,7 +9,7 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from regard.contracts import Batch, map_tensors
+from regard.contracts import map_tensors
 from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
 from regard.training.graph import GraphedStep
 from regard.training.objective import Objective
-from regard.training.settings import AdamSettings, ComputeSettings, TrainingSettings
+from regard.training.segment_objective import StreamObjective
+from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
 
 
 class Shards:
@@ -40,7 +41,9 @@ class Shards:
 class Engine:
     """A model ready to learn on whatever devices and processes there are."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+    def __init__(
+        self, model: nn.Module, settings: TrainingSettings, make_objective: Callable[..., nn.Module] = Objective
+    ) -> None:
         self.accelerator = _make_accelerator(settings.compute)
         self.sharded = str(getattr(self.accelerator.distributed_type, "value", "")) == "FSDP"
         if self.sharded and not self.accelerator.is_fsdp2:
@@ -49,8 +52,13 @@ class Engine:
         # sharded weights cannot be read outside a training step, so a whole copy is validated
         self.whole = copy.deepcopy(self.model) if self.sharded else self.model
         self.settings = settings
-        objective = Objective(self.model, label_smoothing=settings.label_smoothing)
-        optimizer = make_adam(objective, settings.optimizer)
+        self.plain = objective = make_objective(self.model, label_smoothing=settings.label_smoothing)
+        if isinstance(objective, StreamObjective) and settings.compute.accumulation > 1:
+            raise ValueError(
+                f"accumulation is {settings.compute.accumulation}, but rows of a stream are read together, for each is "
+                "carried on. Choose compute.accumulation=1 and fewer batch.rows."
+            )
+        optimizer = make_optimizer(objective, settings.optimizer)
         self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
         self.graphed = self._make_graphed(objective) if settings.compute.step != "eager" else None
 
@@ -74,7 +82,7 @@ class Engine:
         """Whether this process writes files and speaks."""
         return bool(self.accelerator.is_main_process)
 
-    def learn(self, parts: tuple[tuple[Batch, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
+    def learn(self, parts: tuple[tuple[Any, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
         """One step; returns this process's summed loss, still on the device."""
         if self.graphed is not None:
             return self.graphed(parts[0][0], num_tokens=num_tokens, learning_rate=learning_rate)
@@ -150,7 +158,12 @@ class Engine:
             groups = [group | {"lr": float(group["lr"]), "capturable": False} for group in plain["param_groups"]]
             plain = {**plain, "param_groups": groups}
         tensors, facts = pack_optimizer(plain) if self.is_main else ({}, {})
-        return EngineState(optimizer=tensors, facts=facts, random=rows)
+        return EngineState(optimizer=tensors, facts=facts, random=rows, carried=self._carried())
+
+    def _carried(self) -> dict[str, Tensor]:
+        """What each process carries from segment to segment, a row a process."""
+        carried = self.plain.take() if isinstance(self.plain, StreamObjective) else []
+        return {str(number): self.accelerator.gather(one[None]).cpu() for number, one in enumerate(carried)}
 
     def restore(self, state: "EngineState") -> None:
         """Go on where the state was taken; a process that was not there then keeps its seed."""
@@ -162,8 +175,11 @@ class Engine:
             load_optimizer(self.optimizer, state.optimizer, state.facts)
         if self.rank < len(state.random["torch"]):
             unpack_random({name: rows[self.rank] for name, rows in state.random.items()}, self.device)
+        if isinstance(self.plain, StreamObjective) and all(self.rank < len(rows) for rows in state.carried.values()):
+            carried = [state.carried[str(number)] for number in range(len(state.carried))]
+            self.plain.give([rows[self.rank].to(self.device) for rows in carried])
 
-    def _make_graphed(self, objective: Objective) -> GraphedStep:
+    def _make_graphed(self, objective: nn.Module) -> GraphedStep:
         """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
         if self.device.type != "cuda" or self.num_processes > 1 or self.settings.compute.accumulation > 1:
             raise ValueError(
@@ -173,11 +189,11 @@ class Engine:
             )
         half = self.accelerator.mixed_precision == "bf16"
         # as it was before accelerate wrapped it, whose own autocast keeps copies of the weights
-        forward: Callable[[Batch], Tensor] = partial(Objective.forward, objective)
+        forward: Callable[[Any], Tensor] = partial(type(objective).forward, objective)
         if self.settings.compute.step == "compiled":
             forward = torch.compile(forward, dynamic=True)
 
-        def run(batch: Batch) -> Tensor:
+        def run(batch: Any) -> Tensor:
             # copies of the weights must not outlive the graph's own memory
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
                 return forward(batch)
@@ -195,11 +211,12 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """Optimizer and random generators (a row a process), as flat tensors and plain facts."""
+    """Optimizer, random generators and what is carried (a row a process), as flat tensors and plain facts."""
 
     optimizer: Mapping[str, Tensor]
     facts: Mapping[str, Any]
     random: Mapping[str, Tensor]
+    carried: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def is_main_process() -> bool:
@@ -207,19 +224,32 @@ def is_main_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def make_adam(module: nn.Module, settings: AdamSettings) -> torch.optim.Optimizer:
-    """Adam in one kernel where torch has it for these parameters."""
-    arguments: dict[str, Any] = {
-        "lr": settings.learning_rate,
-        "betas": (settings.beta1, settings.beta2),
-        "eps": settings.eps,
-        "weight_decay": settings.weight_decay,
-    }
+def make_optimizer(module: nn.Module, settings: AdamSettings | SGDSettings) -> torch.optim.Optimizer:
+    """Adam or plain descent, in one kernel where torch has it for these parameters."""
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    arguments: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+    make: Callable[..., torch.optim.Optimizer]
+    if isinstance(settings, SGDSettings):
+        make, groups = torch.optim.SGD, [{"params": parameters}]
+        arguments["momentum"] = settings.momentum
+    else:
+        make, groups = torch.optim.AdamW, decaying_groups(parameters, settings.weight_decay)
+        arguments |= {"betas": (settings.beta1, settings.beta2), "eps": settings.eps}
     try:
-        return torch.optim.AdamW(parameters, **arguments, fused=True)
+        return make(groups, **arguments, fused=True)
     except RuntimeError:
-        return torch.optim.AdamW(parameters, **arguments)
+        return make(groups, **arguments)
+
+
+def decaying_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices decay, vectors do not; one group where nothing decays."""
+    vectors = [parameter for parameter in parameters if parameter.ndim < 2]
+    if not weight_decay or not vectors or len(vectors) == len(parameters):
+        return [{"params": parameters}]
+    return [
+        {"params": [parameter for parameter in parameters if parameter.ndim >= 2]},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
 
 
 def _make_accelerator(settings: ComputeSettings) -> Any:

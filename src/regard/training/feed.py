@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from regard.contracts import Batch, map_tensors
+from regard.contracts import map_tensors
 
 
 @runtime_checkable
@@ -42,8 +42,8 @@ class TrainingData(Protocol):
         """How many labels these rows have."""
         ...
 
-    def make(self, indices: Sequence[int]) -> Batch:
-        """These rows as tensors on the CPU."""
+    def make(self, indices: Sequence[int]) -> Any:
+        """These rows as a nest of tensors on the CPU, such as a Batch."""
         ...
 
 
@@ -59,7 +59,7 @@ class Position:
 class Work:
     """One step's work for one process: its parts, each with whether it counts, and what all processes share."""
 
-    parts: tuple[tuple[Batch, bool], ...]
+    parts: tuple[tuple[Any, bool], ...]
     num_tokens: int
     epoch: int
     ends_epoch: bool
@@ -75,7 +75,7 @@ class Feed:
     num_processes: int
     accumulation: int
     pin: bool
-    reshape: Callable[[Batch], Batch] | None = None
+    reshape: Callable[[Any], Any] | None = None
     """The same rows in the shape a step wants, made while the model computes."""
 
     def works(self, position: Position) -> Iterator[Work]:
@@ -96,7 +96,7 @@ class Feed:
                 )
             position = Position(position.epoch + 1, 0)
 
-    def _parts(self, indices: Sequence[int]) -> tuple[tuple[Batch, bool], ...]:
+    def _parts(self, indices: Sequence[int]) -> tuple[tuple[Any, bool], ...]:
         """This process's parts, and whether each counts: one without rows computes a row in vain to keep step."""
         parts = []
         for part in range(self.accumulation):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Packed, Sequences, map_tensors
+from regard.contracts import PAD, Batch, Packed, Sequences, leaves, map_tensors
 
 WARM_UP = 3
 """Steps of each shape before it is captured."""
@@ -35,8 +35,10 @@ class Fill:
     padded_rows: int = 32
     padded_longest: int = 4
 
-    def __call__(self, batch: Batch) -> Batch:
-        """The same rows, filled up; labels of the fill are <pad>."""
+    def __call__(self, batch: Any) -> Any:
+        """The same rows, filled up; labels of the fill are <pad>. What is no pair of sides stays as it is."""
+        if not isinstance(batch, Batch):
+            return batch
         source, target = batch.source, batch.target
         if isinstance(source, Sequences) and isinstance(target, Sequences):
             return self._padded(batch, source, target)
@@ -93,7 +95,7 @@ def up(count: int, multiple: int) -> int:
 class Captured:
     """One shape's graph, the tensors it reads, and the loss it writes."""
 
-    batch: Batch
+    batch: Any
     weight: Tensor
     runs: int = 0
     graph: Any = None
@@ -105,7 +107,7 @@ class GraphedStep:
 
     def __init__(
         self,
-        objective: Callable[[Batch], Tensor],
+        objective: Callable[[Any], Tensor],
         parameters: list[nn.Parameter],
         optimizer: torch.optim.Optimizer,
         *,
@@ -113,11 +115,11 @@ class GraphedStep:
     ) -> None:
         self.objective, self.parameters, self.optimizer = objective, parameters, optimizer
         self.clip_norm = clip_norm
-        self.shapes: dict[tuple[int, ...], Captured] = {}
+        self.shapes: dict[tuple[Any, ...], Captured] = {}
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self.learning_rate = torch.zeros((), device="cuda")
 
-    def __call__(self, batch: Batch, *, num_tokens: int, learning_rate: float) -> Tensor:
+    def __call__(self, batch: Any, *, num_tokens: int, learning_rate: float) -> Tensor:
         """One step on a filled batch from the host; the summed loss, still on the device."""
         self.learning_rate.fill_(learning_rate)
         for group in self.optimizer.param_groups:
@@ -179,28 +181,14 @@ class GraphedStep:
         return loss.detach()
 
 
-def shape_of(batch: Batch) -> tuple[int, ...]:
+def shape_of(batch: Any) -> tuple[Any, ...]:
     """What two batches must share to share a graph."""
-    sides = (batch.source, batch.target)
-    return tuple(
-        size
-        for side in sides
-        for size in (
-            (side.ids.shape[0], side.offsets.shape[0], side.longest) if isinstance(side, Packed) else side.ids.shape
-        )
-    )
+    sides = (batch.source, batch.target) if isinstance(batch, Batch) else ()
+    longest = tuple(side.longest for side in sides if isinstance(side, Packed))
+    return (*(tuple(tensor.shape) for tensor in leaves(batch)), *longest)
 
 
-def copy_batch(given: Batch, kept: Batch) -> None:
+def copy_batch(given: Any, kept: Any) -> None:
     """Write a batch's tensors into those a graph reads."""
-    tensors: list[Tensor] = []
-
-    def collect(tensor: Tensor) -> Tensor:
-        tensors.append(tensor)
-        return tensor
-
-    map_tensors(collect, given)
-    half = len(tensors)
-    map_tensors(collect, kept)
-    for old, new in zip(tensors[:half], tensors[half:], strict=True):
-        new.copy_(old, non_blocking=True)
+    for new, old in zip(leaves(given), leaves(kept), strict=True):
+        old.copy_(new, non_blocking=True)

@@ -22,6 +22,7 @@ from regard.training.engine import Engine
 from regard.training.feed import Ahead, Feed, TrainingData, Work
 from regard.training.graph import FILL
 from regard.training.interrupts import Interrupts
+from regard.training.objective import Objective
 from regard.training.outcome import Diverged, Interrupted, Result
 from regard.training.pace import Clock, complete_schedule, is_due, too_short, total_steps
 from regard.training.progress import Display
@@ -40,12 +41,14 @@ def train(
     folder: Path,
     *,
     validate: Validate | None = None,
+    objective: Callable[..., nn.Module] = Objective,
     resume: bool = False,
     console: Console | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Result:
     """Train a model into a folder; at the end the model holds the weights of its model.safetensors.
 
+    `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
     `validate` is called with the model in evaluation mode, on the main process. `listeners` are given each line of
     metrics.jsonl. With `resume`, a training in the folder goes on, and one that never saved begins again.
     """
@@ -55,7 +58,7 @@ def train(
     point = archive.find(resume=resume)
     if point is not None:
         archive.load_model(point, model)
-    engine = Engine(model, settings)
+    engine = Engine(model, settings, objective)
     engine.wait()
     if engine.is_main:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,13 @@
 
     constant      warm up to 1, then 1
     halving       1 until `warmup_steps`, then halved there and every `decay_steps`
+    exponential   1 until `warmup_steps`, then less at every step, a half every `decay_steps`
     linear        warm up to 1, then straight down to the floor
     cosine        warm up to 1, then half a cosine down to the floor
     noam          size^-1/2 min(step^-1/2, step warmup^-3/2)
     inverse_sqrt  min(step / warmup, sqrt(warmup / step)): the same shape with its peak at 1
 
+Exponential: Zaremba et al. 2014, section 4.1, there epoch by epoch. https://arxiv.org/abs/1409.2329
 Halving: Sutskever et al. 2014, section 3.4. https://arxiv.org/abs/1409.3215
 Cosine: Loshchilov and Hutter 2017. https://arxiv.org/abs/1608.03983
 Noam: Vaswani et al. 2017, section 5.3. https://arxiv.org/abs/1706.03762
@@ -49,6 +51,13 @@ def halving(step: int, settings: ScheduleSettings) -> float:
     return 1.0 if late <= 0 else 0.5 ** (1 + (late - 1) // settings.decay_steps)
 
 
+def exponential(step: int, settings: ScheduleSettings) -> float:
+    """1 for a while, then ever less."""
+    if settings.decay_steps is None:
+        raise ValueError("the schedule exponential needs decay_steps: after how many steps the rate is halved.")
+    return float(0.5 ** (max(step - settings.warmup_steps, 0) / settings.decay_steps))
+
+
 def constant(step: int, settings: ScheduleSettings) -> float:
     """Linear warm-up to 1, then 1."""
     return _warmed(step, settings)
@@ -57,6 +66,7 @@ def constant(step: int, settings: ScheduleSettings) -> float:
 SCHEDULES: dict[str, Callable[[int, ScheduleSettings], float]] = {
     "constant": constant,
     "halving": halving,
+    "exponential": exponential,
     "linear": linear,
     "cosine": cosine,
     "noam": noam,

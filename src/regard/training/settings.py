@@ -11,7 +11,10 @@ StepKind = Literal["eager", "graphed", "compiled"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdamSettings:
-    """Adam (https://arxiv.org/abs/1412.6980) with decoupled weight decay and a bound on the gradient's norm."""
+    """Adam (https://arxiv.org/abs/1412.6980) with decoupled weight decay and a bound on the gradient's norm.
+
+    Matrices decay; vectors (biases, the scales of norms) do not.
+    """
 
     learning_rate: float = 1.0
     beta1: float = 0.9
@@ -28,11 +31,31 @@ class AdamSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SGDSettings:
+    """Stochastic gradient descent, with momentum where given, and a bound on the gradient's norm.
+
+    The gradient is that of the mean over tokens: papers that sum over the steps of a segment, as Zaremba et al. 2014,
+    have a learning rate (and a bound) smaller (larger) by that number of steps.
+    """
+
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can mean."""
+        _check_positive("learning_rate", self.learning_rate)
+        if self.clip_norm is not None:
+            _check_positive("clip_norm", self.clip_norm)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
     """How the learning rate goes with the step; `name` is one of SCHEDULES, which say what they read.
 
     `size` is the model's hidden size in Noam's formula. `decay_steps` is where linear and cosine end (left out: at the
-    last step of training) and how far apart the halvings are.
+    last step of training), how far apart the halvings are, and after how many steps an exponential decay is at a half.
     """
 
     name: str = "noam"
@@ -126,7 +149,7 @@ class TrainingSettings:
     epochs: int | None = None
     seed: int = 0
     label_smoothing: float = 0.1
-    optimizer: AdamSettings = field(default_factory=AdamSettings)
+    optimizer: AdamSettings | SGDSettings = field(default_factory=AdamSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     every: EverySettings = field(default_factory=EverySettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)

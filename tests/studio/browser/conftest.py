@@ -33,7 +33,7 @@ def train(root):
             run = override(make_run("dates", name, steps=steps), *SMALL, f"training.every.validate={steps}")
             fitted = fit(run, root / name, console=Console(quiet=True))
             pairs = run.data.read("test")[:50]
-            report = evaluate(fitted.translator, pairs, split="test", beam=1)
+            report = evaluate(fitted.system, pairs, split="test", beam=1)
             write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
     finally:
         torch.set_num_threads(threads)

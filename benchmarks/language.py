@@ -1,0 +1,96 @@
+"""Which language model predicts how well? All of them on Penn Treebank, those that Daniluk compared at equal size.
+
+    python -m benchmarks.language --data <folder> --out runs/language --seed 0 1 2 equal_lstm equal_attention
+
+`equal_` systems have as many parameters as a Key-Value-Predict of 300 units, found by trying hidden sizes. Tiny
+Shakespeare is judged on crops of the context's length, as nanoGPT is. What each run wrote of itself is gathered into
+results/language.json, from which benchmarks.results_page writes docs/results.md.
+"""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.trainings import Suite, Training, main
+from regard.models import LANGUAGE_MODELS
+from regard.recipes import count_parameters, make_run, steps_of
+from regard.recipes.language.evaluate import evaluate_language
+from regard.storage import Checkpoint, write_text
+
+VOCABULARY = 10_002
+LIKE, HIDDEN_SIZE = "key_value_predict", 300
+EQUAL = ("lstm", "attention", "key_value", "key_value_predict", "ngram_rnn")
+GRAPHED = "training.compute.step=graphed"
+ALIKE = ("model.embedding_size=300", "model.num_layers=1", "model.dropout=0.5", GRAPHED)
+ADAM = (
+    "batch.rows=32",
+    "training.epochs=30",
+    "training.optimizer=AdamSettings",
+    "training.optimizer.learning_rate=2e-3",
+    "training.optimizer.beta2=0.999",
+    "training.optimizer.eps=1e-8",
+    "training.optimizer.clip_norm=0.5",
+    "training.schedule.name=cosine",
+    "training.schedule.warmup_steps=200",
+    "training.schedule.decay_steps=none",
+    "training.selection.ema=0.999",
+)
+"""What the equal ones learn by, whatever their recipe says."""
+
+
+def parameters_of(model: str, hidden_size: int) -> int:
+    """Of a system on Penn Treebank, as the equal ones are built."""
+    config = make_run("ptb", model).model
+    sized = replace(config, vocab_size=VOCABULARY, embedding_size=300, num_layers=1, hidden_size=hidden_size)
+    with torch.device("meta"):
+        return count_parameters(LANGUAGE_MODELS[model].build(sized))
+
+
+@cache
+def equal_size(model: str) -> int:
+    """The hidden size at which a system has as many parameters as the one they are all made equal to."""
+    goal = parameters_of(LIKE, HIDDEN_SIZE)
+    low, high = 16, 2048
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if parameters_of(model, middle) < goal else (low, middle)
+    return min((low - 1, low), key=lambda size: abs(parameters_of(model, size) - goal))
+
+
+def equal(model: str) -> Training:
+    """A system of the common size, learned like the others."""
+    return Training("ptb", model, (*ALIKE, *ADAM, f"model.hidden_size={equal_size(model)}"))
+
+
+SYSTEMS = {
+    "ngram": Training("ptb", "ngram"),
+    "mlp": Training("ptb", "mlp", (GRAPHED,)),
+    "lstm": Training("ptb", "lstm", (GRAPHED,)),
+    "lstmn": Training("ptb", "lstmn", (GRAPHED,)),
+    "gpt": Training("ptb", "gpt", (GRAPHED,)),
+    "ttt": Training("ptb", "ttt", (GRAPHED,)),
+    **{f"equal_{model}": equal(model) for model in EQUAL},
+    "shakespeare": Training("tinyshakespeare", "gpt", (GRAPHED,)),
+    "shakespeare_small": Training("tinyshakespeare_small", "gpt"),
+}
+
+
+def judge(fitted: Any, folder: Path) -> None:
+    """Read every split but the training text, the state carried; texts learned as crops also as crops."""
+    writer, run = fitted.system, fitted.system.config
+    for split in run.data.splits[1:]:
+        text, steps = run.data.read(split), steps_of(folder)
+        report = evaluate_language(writer, text, split=split, steps=steps)
+        write_text(Checkpoint(folder).evaluation(split), report.to_json())
+        if run.batch.cut == "crops":
+            report = evaluate_language(writer, text, split=split, steps=steps, rows=64, crops=run.batch.length)
+            write_text(Checkpoint(folder).evaluation(f"{split}-crops"), report.to_json())
+
+
+SUITE = Suite(name="language", about=__doc__ or "", table=SYSTEMS, judge=judge)
+
+if __name__ == "__main__":
+    main(SUITE)

@@ -1,0 +1,142 @@
+"""Trainings side by side, each in a process of its own, and what came of them gathered into one file.
+
+A suite is a table of runs and a way to judge one. Small models leave a GPU idle, so several train at once. What each
+run wrote of itself (config, metrics, evaluations) is gathered into results/<suite>.json.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.harness import RESULTS, machine
+
+METRICS = ("bleu", "accuracy", "perplexity")
+SPLITS = ("validation", "test")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A recipe's run of one model, with what is changed in it."""
+
+    recipe: str
+    model: str
+    changes: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """`judge(fitted, folder)` writes the evaluations of a trained run; `place` says where a recipe finds its data."""
+
+    name: str
+    about: str
+    table: Mapping[str, Training]
+    judge: Callable[[Any, Path], None]
+    place: Callable[[str], dict[str, Any]] = lambda folder: {"folder": folder}
+
+
+def train_one(suite: Suite, name: str, asked: argparse.Namespace) -> None:
+    """Train a run in this process, and judge it."""
+    from regard.recipes import fit, make_run, override
+
+    chosen = suite.table[name]
+    arguments = suite.place(asked.data) | dict(chosen.arguments)
+    run = make_run(chosen.recipe, chosen.model, **arguments)
+    seed = asked.seed[0]
+    for change in (*chosen.changes, f"training.seed={seed}", f"batch.seed={seed}", *asked.set):
+        run = override(run, change)
+    folder = Path(asked.out) / f"{name}-{seed}"
+    suite.judge(fit(run, folder, overwrite=asked.overwrite), folder)
+
+
+def gather(folder: Path) -> dict[str, Any]:
+    """What a run wrote of itself."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    return {
+        "config": json.loads((folder / "config.json").read_text()),
+        "training": {
+            "steps": lines[-1]["step"],
+            "epochs": lines[-1]["epoch"] + 1,
+            "seconds": lines[-1]["seconds"],
+            "tokens_per_second": round(median(speeds)) if speeds else None,
+        },
+        "validation_curve": [
+            [line["step"], told(line["validation"]), line["validation"]["loss"]]
+            for line in lines
+            if "validation" in line
+        ],
+        **{
+            path.stem.removeprefix("evaluation-"): json.loads(path.read_text())
+            for path in sorted(folder.glob("evaluation-*.json"))
+        },
+    }
+
+
+def told(metrics: dict[str, Any]) -> Any:
+    """The metric that people know, beside the loss."""
+    return next((metrics[name] for name in METRICS if name in metrics), None)
+
+
+def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> None:
+    """One run in a process of its own; its last words if it failed."""
+    folder = Path(asked.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", f"benchmarks.{suite.name}", "--worker", "--data", asked.data, "--out", asked.out]
+    command += ["--overwrite"] if asked.overwrite else []
+    command += ["--seed", str(seed), *(word for change in asked.set for word in ("--set", change)), name]
+    began = time.perf_counter()
+    log = folder / f"{name}-{seed}.log"
+    with log.open("w") as file:
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        code = subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
+    print(f"{name}-{seed}: exit {code} after {time.perf_counter() - began:.0f} s", flush=True)
+    if code:
+        print("\n".join(log.read_text().splitlines()[-8:]), flush=True)
+
+
+def main(suite: Suite) -> None:
+    """Train what was asked for, several at once, and gather the results."""
+    asked = read_arguments(suite)
+    names = asked.names or list(suite.table)
+    if asked.worker:
+        train_one(suite, names[0], asked)
+        return
+    runs = list(product(names, asked.seed))
+    with ThreadPoolExecutor(asked.parallel) as pool:
+        list(pool.map(lambda run: launch(suite, *run, asked), runs))
+    results = asked.results or RESULTS / f"{suite.name}.json"
+    found = json.loads(results.read_text()) if results.exists() else {}
+    for name, seed in runs:
+        folder = Path(asked.out) / f"{name}-{seed}"
+        if any((folder / f"evaluation-{split}.json").exists() for split in SPLITS):
+            changes = "".join(f" --set {change}" for change in asked.set)
+            command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
+            found[f"{name}-{seed}"] = {"command": command, "machine": machine(), **gather(folder)}
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_arguments(suite: Suite) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=suite.about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(suite.table)}")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", default=f"runs/{suite.name}")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
+    parser.add_argument("--set", action="append", default=[], help="an override for all of them")
+    parser.add_argument("--parallel", type=int, default=8)
+    parser.add_argument("--results", type=Path, default=None)
+    parser.add_argument("--overwrite", action="store_true", help="write over runs of the same name")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()

@@ -1,0 +1,221 @@
+"""Generation: a language model goes on with texts, token by token, several side by side.
+
+    read the prompts -> choose a token of each row -> read those -> ...
+
+Prompts of different lengths are not padded: all are read as far as the shortest goes, and then step by step; a row whose
+prompt is not yet over is given the prompt's own next token. So every row sees exactly what it would see alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.contracts import PAD, LanguageModel
+from regard.decoding.choices import Chooser, Generation
+from regard.decoding.decode import evaluating
+from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
+from regard.decoding.stepper import stepper_of
+from regard.decoding.walk import log_prob_of
+
+OPTIONS = Generation()
+Stop = Callable[[int, Sequence[int]], bool]
+"""A row and the tokens it has said so far -> whether it is to end there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """One new token of one row. `log_prob` is the model's own, before any option; None where not asked for.
+
+    `ended` is None while the row goes on; then "tokens", for it has said as many as it may, or "stop".
+    """
+
+    row: int
+    token: int
+    log_prob: float | None
+    ended: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """How one text goes on: its new tokens, the stop token that ended it among them, and why it ended."""
+
+    ids: tuple[int, ...]
+    log_probs: tuple[float, ...] | None
+    ended: str
+
+
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    options: Generation = OPTIONS,
+    *,
+    numbers: Sequence[int] | None = None,
+    stop: Stop | None = None,
+    return_log_probs: bool = True,
+) -> list[Generated]:
+    """How each prompt goes on. No answer depends on the rest of the batch.
+
+    `numbers` are the rows' places in the caller's own list (0, 1, .. where left out): chance draws by them.
+    """
+    ids: list[list[int]] = [[] for _ in prompts]
+    log_probs: list[list[float]] = [[] for _ in prompts]
+    ended, closed = ["tokens" for _ in prompts], set[int]()
+    steps = stream(model, prompts, options, numbers=numbers, closed=closed, return_log_probs=return_log_probs)
+    with evaluating(model):
+        for step in steps:
+            for said in step:
+                ids[said.row].append(said.token)
+                if said.log_prob is not None:
+                    log_probs[said.row].append(said.log_prob)
+                if said.ended is not None:
+                    ended[said.row] = said.ended
+                elif stop is not None and stop(said.row, ids[said.row]):
+                    ended[said.row] = "stop"
+                    closed.add(said.row)
+    return [
+        Generated(ids=tuple(row), log_probs=tuple(own) if return_log_probs else None, ended=why)
+        for row, own, why in zip(ids, log_probs, ended, strict=True)
+    ]
+
+
+def stream(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    options: Generation = OPTIONS,
+    *,
+    numbers: Sequence[int] | None = None,
+    closed: set[int] | None = None,
+    return_log_probs: bool = True,
+) -> Iterator[list[Said]]:
+    """As generate, but step by step: the new token of every row that has one.
+
+    A row that the caller puts into `closed` says nothing more: so text that ends a row, which only the caller can read,
+    ends it. Rows count from 0, whatever their numbers.
+    """
+    check_prompts(prompts)
+    if numbers is not None and len(numbers) != len(prompts):
+        raise ValueError(f"there are {len(numbers)} numbers for {len(prompts)} prompts. Give one a prompt, or none.")
+    # a generator's body begins only when it is first asked: what is wrong is said at once
+    return writing(model, prompts, options, numbers, set() if closed is None else closed, return_log_probs)
+
+
+def check_prompts(prompts: Sequence[Sequence[int]]) -> None:
+    """Refuse a prompt without a token."""
+    for row, prompt in enumerate(prompts):
+        if not len(prompt):
+            raise ValueError(
+                f"prompt {row} is empty, but a model says what comes after a token. Give <eos> alone, behind which a "
+                f"new text begins."
+            )
+
+
+def writing(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    options: Generation,
+    numbers: Sequence[int] | None,
+    closed: set[int],
+    return_log_probs: bool,
+) -> Iterator[list[Said]]:
+    """The steps of a stream; inference mode ends before each is handed out, so that the caller never works in it."""
+    if not prompts:
+        return
+    with evaluating(model):
+        batch = Texts(model, prompts, options, numbers, closed, return_log_probs)
+    try:
+        while batch.live:
+            with evaluating(model):
+                steps = batch.advance()
+            for step in steps:
+                said = [one for one in step if one.row not in closed]
+                closed.update(one.row for one in said if one.ended is not None)
+                if said:
+                    yield said
+            with evaluating(model):
+                batch.leave()
+    finally:
+        batch.stepper.close()
+
+
+class Texts:
+    """Texts side by side. `place` is where the next token of each stands; `live` are the rows still in the batch."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompts: Sequence[Sequence[int]],
+        options: Generation,
+        numbers: Sequence[int] | None,
+        closed: set[int],
+        return_log_probs: bool,
+    ) -> None:
+        self.options, self.closed, self.return_log_probs = options, closed, return_log_probs
+        self.sizes = [len(prompt) for prompt in prompts]
+        self.live, self.place, longest = list(range(len(prompts))), min(self.sizes), max(self.sizes)
+        self.device = device_of(model)
+        rows = [[*prompt, *[PAD] * (longest - len(prompt))] for prompt in prompts]
+        self.prompts = torch.tensor(rows, device=self.device)
+        self.lengths = torch.tensor(self.sizes, device=self.device)
+        order = torch.tensor(self.live if numbers is None else list(numbers), device=self.device)
+        read = model.read(self.prompts[:, : self.place], model.start(len(rows)))
+        self.logits: Float[Tensor, "n vocab"] = model.readout(read.features[:, -1])
+        self.chooser = Chooser(options, numbers=order, texts=self.prompts, vocab_size=self.logits.shape[1])
+        self.last = longest + options.max_tokens
+        self.stepper = stepper_of(model, read.state, most=self.last - self.place - 1)
+        self.tokens: Int[Tensor, " n"] | None = None
+
+    def advance(self) -> list[list[Said]]:
+        """A few steps, then a look at what was said in them."""
+        pending: list[tuple[int, Tensor, Tensor | None]] = []
+        while self.place < self.last and len(pending) < steps_between_looks(self.device):
+            if self.tokens is not None:
+                self.logits = self.stepper(self.tokens)
+            self.tokens = self.chooser(self.logits, self.place + 1 - self.lengths)
+            if self.place < self.prompts.shape[1]:
+                own = self.prompts[:, self.place]
+                self.tokens = torch.where(self.place < self.lengths, own, self.tokens)
+            self.chooser.hear(self.tokens)
+            log_probs = log_prob_of(self.logits, self.tokens) if self.return_log_probs else None
+            pending.append((self.place, self.tokens, log_probs))
+            self.place += 1
+        return [self.look(*step) for step in pending]
+
+    def look(self, place: int, tokens: Int[Tensor, " n"], log_probs: Float[Tensor, " n"] | None) -> list[Said]:
+        """What rows said at this place; those still in their prompts said nothing."""
+        values: list[float] | list[None] = [None] * len(self.live) if log_probs is None else log_probs.tolist()
+        said = []
+        for row, token, log_prob in zip(self.live, tokens.tolist(), values, strict=True):
+            count = place + 1 - self.sizes[row]
+            if count < 1 or count > self.options.max_tokens or row in self.closed:
+                continue
+            if log_prob is not None:
+                check_number(log_prob, row)
+            ended = "stop" if token in self.options.stop_ids else None
+            if ended is None and count == self.options.max_tokens:
+                ended = "tokens"
+            said.append(Said(row=row, token=token, log_prob=log_prob, ended=ended))
+        return said
+
+    def leave(self) -> None:
+        """Rows that are closed leave the batch, once that pays."""
+        kept = [place for place, row in enumerate(self.live) if row not in self.closed]
+        if not kept or self.place == self.last:
+            self.live = []
+        elif self.stepper.can_leave and leaving_pays(len(self.live) - len(kept), len(self.live)):
+            rows = torch.tensor(kept, device=self.device)
+            self.live = [self.live[place] for place in kept]
+            assert self.tokens is not None
+            self.tokens, self.lengths = self.tokens.index_select(0, rows), self.lengths.index_select(0, rows)
+            self.prompts = self.prompts.index_select(0, rows)
+            self.chooser.keep(rows)
+            self.stepper.keep(rows)
+
+
+def device_of(model: LanguageModel) -> torch.device:
+    """Where the model is."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    first = next(parameters, None)
+    return torch.device("cpu") if first is None else first.device

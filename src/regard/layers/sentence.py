@@ -1,0 +1,53 @@
+"""What classifiers of sentences share: words from scratch, rows with room in them, one vector for many words.
+
+Shapes: B batch, L length.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.contracts import PAD, Sequences
+
+
+def random_words(vocab_size: int, size: int) -> nn.Embedding:
+    """A table of words that nobody has learned yet, as small as learned ones: uniform in -0.25 .. 0.25.
+
+    Kim 2014, section 3.2. Few sentences learn little from words that start at norm sqrt(size).
+    """
+    table = nn.Embedding(vocab_size, size)
+    nn.init.uniform_(table.weight, -0.25, 0.25)
+    return table
+
+
+def widened(sentences: Sequences, length: int = 1) -> Sequences:
+    """The same rows in a rectangle of at least this length: a batch of empty sentences has none of its own."""
+    missing = length - sentences.ids.shape[1]
+    return sentences if missing <= 0 else Sequences(F.pad(sentences.ids, (0, missing), value=PAD), sentences.lengths)
+
+
+def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
+    """The mean over the real places; zeros where there are none."""
+    total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1).to(total.dtype)
+
+
+def max_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
+    """The largest value of each feature over the real places; zeros where there are none."""
+    largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(dim=1)
+    return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
+
+
+class Classifier(nn.Module):
+    """logits = W_2 relu(W_1 x + b_1) + b_2, with dropout on what each of the two layers reads."""
+
+    def __init__(self, *, size: int, hidden_size: int, num_classes: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(size, hidden_size)
+        self.output = nn.Linear(hidden_size, num_classes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Float[Tensor, "B size"]) -> Float[Tensor, "B classes"]:
+        """One score for every class."""
+        return self.output(self.dropout(F.relu(self.hidden(self.dropout(states)))))

@@ -1,0 +1,149 @@
+"""N-grams counted and discounted: the tables of interpolated modified Kneser-Ney.
+
+    p(w | h) = share(h w) + weight(h) p(w | h'),         h' = h without its first word
+    share(h w) = (c(h w) - D(c(h w))) / c(h .),          weight(h) = sum_w D(c(h w)) / c(h .)
+    D_i = i - (i + 1) Y n_{i+1} / n_i,  i = 1, 2, 3+,    Y = n_1 / (n_1 + 2 n_2)
+
+n_i is how many n-grams of this order have count i. c is the number of times in the text at the highest order; below it,
+the number of different words before the n-gram, but the number of times again where the line's beginning comes first,
+before which there is no word.
+
+Kneser and Ney 1995, https://doi.org/10.1109/ICASSP.1995.479394; Chen and Goodman 1998, Harvard, TR-10-98, as in 1996,
+https://aclanthology.org/P96-1041, with three discounts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from regard.contracts import BOS, EOS, PAD
+
+FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
+"""Discounts of counts 0, 1, 2, 3+ where a text is too small to tell them, as in KenLM's discount_fallback."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """All n-grams of one order.
+
+    An n-gram's key is the entry of its first n-1 words in the table below, times the vocabulary's size, plus its last
+    word; keys rise, so that the words seen after a context lie side by side. `weights` has a line for each entry below.
+    """
+
+    keys: Int64[np.ndarray, " entries"]
+    shares: Float64[np.ndarray, " entries"]
+    weights: Float64[np.ndarray, " contexts"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The n-grams of one order as they lie in the text.
+
+    `at` is the entry of the n-gram that ends at each place, -1 where its line is too short; `times` how often each is
+    there, `first` one place where it ends, `opens` whether it begins with its line.
+    """
+
+    keys: Int64[np.ndarray, " entries"]
+    at: Int64[np.ndarray, " places"]
+    times: Int64[np.ndarray, " entries"]
+    first: Int64[np.ndarray, " entries"]
+    opens: np.ndarray
+
+
+def count_tables(ids: np.ndarray, *, order: int, vocab_size: int) -> list[Table]:
+    """The tables of orders 1 to `order` from a stream of lines, each ended by <eos>."""
+    check_stream(ids, vocab_size)
+    words, places = lay_out_lines(ids.astype(np.int64))
+    orders: list[Order] = []
+    below = np.zeros(len(words), dtype=np.int64)
+    for number in range(order):
+        orders.append(find_ngrams(words, places, below, number=number, vocab_size=vocab_size))
+        below = np.concatenate([[-1], orders[-1].at[:-1]])
+    tables = []
+    for number, found in enumerate(orders):
+        counts = found.times
+        if number + 1 < order:
+            # one entry above for every different word before
+            before = np.bincount(found.at[orders[number + 1].first], minlength=len(counts))
+            counts = np.where(found.opens, found.times, before)
+        if number == 0:
+            # a line's beginning is a context, but no word is it
+            counts = np.where(found.keys == BOS, 0, counts)
+        contexts = len(orders[number - 1].keys) if number else 1
+        tables.append(discount(found.keys, counts, found.keys // vocab_size, contexts))
+    return tables
+
+
+def check_stream(ids: np.ndarray, vocab_size: int) -> None:
+    """A sentence about what cannot be counted."""
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(
+            f"ids have shape {ids.shape} and type {ids.dtype}, expected one line of whole numbers. "
+            f"Join the lines to one stream, each ended by <eos> ({EOS})."
+        )
+    if not len(ids):
+        raise ValueError("there are 0 tokens to count. Give a text with at least one line.")
+    if ids.min() < 0 or ids.max() >= vocab_size:
+        raise ValueError(
+            f"ids go from {ids.min()} to {ids.max()}, but vocab_size is {vocab_size}. "
+            f"Give the vocabulary's size, with its four marks."
+        )
+    if np.isin(ids, (PAD, BOS)).any():
+        raise ValueError(
+            f"the stream holds <pad> ({PAD}) or <bos> ({BOS}), which no text says. Leave them out: a line begins where "
+            f"the one before it ended with <eos> ({EOS})."
+        )
+
+
+def lay_out_lines(ids: Int64[np.ndarray, " T"]) -> tuple[Int64[np.ndarray, " places"], Int64[np.ndarray, " places"]]:
+    """The stream with <bos> before every line, and each token's place in its line, <bos> at 0."""
+    begins = np.concatenate([[0], np.flatnonzero(ids[:-1] == EOS) + 1])
+    words = np.insert(ids, begins, BOS)
+    starts = begins + np.arange(len(begins))
+    lengths = np.diff(np.append(starts, len(words)))
+    return words, np.arange(len(words)) - np.repeat(starts, lengths)
+
+
+def find_ngrams(
+    words: Int64[np.ndarray, " places"],
+    places: Int64[np.ndarray, " places"],
+    below: Int64[np.ndarray, " places"],
+    *,
+    number: int,
+    vocab_size: int,
+) -> Order:
+    """The n-grams of order `number` + 1, given the entry of the n-gram below it that ends just before each place."""
+    ends = np.flatnonzero(places >= number)
+    keys, first, inverse, times = np.unique(
+        below[ends] * vocab_size + words[ends], return_index=True, return_inverse=True, return_counts=True
+    )
+    at = np.full(len(words), -1, dtype=np.int64)
+    at[ends] = inverse
+    return Order(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
+
+
+def discount(
+    keys: Int64[np.ndarray, " entries"],
+    counts: Int64[np.ndarray, " entries"],
+    contexts: Int64[np.ndarray, " entries"],
+    num_contexts: int,
+) -> Table:
+    """Take from every count, and keep for each context what was taken."""
+    taken = discounts(counts)[np.minimum(counts, 3)]
+    totals = np.bincount(contexts, weights=counts, minlength=num_contexts)
+    kept = np.bincount(contexts, weights=taken, minlength=num_contexts)
+    # a context that nothing followed hands all on to the shorter one
+    weights = np.divide(kept, totals, out=np.ones(num_contexts), where=totals > 0)
+    shares = (counts - taken) / np.maximum(totals[contexts], 1)
+    return Table(keys=keys, shares=shares, weights=weights)
+
+
+def discounts(counts: Int64[np.ndarray, " entries"]) -> Float64[np.ndarray, "4"]:
+    """D for counts 0, 1, 2, 3 and more; where a count of counts is 0 or a D comes out below 0, the fallback's."""
+    n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
+    if not n[1:4].all():
+        return FALLBACK
+    share = n[1] / (n[1] + 2 * n[2])
+    found = np.array([0.0, *(i - (i + 1) * share * n[i + 1] / n[i] for i in (1, 2, 3))])
+    return found if (found >= 0).all() else FALLBACK

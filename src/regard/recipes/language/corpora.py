@@ -1,0 +1,141 @@
+"""Texts to learn a language from: settings that can read their own splits.
+
+corpus.read("train" | "validation" | "test") -> the text, each line with its end
+"""
+
+import pydoc_data.topics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from regard.data import read_lines
+from regard.recipes.corpora import check_split, either, find_folder, part_of
+
+PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
+PARTS = 10
+"""One topic in so many is the test, one is for validation."""
+
+TRAINED, VALIDATED = 0.9, 0.95
+"""Shares of a text behind which validation, and then the test, begin."""
+
+
+@runtime_checkable
+class TextCorpus(Protocol):
+    """Settings that name a text and can read it."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits it has."""
+        ...
+
+    def read(self, split: str) -> str:
+        """The text of a split."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PTBCorpus:
+    """Penn Treebank as Mikolov prepared it: 929,589 + 73,760 + 82,430 tokens, each line's end among them."""
+
+    folder: str | None = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The published ones."""
+        return tuple(PTB_FILES)
+
+    def read(self, split: str) -> str:
+        """The published split."""
+        home = find_folder(self.folder, "ptb", "https://www.fit.vutbr.cz/~imikolov/rnnlm")
+        return read_text(either(home / PTB_FILES[check_split(split)]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShakespeareCorpus:
+    """Karpathy's tiny Shakespeare, 1,115,394 characters: the first 90 % to learn from, the rest for validation."""
+
+    folder: str | None = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """It never had a test."""
+        return ("train", "validation")
+
+    def read(self, split: str) -> str:
+        """Cut where nanoGPT cuts it, in the middle of a line."""
+        address = "https://github.com/karpathy/char-rnn"
+        text = read_text(either(find_folder(self.folder, "tinyshakespeare", address) / "input.txt"))
+        cut = int(TRAINED * len(text))
+        if check_split(split) == "test":
+            raise ValueError("tiny Shakespeare has no test. Evaluate on validation.")
+        return text[:cut] if split == "train" else text[cut:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicsCorpus:
+    """The topics of Python's own documentation, which come with Python (`help("FLOAT")`): some 465,000 characters.
+
+    A topic belongs to a split by the SHA-1 of its name; the text is that of the Python that runs.
+    """
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """By topic."""
+        return ("train", "validation", "test")
+
+    def read(self, split: str) -> str:
+        """The topics of the split, by name."""
+        wanted = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
+        topics = pydoc_data.topics.topics
+        return "".join(topics[name] for name in sorted(topics) if part_of(name, PARTS) in wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTextCorpus:
+    """Any text files. Without one for validation, the last tenth of the text is held out: half for it, half as test."""
+
+    data: str
+    valid: str | None = None
+    test: str | None = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All three, or without a test where validation has a file and the test has none."""
+        return ("train", "validation", "test") if self.valid is None or self.test else ("train", "validation")
+
+    def read(self, split: str) -> str:
+        """The file named for the split, or what is held out for it."""
+        named = {"validation": self.valid, "test": self.test}.get(check_split(split))
+        if named is not None:
+            return read_text(Path(named))
+        if split not in self.splits:
+            raise ValueError("this run has no test file. Evaluate on validation.")
+        text = read_text(Path(self.data))
+        if self.valid is not None:
+            return text
+        places = [0, *(find_cut(text, share) for share in (TRAINED, VALIDATED)), len(text)]
+        if self.test is not None:
+            places[2] = len(text)
+        number = ("train", "validation", "test").index(split)
+        found = text[places[number] : places[number + 1]]
+        if not found.strip():
+            raise ValueError(
+                f"{self.data} is too short to hold some of it out for {split}. Name a file with --valid-source, or "
+                f"give more text."
+            )
+        return found
+
+
+def read_text(path: Path) -> str:
+    """A whole text, with an end behind its last line."""
+    return "\n".join(read_lines(path)) + "\n"
+
+
+def find_cut(text: str, share: float) -> int:
+    """A place near this share of the text: behind a line if one ends soon, else behind a word, else anywhere."""
+    place, soon = int(share * len(text)), max(len(text) // 50, 1)
+    for mark in ("\n", " "):
+        found = text.find(mark, place, place + soon)
+        if found >= 0:
+            return found + 1
+    return place

@@ -1,0 +1,66 @@
+"""What is measured of a language model: the likelihood of texts, and how far back it looks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.attention import trace
+from regard.data.segments import SegmentSettings
+from regard.data.streams import Stream
+from regard.decoding import evaluating
+from regard.evaluation.likelihood import Likelihood, nats_of, pieces
+from regard.evaluation.spans import SpanMass, SpanSums, span_sums
+
+SPAN_TOKENS, SPAN_PIECE = 4096, 128
+"""Tokens of a text whose looks are measured, and how many are read at once."""
+
+
+def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
+    """Of a whole stream; exact with one row."""
+    return Likelihood(
+        nats=nats_of(model, torch.from_numpy(stream.ids).long(), rows=rows, piece=piece, fresh=fresh),
+        tokens=len(stream),
+        words=stream.num_words,
+        characters=stream.num_characters,
+        unknown=stream.num_unknown,
+    )
+
+
+def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str, SpanMass]:
+    """How far back every attention of the model reaches, by module path, over the first tokens of a stream."""
+    device = next(iter(model.parameters())).device
+    ids = torch.from_numpy(stream.ids[:tokens]).long().to(device)
+    sums: dict[str, SpanSums] = {}
+    with evaluating(model):
+        state = model.start(1)
+        for read, _ in pieces(ids, rows=1, piece=SPAN_PIECE, fresh=False):
+            with trace(model) as maps:
+                state = model.read(read, state).state
+            for path, looks in maps.items():
+                for seen in looks:
+                    found = span_sums(seen.weights, seen.allowed)
+                    sums[path] = sums[path] + found if path in sums else found
+    return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageValidationMeasure:
+    """Called with the model now and then as it learns."""
+
+    stream: Stream
+    batch: SegmentSettings
+    rows: int
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Loss a token, perplexity a word, bits a character; of crops where training is on crops."""
+        crops = self.batch.cut == "crops"
+        found = likelihood(
+            model,
+            self.stream,
+            rows=self.rows,
+            piece=self.batch.length if crops else max(self.batch.length, 64),
+            fresh=crops,
+        )
+        return {"loss": found.loss, "perplexity": found.perplexity, "bits_per_character": found.bits_per_character}

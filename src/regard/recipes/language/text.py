@@ -1,0 +1,77 @@
+"""Any text: Python's own documentation, which needs no download, and the files a user has.
+
+    regard train topics --model gpt --out runs/topics
+    regard train text --data book.txt --model lstm --out runs/book
+
+Sizes are for texts of some hundred thousand to some million words, and for two CPU cores; for more take larger ones.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from regard.data import TokenizerSettings
+from regard.data.segments import SegmentSettings
+from regard.models import LANGUAGE_MODELS
+from regard.recipes.language.corpora import FileTextCorpus, TopicsCorpus
+from regard.recipes.language.run import LanguageRun, LanguageValidation
+from regard.recipes.language.shakespeare import CHARACTERS, IN_PARALLEL, SMALL, schedule
+from regard.recipes.sizes import configure
+
+RECURRENT_SIZES: dict[str, Any] = {"embedding_size": 128, "hidden_size": 128, "dropout": 0.3}
+SIZES: dict[str, dict[str, Any]] = {
+    "mlp": {"embedding_size": 64, "hidden_size": 128, "dropout": 0.3},
+    "lstm": {"embedding_size": 128, "hidden_size": 256, "num_layers": 1, "dropout": 0.3},
+    **dict.fromkeys(("lstmn", "attention", "key_value", "key_value_predict", "ngram_rnn"), RECURRENT_SIZES),
+    "gpt": {
+        "hidden_size": 192,
+        "num_layers": 4,
+        "num_heads": 4,
+        "feed_forward_size": 768,
+        "context": 128,
+        "dropout": 0.1,
+    },
+    "ttt": {"hidden_size": 128, "num_layers": 2, "num_heads": 4, "feed_forward_size": 512, "dropout": 0.1},
+}
+
+
+def batch_of(model: str, length: int) -> SegmentSettings:
+    """Crops for systems that work in parallel, a stream for the others."""
+    return SegmentSettings(rows=16, length=length, cut="crops" if model in IN_PARALLEL else "stream")
+
+
+def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageRun:
+    """Python's documentation: letter by letter for systems that look far back, word by word for the others."""
+    letters = model in IN_PARALLEL
+    return LanguageRun(
+        recipe="topics",
+        model_name=model,
+        model=configure(model, SMALL if letters else SIZES, LANGUAGE_MODELS),
+        data=TopicsCorpus(),
+        tokenizer=CHARACTERS if letters else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
+        batch=batch_of(model, 64 if letters else 32),
+        validation=LanguageValidation(rows=16),
+        training=schedule(steps or (2000 if letters else 1000), ema=0.99),
+    )
+
+
+def text(
+    model: str = "gpt",
+    *,
+    data: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    steps: int | None = None,
+) -> LanguageRun:
+    """Your own text files; paths are remembered whole."""
+    paths = {"valid": valid, "test": test}
+    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in paths.items()}
+    return LanguageRun(
+        recipe="text",
+        model_name=model,
+        model=configure(model, SIZES, LANGUAGE_MODELS),
+        data=FileTextCorpus(data=str(Path(data).resolve()), **whole),
+        tokenizer=TokenizerSettings(kind="bpe", vocab_size=8000, spaces="kept"),
+        batch=batch_of(model, 128 if model in IN_PARALLEL else 32),
+        validation=LanguageValidation(rows=16),
+        training=schedule(steps or 3000, ema=0.99),
+    )

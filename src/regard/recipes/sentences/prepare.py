@@ -1,0 +1,105 @@
+"""Classifying sentences as a task: labelled sentences to examples, and a folder to a classifier."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from regard.contracts import Labelled
+from regard.data import Batching, Order, TokenBudget, Tokenizer, batches_by_length, share
+from regard.data.labelled import LabelledExamples, make_labelled
+from regard.data.sentences import classes_of
+from regard.evaluation.classification import Answers, classify
+from regard.recipes.prepared import Prepared, Say
+from regard.recipes.sentences.classifier import Classifier
+from regard.recipes.sentences.run import SentenceRun
+from regard.recipes.vocabulary import read_tokenizer
+from regard.storage import Checkpoint
+from regard.training.sentence_objective import SentenceObjective
+
+JUDGED_TOKENS = 4096
+FEWEST_CLASSES = 2
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """Labelled sentences as training wants them."""
+
+    examples: LabelledExamples
+    batching: Batching
+
+    @cached_property
+    def order(self) -> Order:
+        """Which rows make which batch."""
+        return self.batching.order(self.examples.lengths)
+
+    def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
+        """Every `of`-th row."""
+        return share(indices, part, of)
+
+    def num_tokens(self, indices: Sequence[int]) -> int:
+        """Sentences with a class to be learned."""
+        return self.examples.num_tokens(indices)
+
+    def make(self, indices: Sequence[int]) -> Labelled:
+        """These sentences as a batch."""
+        return self.examples.batch(indices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceValidation:
+    """Called with the model now and then as it learns."""
+
+    examples: LabelledExamples
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Accuracy and log-loss; a class that training never saw counts as wrong."""
+        said = answers_of(model, self.examples)
+        best = said.log_probs.argmax(dim=-1).numpy()
+        known = self.examples.labels >= 0
+        rows = said.log_probs.numpy()[known]
+        loss = -rows[range(len(rows)), self.examples.labels[known]].mean() if len(rows) else float("nan")
+        return {"loss": float(loss), "accuracy": float((best == self.examples.labels).mean())}
+
+
+def answers_of(model: Any, examples: LabelledExamples) -> Answers:
+    """What a model says of every example, in their order."""
+    batches = batches_by_length(examples.lengths, TokenBudget(JUDGED_TOKENS))
+    said = classify(model, (examples.batch(rows).sentences for rows in batches))
+    places = [0] * len(examples)
+    for place, row in enumerate(row for rows in batches for row in rows):
+        places[row] = place
+    return replace(said, log_probs=said.log_probs[places])
+
+
+def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: bool, say: Say) -> Prepared:
+    """Read the sentences, learn their words (or go on with those of the folder) and their classes."""
+    training, validation = run.data.read("train"), run.data.read("validation")
+    for split, sentences in (("train", training), ("validation", validation)):
+        say(split, sentences.report)
+    if going_on:
+        tokenizer = read_tokenizer(checkpoint.tokenizer)
+    else:
+        tokenizer = Tokenizer.train([sentence.text for sentence in training], run.tokenizer)
+    classes = classes_of(training)
+    if len(classes) < FEWEST_CLASSES:
+        raise ValueError(f"all {len(training):,} sentences are of the class {classes[0]!r}. Give two classes or more.")
+    model = replace(run.model, vocab_size=tokenizer.vocab_size, num_classes=len(classes))
+    run = replace(run, model=model, classes=classes)
+    examples = make_labelled(training, tokenizer, classes, run.batch.max_length)
+    held_out = make_labelled(validation, tokenizer, classes, run.batch.max_length)
+    say("train", examples.report)
+    say("validation", held_out.report)
+    return Prepared(
+        run=run,
+        files={checkpoint.tokenizer.name: tokenizer.to_json()},
+        data=LabelledData(examples, run.batch),
+        validate=SentenceValidation(examples=held_out),
+        example=validation[0].text,
+        objective=SentenceObjective,
+    )
+
+
+def open_classifier(checkpoint: Checkpoint, run: SentenceRun, model: Any) -> Classifier:
+    """A classifier out of a folder and the model in it."""
+    return Classifier(model=model, tokenizer=read_tokenizer(checkpoint.tokenizer), config=run)

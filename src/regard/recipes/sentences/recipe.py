@@ -1,0 +1,67 @@
+"""Sentences with classes, from any file: questions by what they ask for, opinions by what they are.
+
+    regard train sentences --data TREC.train.all --model structured_self_attention --out runs/trec
+
+Trained from scratch: no word vectors from elsewhere. Sizes are for some thousand sentences, which are learned by heart
+in a few epochs, so much is dropped: words, and what the classifier reads.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from regard.data import TokenizerSettings
+from regard.models import SENTENCE_MODELS
+from regard.recipes.run import BatchSettings
+from regard.recipes.sentences.corpora import FileSentenceCorpus, find_file
+from regard.recipes.sentences.run import SentenceRun
+from regard.recipes.sizes import configure
+from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
+
+SIZES: dict[str, dict[str, Any]] = {
+    "bilstm": {},
+    "lstmn_encoder": {},
+    "cnn": {},
+    "structured_self_attention": {
+        "embedding_size": 300,
+        "hidden_size": 150,
+        "attention_size": 100,
+        "num_rows": 8,
+        "classifier_size": 256,
+    },
+    "transformer_encoder": {
+        "hidden_size": 128,
+        "num_layers": 2,
+        "num_heads": 4,
+        "feed_forward_size": 256,
+        "dropout": 0.3,
+    },
+}
+
+
+def sentences(
+    model: str = "structured_self_attention",
+    *,
+    data: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+) -> SentenceRun:
+    """Your own files: `<label> <text>` lines, .tsv or .jsonl; paths are remembered whole."""
+    files = {"valid": valid, "test": test}
+    return SentenceRun(
+        recipe="sentences",
+        model_name=model,
+        model=configure(model, SIZES, SENTENCE_MODELS),
+        data=FileSentenceCorpus(
+            data=find_file(data), **{name: None if path is None else find_file(path) for name, path in files.items()}
+        ),
+        tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True, min_count=1),
+        batch=BatchSettings(rows=50, max_length=256),
+        training=TrainingSettings(
+            epochs=15,
+            label_smoothing=0.0,
+            optimizer=AdamSettings(learning_rate=1e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
+            schedule=ScheduleSettings(name="cosine", warmup_steps=50),
+            every=EverySettings(log=50),
+            selection=SelectionSettings(metric="accuracy", better="higher", ema=0.99),
+        ),
+    )

@@ -1,0 +1,23 @@
+"""A run of a classifier: which sentences, which words, and how it is learned."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.data import TokenizerSettings
+from regard.recipes.run import BatchSettings
+from regard.recipes.sentences.corpora import SentenceCorpus
+from regard.training import TrainingSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceRun:
+    """Everything that makes a trained classifier; `classes` are the labels of its training sentences."""
+
+    recipe: str
+    model_name: str
+    model: Any
+    data: SentenceCorpus
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+    batch: BatchSettings = field(default_factory=BatchSettings)
+    training: TrainingSettings
+    classes: tuple[str, ...] = ()
