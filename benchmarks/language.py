@@ -24,10 +24,10 @@ VOCABULARY = 10_002
 LIKE, HIDDEN_SIZE = "key_value_predict", 300
 EQUAL = ("lstm", "attention", "key_value", "key_value_predict", "ngram_rnn")
 GRAPHED = "training.compute.step=graphed"
-ALIKE = ("model.embedding_size=300", "model.num_layers=1", "model.dropout=0.5", GRAPHED)
+ALIKE = ("model.embedding_size=300", "model.num_layers=1", "model.dropout=0.6", GRAPHED)
 ADAM = (
     "batch.rows=32",
-    "training.epochs=30",
+    "training.epochs=14",
     "training.optimizer=AdamSettings",
     "training.optimizer.learning_rate=2e-3",
     "training.optimizer.beta2=0.999",
@@ -62,7 +62,8 @@ def equal_size(model: str) -> int:
 
 def equal(model: str) -> Training:
     """A system of the common size, learned like the others."""
-    return Training("ptb", model, (*ALIKE, *ADAM, f"model.hidden_size={equal_size(model)}"))
+    open_gates = ("model.forget_bias=1",) if model == "lstm" else ()
+    return Training("ptb", model, (*ALIKE, *ADAM, *open_gates, f"model.hidden_size={equal_size(model)}"))
 
 
 SYSTEMS = {

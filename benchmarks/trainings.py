@@ -92,9 +92,10 @@ def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> Non
     """One run in a process of its own; its last words if it failed."""
     folder = Path(asked.out)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", f"benchmarks.{suite.name}", "--worker", "--data", asked.data, "--out", asked.out]
+    command = [sys.executable, "-m", f"benchmarks.{suite.name}", name, "--worker", "--data", asked.data]
+    command += ["--out", asked.out]
     command += ["--overwrite"] if asked.overwrite else []
-    command += ["--seed", str(seed), *(word for change in asked.set for word in ("--set", change)), name]
+    command += ["--seed", str(seed), *(word for change in asked.set for word in ("--set", change))]
     began = time.perf_counter()
     log = folder / f"{name}-{seed}.log"
     with log.open("w") as file:

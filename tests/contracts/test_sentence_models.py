@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import Classified, Labelled, SentenceModel, Sequences
+from regard.contracts import UNK, Classified, Labelled, SentenceModel, Sequences
 from regard.models.sentences import SENTENCE_MODELS
 from regard.training.sentence_objective import SentenceObjective
 
@@ -130,6 +130,17 @@ def test_dropout_acts_in_training_alone(name, change):
     assert model(sentences).logits.allclose(plain(sentences).logits, atol=1e-10)
     model.train()
     assert not torch.equal(model(sentences).logits, model(sentences).logits)
+
+
+@every_model
+@torch.no_grad()
+def test_training_may_read_words_as_unknown(name, change):
+    model, sentences = make(name, change, word_dropout=1.0), Sequences.of(SENTENCES)
+    unknown = model(Sequences(torch.full_like(sentences.ids, UNK), sentences.lengths)).logits
+    assert not model(sentences).logits.allclose(unknown)
+    assert model.train()(sentences).logits.allclose(unknown, atol=1e-10)
+    with pytest.raises(ValueError, match=r"word_dropout is 1\.5, expected a share between 0 and 1"):
+        make(name, change, word_dropout=1.5)
 
 
 @every_model

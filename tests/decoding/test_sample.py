@@ -63,6 +63,12 @@ def test_whole_sequences_follow_the_model():
         # of two, 5 has .69
         (Sample(top_k=2, top_p=0.68), {5}),
         (Sample(top_k=2, top_p=0.7), {5, 3}),
+        # 3 is e^-0.8 = .45 of 5, 6 is .33, 2 is .18, 4 is .08, 7 is .007
+        (Sample(min_p=0.0), {2, 3, 4, 5, 6, 7}),
+        (Sample(min_p=0.17), {5, 3, 6, 2}),
+        (Sample(min_p=0.4), {5, 3}),
+        (Sample(min_p=1.0), {5}),
+        (Sample(top_k=2, min_p=0.17), {5, 3}),
     ],
     ids=str,
 )
@@ -97,6 +103,9 @@ def test_noise_is_uniform_and_independent():
     noise = uniform(7, rows, 1)
     assert noise.min() >= 0 and noise.max() < 1
     assert stats.kstest(noise.numpy(), "uniform").pvalue > 0.01
+    steps = torch.tensor([1, 2, 1, 3])
+    apart = [uniform(7, rows[place : place + 1], step) for place, step in enumerate(steps.tolist())]
+    assert torch.equal(uniform(7, rows[:4], steps), torch.cat(apart))
     for other in (uniform(7, rows, 2), uniform(8, rows, 1), uniform(7, rows + 1, 1), uniform(-(2**70), rows, 1)):
         assert abs(torch.corrcoef(torch.stack([noise, other]))[0, 1]) < 0.02
 
@@ -119,6 +128,7 @@ def test_log_prob_is_the_models_own():
         ({"top_k": 0}, "top_k is 0, expected 1 token or more"),
         ({"top_p": 0.0}, "top_p is 0.0, expected a share above 0"),
         ({"top_p": 1.5}, "top_p is 1.5, expected a share above 0"),
+        ({"min_p": 1.5}, "min_p is 1.5, expected a share of the best token's"),
     ],
 )
 def test_wrong_settings_are_sentences(settings, sentence):

@@ -1,4 +1,4 @@
-"""`regard evaluate`: how good a trained model is, as a table and as a file."""
+"""`regard evaluate`: how good a trained system is, as a table and as a file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard.cli.evaluate_sentences import evaluate_classes, find_sentences
+from regard.cli.evaluate_text import evaluate_text, find_texts
 from regard.data import Pairs
 from regard.evaluation import Report
-from regard.recipes import Translator, evaluate, load, steps_of
+from regard.recipes import Classifier, Translator, Writer, evaluate, load, steps_of
 from regard.recipes.files import read_files
 from regard.recipes.override import override
 from regard.storage import Checkpoint, write_text
@@ -22,16 +24,28 @@ BEAM = 5
 def evaluate_folder(
     folder: Annotated[Path, typer.Argument(help="What `regard train` wrote.")],
     *,
-    split: Annotated[str, typer.Option(help="test or validation (or train).")] = "test",
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses that the search keeps; 1 is greedy.")] = BEAM,
+    split: Annotated[
+        str | None, typer.Option(help="test or validation (or train); texts and sentences: all but train.")
+    ] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Translation: hypotheses that are kept; 1 is greedy.")] = BEAM,
     data: Annotated[Path | None, typer.Option(help="Folder of published sets, where it moved.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Other sentences, instead of a split.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Other sentences or another text, instead of a split.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Measure BLEU, chrF, exact matches, perplexity, and quality by length."""
-    translator = load(folder, device=device)
-    pairs, name = find_pairs(translator, split, data=data, source=source, target=target)
+    """Measure what a system was trained for: BLEU and more, perplexity and reach, or accuracy and confusions."""
+    system = load(folder, device=device)
+    if isinstance(system, Writer):
+        evaluate_text(system, folder, find_texts(system, split, data=data, file=source))
+    elif isinstance(system, Classifier):
+        evaluate_classes(system, folder, find_sentences(system, split, file=source))
+    else:
+        pairs, name = find_pairs(system, split or "test", data=data, source=source, target=target)
+        evaluate_pairs(system, folder, pairs, name, beam)
+
+
+def evaluate_pairs(translator: Translator, folder: Path, pairs: Pairs, name: str, beam: int) -> None:
+    """BLEU, chrF, exact matches, perplexity, and quality by length."""
     console = Console()
     with console.status(f"translating {len(pairs):,} sentences .."):
         report = evaluate(translator, pairs, split=name, beam=beam, steps=steps_of(folder))

@@ -12,9 +12,11 @@ import typer
 from rich.console import Console
 
 import regard
+from regard.cli.classify import classify
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate_folder
 from regard.cli.experiment import experiment
+from regard.cli.generate import generate
 from regard.cli.list import list_mechanisms
 from regard.cli.score import score
 from regard.cli.studio import studio
@@ -31,6 +33,8 @@ app.command("demo")(demo)
 app.command("train")(train)
 app.command("evaluate")(evaluate_folder)
 app.command("translate")(translate)
+app.command("generate")(generate)
+app.command("classify")(classify)
 app.command("score")(score)
 app.command("list")(list_mechanisms)
 app.command("experiment")(experiment)

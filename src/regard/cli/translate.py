@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from regard.cli.streams import read_lines
 from regard.decoding import Sample, Search, to_pharaoh
 from regard.display import show
 from regard.display.show import checked_file
@@ -64,18 +65,6 @@ def translate(
             draw(found, attention, overwrite=overwrite)
             attention = None
         first += len(lines)
-
-
-def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines of UTF-8, without their ends."""
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"line {number} of the input is not UTF-8: byte {error.start + 1} is 0x{line[error.start]:02x}. "
-                f"Save it as UTF-8."
-            ) from None
 
 
 def blocks(lines: Iterable[str], count: int) -> Iterator[list[str]]:

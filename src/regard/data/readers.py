@@ -67,7 +67,7 @@ def read_json_lines(path: Name, source_key: str = "source", target_key: str = "t
 
 def read_lines(path: Name) -> list[str]:
     """The lines of a text file, or a sentence that says what is wrong with it."""
-    content = _read_bytes(Path(path))
+    content = read_bytes(Path(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -87,7 +87,23 @@ def read_lines(path: Name) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_old_lines(path: Name) -> tuple[list[str], int]:
+    """The lines of a file some of which are older than UTF-8 and are read as Latin-1, and how many those are."""
+    lines = read_bytes(Path(path)).removesuffix(b"\n").split(b"\n")
+    found, old = [], 0
+    for line in lines:
+        try:
+            text = line.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text, old = line.decode("latin-1"), old + 1
+        found.append(text.removesuffix("\r"))
+    if found == [""]:
+        raise ValueError(f"{path} is empty. Give a file with at least one line.")
+    return found, old
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, unpacked where its name ends in .gz."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file in it.")
     if not path.exists():

@@ -9,13 +9,13 @@ Text is read as readers.py reads it. A sentence without a text or without a labe
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import overload
 
 from regard.data.pairs import dropped_sentence
-from regard.data.readers import read_lines
+from regard.data.readers import read_lines, read_old_lines
 
 Name = str | PathLike[str]
 
@@ -33,10 +33,11 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Sentences(Sequence[Sentence]):
-    """The sentences of a file, and how many were dropped for which reason."""
+    """The sentences of a file, how many were dropped for which reason, and how many lines were not UTF-8."""
 
     sentences: tuple[Sentence, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)
+    latin: int = 0
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -55,8 +56,9 @@ class Sentences(Sequence[Sentence]):
 
     @property
     def report(self) -> str:
-        """What was dropped, as a sentence; empty where nothing was."""
-        return dropped_sentence(self.dropped, "sentences")
+        """What was dropped and what was read otherwise, as sentences; empty where there is nothing to say."""
+        latin = f"{self.latin:,} lines are not UTF-8 and were read as Latin-1." if self.latin else ""
+        return " ".join(said for said in (dropped_sentence(self.dropped, "sentences"), latin) if said)
 
 
 def classes_of(sentences: Iterable[Sentence]) -> tuple[str, ...]:
@@ -75,9 +77,11 @@ def read_sentences(path: Name) -> Sentences:
 
 
 def read_sentence_lines(path: Name) -> Sentences:
-    """A line is its label, white space, and the text."""
-    parts = (line.split(maxsplit=1) for line in read_lines(path))
-    return _sentences(((text, label) for label, text, *_ in ([*part, "", ""] for part in parts)), path)
+    """A line is its label, white space, and the text; published sets have lines that are older than UTF-8."""
+    lines, latin = read_old_lines(path)
+    parts = (line.split(maxsplit=1) for line in lines)
+    found = _sentences(((text, label) for label, text, *_ in ([*part, "", ""] for part in parts)), path)
+    return replace(found, latin=latin)
 
 
 def read_sentence_table(path: Name) -> Sentences:

@@ -51,9 +51,7 @@ class Generation:
     def sample(self) -> Sample:
         """The draw; a sentence for shares and counts that are none."""
         temperature = self.temperature or 1.0
-        return Sample(
-            temperature=temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p, seed=self.seed
-        )
+        return Sample(temperature=temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p, seed=self.seed)
 
 
 class Chooser:

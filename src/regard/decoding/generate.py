@@ -2,12 +2,13 @@
 
     read the prompts -> choose a token of each row -> read those -> ...
 
-Prompts of different lengths are not padded: all are read as far as the shortest goes, and then step by step; a row whose
-prompt is not yet over is given the prompt's own next token. So every row sees exactly what it would see alone.
+Prompts of different lengths are not padded: all are read as far as the shortest goes, and then step by step; a row
+whose prompt is not yet over is given the prompt's own next token. So every row sees exactly what it would see alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from jaxtyping import Float, Int
@@ -99,7 +100,14 @@ def stream(
     if numbers is not None and len(numbers) != len(prompts):
         raise ValueError(f"there are {len(numbers)} numbers for {len(prompts)} prompts. Give one a prompt, or none.")
     # a generator's body begins only when it is first asked: what is wrong is said at once
-    return writing(model, prompts, options, numbers, set() if closed is None else closed, return_log_probs)
+    return writing(
+        model,
+        prompts,
+        options,
+        numbers=range(len(prompts)) if numbers is None else numbers,
+        closed=set() if closed is None else closed,
+        return_log_probs=return_log_probs,
+    )
 
 
 def check_prompts(prompts: Sequence[Sequence[int]]) -> None:
@@ -116,7 +124,8 @@ def writing(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     options: Generation,
-    numbers: Sequence[int] | None,
+    *,
+    numbers: Sequence[int],
     closed: set[int],
     return_log_probs: bool,
 ) -> Iterator[list[Said]]:
@@ -124,7 +133,7 @@ def writing(
     if not prompts:
         return
     with evaluating(model):
-        batch = Texts(model, prompts, options, numbers, closed, return_log_probs)
+        batch = Texts(model, prompts, options, numbers=numbers, closed=closed, return_log_probs=return_log_probs)
     try:
         while batch.live:
             with evaluating(model):
@@ -148,7 +157,8 @@ class Texts:
         model: LanguageModel,
         prompts: Sequence[Sequence[int]],
         options: Generation,
-        numbers: Sequence[int] | None,
+        *,
+        numbers: Sequence[int],
         closed: set[int],
         return_log_probs: bool,
     ) -> None:
@@ -159,7 +169,7 @@ class Texts:
         rows = [[*prompt, *[PAD] * (longest - len(prompt))] for prompt in prompts]
         self.prompts = torch.tensor(rows, device=self.device)
         self.lengths = torch.tensor(self.sizes, device=self.device)
-        order = torch.tensor(self.live if numbers is None else list(numbers), device=self.device)
+        order = torch.tensor(list(numbers), device=self.device)
         read = model.read(self.prompts[:, : self.place], model.start(len(rows)))
         self.logits: Float[Tensor, "n vocab"] = model.readout(read.features[:, -1])
         self.chooser = Chooser(options, numbers=order, texts=self.prompts, vocab_size=self.logits.shape[1])
@@ -216,6 +226,6 @@ class Texts:
 
 def device_of(model: LanguageModel) -> torch.device:
     """Where the model is."""
-    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
-    first = next(parameters, None)
+    tensors = chain(model.parameters(), model.buffers()) if isinstance(model, nn.Module) else ()
+    first = next(iter(tensors), None)
     return torch.device("cpu") if first is None else first.device

@@ -1,6 +1,6 @@
 """Sampling: the next token is drawn from the model's distribution.
 
-    y_t ~ softmax(logits / temperature), kept to the k best tokens, to the nucleus, and to what is not far below the best
+    y_t ~ softmax(logits / temperature), of the k best tokens, the nucleus, those not far below the best
 
 Top-k: Fan, Lewis and Dauphin 2018. https://arxiv.org/abs/1805.04833
 Nucleus (top-p), the fewest best tokens that hold p of the probability: Holtzman et al. 2020.

@@ -4,7 +4,7 @@ A model that has a method `stepper(state, most=..)` is asked for one that goes o
 tokens; it may answer None. A stepper owns what it works on, so it is closed when the text is.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.contracts import LanguageModel, select_rows
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """Reads a token of every row and says what comes next."""
 

@@ -99,7 +99,7 @@ def lean_step(
     lean: LeanGPT, tokens: Int[Tensor, " B"], caches: Iterable[GrowingCache], place: int
 ) -> tuple[Float[Tensor, "B vocab"], tuple[GrowingCache, ...]]:
     """Logits behind one more token, which stands at `place`, and the next caches."""
-    states = lean.words[tokens] + lean.places[place]
+    states = lean.words.index_select(0, tokens) + lean.places[place]
     grown: list[GrowingCache] = []
     for layer, cache in zip(lean.layers, caches, strict=True):
 

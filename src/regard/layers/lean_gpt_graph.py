@@ -58,7 +58,7 @@ class Board:
         bias = torch.zeros(self.room, dtype=dtype, device=self.columns.device)
         bias = bias.masked_fill(self.columns > self.length, float("-inf")).view(1, 1, 1, -1)
         self.ids.index_copy_(1, self.length, self.tokens[:, None])
-        states = lean.words[self.tokens] + lean.places.index_select(0, self.length)
+        states = lean.words.index_select(0, self.tokens) + lean.places.index_select(0, self.length)
         for number, layer in enumerate(lean.layers):
             states = through(layer, states, self.seeing(number, bias))
         logits = lean.readout(normed(lean.norm, states))

@@ -5,10 +5,10 @@ Shapes: B batch, L length.
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Sequences
+from regard.contracts import PAD, UNK, Sequences
 
 
 def random_words(vocab_size: int, size: int) -> nn.Embedding:
@@ -19,6 +19,25 @@ def random_words(vocab_size: int, size: int) -> nn.Embedding:
     table = nn.Embedding(vocab_size, size)
     nn.init.uniform_(table.weight, -0.25, 0.25)
     return table
+
+
+class WordDropout(nn.Module):
+    """Training reads this share of the words as <unk>, which so gets a meaning of its own and may be met later.
+
+    Iyyer et al. 2015, section 3.3, leave the words out instead. https://aclanthology.org/P15-1162
+    """
+
+    def __init__(self, share: float = 0.0) -> None:
+        super().__init__()
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"word_dropout is {share}, expected a share between 0 and 1.")
+        self.share = share
+
+    def forward(self, ids: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
+        """The words, some of them unknown."""
+        if not self.training or not self.share:
+            return ids
+        return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.share, UNK)
 
 
 def widened(sentences: Sequences, length: int = 1) -> Sequences:

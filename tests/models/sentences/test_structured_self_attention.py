@@ -73,10 +73,10 @@ def test_the_penalty_parts_the_rows():
     torch.manual_seed(0)
     model = StructuredSelfAttention(StructuredSelfAttentionConfig(**SIZES, dropout=0.0))
     sentences = Sequences.of([[4, 5, 6, 7], [7, 4, 6, 8], [5, 4, 8]])
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     before = model(sentences).penalty.item()
-    for _ in range(60):
+    for _ in range(25):
         optimizer.zero_grad()
         model(sentences).penalty.backward()
         optimizer.step()
-    assert model(sentences).penalty.item() < before / 4
+    assert model(sentences).penalty.item() < before / 3

@@ -9,6 +9,7 @@ from regard.models.language.attention import (
     KeyValuePredict,
     KeyValuePredictConfig,
 )
+from regard.models.language.gpt import GPT, GPTConfig
 from regard.models.language.lstm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.models.language.lstmn import LSTMNLanguageConfig, LSTMNLanguageModel
 from regard.models.language.mlp import MLPLanguageConfig, MLPLanguageModel
@@ -92,6 +93,16 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1702.04521",
         attends=False,
     ),
+    "gpt": ModelEntry(
+        build=GPT,
+        config=GPTConfig,
+        year=2018,
+        title="GPT",
+        formula="x = x + attend(norm(x), x before), x = x + FFN(norm(x))",
+        paper="https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf",
+        attends=True,
+        variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
+    ),
     "ttt": ModelEntry(
         build=TTTLanguageModel,
         config=TTTLanguageConfig,
@@ -105,9 +116,11 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
 }
 
 __all__ = [
+    "GPT",
     "LANGUAGE_MODELS",
     "AttentionLanguageConfig",
     "AttentionLanguageModel",
+    "GPTConfig",
     "KeyValue",
     "KeyValueConfig",
     "KeyValuePredict",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.contracts import Read
 from regard.layers import LSTMState, Readout
-from regard.models.language.reader import Reader, WordLSTM, draw_uniform
+from regard.models.language.reader import Reader, WordLSTM, draw_uniform, open_forget_gates
 
 BOUND = 0.05
 """Of the initial weights (section 4.1, medium)."""
@@ -23,13 +23,14 @@ BOUND = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMLanguageConfig:
-    """Defaults are the published sizes of the medium model (section 4.1)."""
+    """Defaults are the published sizes of the medium model (section 4.1); `forget_bias` is where forget gates begin."""
 
     vocab_size: int = 10_000
     embedding_size: int = 650
     hidden_size: int = 650
     num_layers: int = 2
     tied: bool = False
+    forget_bias: float = 0.0
     dropout: float = 0.5
 
 
@@ -50,6 +51,8 @@ class LSTMLanguageModel(Reader):
         table = self.words.embedding.weight if config.tied else None
         self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=table)
         draw_uniform(self, BOUND)
+        if config.forget_bias:
+            open_forget_gates(self.words.lstm, config.forget_bias)
 
     def start(self, num_rows: int) -> LSTMState:
         """Zeros in every layer."""

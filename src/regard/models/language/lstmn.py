@@ -7,7 +7,8 @@
 Cheng, Dong and Lapata 2016, sections 3 and 5.1. https://arxiv.org/abs/1601.06733
 
 Departs from the paper: its tape is as long as a sentence; here a text goes on, and the tape holds its last `span` cells
-exactly, of whatever sentence. Dropout (on words, between layers, on h_t) is ours, and a deeper stack feeds h_t upwards.
+exactly, of whatever sentence. Dropout (on words, between layers, on h_t) is ours, and so are small first vectors of
+words and forget gates that begin open. A deeper stack feeds h_t upwards.
 
 Shapes: B rows, T tokens.
 """
@@ -23,6 +24,9 @@ from regard.contracts import Read
 from regard.layers import Readout, TapeCell
 from regard.layers.rolling import RollingTape, roll, start_rolling
 from regard.models.language.reader import Reader
+
+BOUND = 0.1
+"""Of the words' first vectors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,9 @@ class LSTMNLanguageModel(Reader):
         cells = [TapeCell(input_size=size, hidden_size=config.hidden_size) for size in sizes]
         self.cells = cast("Sequence[TapeCell]", nn.ModuleList(cells))
         self.dropout = nn.Dropout(config.dropout)
+        nn.init.uniform_(self.embedding.weight, -BOUND, BOUND)
+        for cell in cells:
+            nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
         self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size)
 
     def start(self, num_rows: int) -> tuple[RollingTape, ...]:

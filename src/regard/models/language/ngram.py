@@ -117,7 +117,7 @@ class NGramReadout(nn.Module):
     def forward(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
         """Log-probabilities of all words after each context."""
         contexts = features.flatten(0, -2).long()
-        spread = self._uniform(contexts.device).expand(len(contexts), -1)
+        spread = self._uniform().expand(len(contexts), -1)
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
             spread = spread * level.weights_of(entries)[:, None]
             first, past = (torch.searchsorted(level.keys, (entries + more) * self.vocab_size) for more in (0, 1))
@@ -139,17 +139,17 @@ class NGramReadout(nn.Module):
             )
         real = labels != PAD
         contexts, words = features[real].long(), labels[real].long()
-        chance = self._uniform(words.device)[words]
+        chance = self._uniform()[words]
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
             found = level.find(entries * self.vocab_size + words)
             chance = level.weights_of(entries) * chance + level.shares_of(found)
         return -chance.clamp_min(NEVER).log().sum()
 
-    def _uniform(self, device: torch.device) -> Float[Tensor, " vocab"]:
-        """Equal chances for all that can be said."""
-        spread = torch.full((self.vocab_size,), 1 / (self.vocab_size - 2), dtype=self.tables[0].shares.dtype)
-        spread[[PAD, BOS]] = 0.0
-        return spread.to(device)
+    def _uniform(self) -> Float[Tensor, " vocab"]:
+        """Equal chances for all that can be said; the first two marks cannot."""
+        spread = self.tables[0].shares.new_full((self.vocab_size,), 1 / (self.vocab_size - EOS))
+        spread[:EOS] = 0.0
+        return spread
 
     def _contexts(self, contexts: Int[Tensor, "N size"]) -> list[Int[Tensor, " N"]]:
         """The entries of the last 0, 1, .. words of each context, -1 where the text has no such n-gram."""

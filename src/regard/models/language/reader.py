@@ -74,10 +74,10 @@ def draw_uniform(model: nn.Module, bound: float) -> None:
         nn.init.uniform_(parameter, -bound, bound)
 
 
-def open_forget_gates(lstm: nn.LSTM) -> None:
-    """A bias of 1 for every forget gate (Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15)."""
+def open_forget_gates(lstm: nn.LSTM, bias: float = 1.0) -> None:
+    """A bias for every forget gate (1: Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15)."""
     size = lstm.hidden_size
     with torch.no_grad():
         for number in range(lstm.num_layers):
-            getattr(lstm, f"bias_ih_l{number}")[size : 2 * size] = 1.0
+            getattr(lstm, f"bias_ih_l{number}")[size : 2 * size] = bias
             getattr(lstm, f"bias_hh_l{number}")[size : 2 * size] = 0.0

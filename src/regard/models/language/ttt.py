@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.contracts import Read, Step
-from regard.layers import Embedding, GatedFeedForward, PreNorm, Readout
+from regard.layers import GatedFeedForward, PreNorm, Readout
 from regard.layers.linear_attention import check_heads
 from regard.layers.ttt import TTT, GradientLearner
 from regard.layers.ttt_inner import BareLinear, NormedLinear
@@ -76,11 +76,12 @@ class TTTLanguageModel(nn.Module):
     def __init__(self, config: TTTLanguageConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(vocab_size=config.vocab_size, size=config.hidden_size)
+        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(TTTBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.table.weight)
+        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
+        self.apply(begin_small)
 
     def start(self, num_rows: int) -> tuple[Any, ...]:
         """Every layer's learned start."""
@@ -102,3 +103,11 @@ class TTTLanguageModel(nn.Module):
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
         """Logits behind every token, from the start."""
         return self.readout(self.read(tokens, self.start(len(tokens))).features)
+
+
+def begin_small(module: nn.Module) -> None:
+    """Weights of deviation 0.02 and no bias, as the authors begin."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

@@ -14,7 +14,7 @@ from torch import nn
 
 from regard.contracts import Classified, Sequences
 from regard.layers.bidirectional_lstm import BidirectionalLSTM
-from regard.layers.sentence import max_of_words, random_words, widened
+from regard.layers.sentence import WordDropout, max_of_words, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class BiLSTMConfig:
     embedding_size: int = 300
     hidden_size: int = 168
     dropout: float = 0.5
+    word_dropout: float = 0.0
 
 
 class BiLSTM(nn.Module):
@@ -34,6 +35,7 @@ class BiLSTM(nn.Module):
     def __init__(self, config: BiLSTMConfig) -> None:
         super().__init__()
         self.config = config
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
         self.encoder = BidirectionalLSTM(input_size=config.embedding_size, hidden_size=config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
@@ -42,5 +44,5 @@ class BiLSTM(nn.Module):
     def forward(self, sentences: Sequences) -> Classified:
         """Scores of the classes."""
         sentences = widened(sentences)
-        states = self.encoder(self.dropout(self.embedding(sentences.ids)), sentences.lengths)
+        states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         return Classified(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.contracts import Classified, Sequences
-from regard.layers.sentence import random_words, widened
+from regard.layers.sentence import WordDropout, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class CNNConfig:
     num_maps: int = 100
     widths: tuple[int, ...] = (3, 4, 5)
     dropout: float = 0.5
+    word_dropout: float = 0.0
 
 
 class CNN(nn.Module):
@@ -42,6 +43,7 @@ class CNN(nn.Module):
                 f"widths are {config.widths}, expected at least one, of 1 word or more (the paper: 3, 4, 5)."
             )
         self.config = config
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
         self.filters = nn.ModuleList(
             nn.Conv1d(config.embedding_size, config.num_maps, width, padding=width - 1) for width in config.widths
@@ -52,7 +54,11 @@ class CNN(nn.Module):
     def forward(self, sentences: Sequences) -> Classified:
         """Scores of the classes; nothing is looked at more than anything else."""
         sentences = widened(sentences)
-        words = self.embedding(sentences.ids).masked_fill(~sentences.mask.unsqueeze(-1), 0.0).transpose(1, 2)
+        words = (
+            self.embedding(self.word_dropout(sentences.ids))
+            .masked_fill(~sentences.mask.unsqueeze(-1), 0.0)
+            .transpose(1, 2)
+        )
         found = [largest(F.relu(filters(words)), sentences) for filters in self.filters]
         return Classified(logits=self.output(self.dropout(torch.cat(found, dim=-1))))
 

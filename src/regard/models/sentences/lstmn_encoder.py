@@ -14,7 +14,7 @@ from torch import nn
 
 from regard.contracts import Classified, Sequences
 from regard.layers import TapeStack
-from regard.layers.sentence import Classifier, mean_of_words, random_words, widened
+from regard.layers.sentence import Classifier, WordDropout, mean_of_words, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class LSTMNEncoderConfig:
     hidden_size: int = 168
     num_layers: int = 1
     dropout: float = 0.5
+    word_dropout: float = 0.0
 
 
 class LSTMNEncoder(nn.Module):
@@ -36,6 +37,7 @@ class LSTMNEncoder(nn.Module):
         super().__init__()
         self.config = config
         size = config.hidden_size
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = TapeStack(
@@ -48,5 +50,7 @@ class LSTMNEncoder(nn.Module):
     def forward(self, sentences: Sequences) -> Classified:
         """Scores of the classes."""
         sentences = widened(sentences)
-        tapes = self.encoder.run(self.dropout(self.embedding(sentences.ids)), lengths=sentences.lengths)
+        tapes = self.encoder.run(
+            self.dropout(self.embedding(self.word_dropout(sentences.ids))), lengths=sentences.lengths
+        )
         return Classified(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

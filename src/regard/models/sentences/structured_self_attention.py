@@ -22,7 +22,7 @@ from regard.attention import Attention
 from regard.attention.scores import Dot
 from regard.contracts import Classified, Sequences
 from regard.layers.bidirectional_lstm import BidirectionalLSTM
-from regard.layers.sentence import Classifier, random_words, widened
+from regard.layers.sentence import Classifier, WordDropout, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class StructuredSelfAttentionConfig:
     classifier_size: int = 2000
     penalty: float = 1.0
     dropout: float = 0.5
+    word_dropout: float = 0.0
 
 
 class StructuredSelfAttention(nn.Module):
@@ -47,6 +48,7 @@ class StructuredSelfAttention(nn.Module):
         super().__init__()
         self.config = config
         size = 2 * config.hidden_size
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = BidirectionalLSTM(input_size=config.embedding_size, hidden_size=config.hidden_size)
@@ -64,7 +66,7 @@ class StructuredSelfAttention(nn.Module):
     def forward(self, sentences: Sequences) -> Classified:
         """Scores of the classes, the rows of A, and how much they overlap."""
         length, sentences = sentences.ids.shape[1], widened(sentences)
-        states = self.encoder(self.dropout(self.embedding(sentences.ids)), sentences.lengths)
+        states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         memory = self.attention.remember(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
         read = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
         assert read.weights is not None

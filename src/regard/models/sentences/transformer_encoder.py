@@ -17,7 +17,7 @@ from regard.attention.positions import Sinusoidal
 from regard.attention.scores import ScaledDot
 from regard.contracts import Classified, Score, Sequences
 from regard.layers import Embedding, PostNorm, PreNorm
-from regard.layers.sentence import mean_of_words, widened
+from regard.layers.sentence import WordDropout, mean_of_words, widened
 from regard.layers.transformer import EncoderLayer, LayerSizes
 from regard.models.named import named
 
@@ -35,6 +35,7 @@ class TransformerEncoderConfig:
     num_heads: int = 8
     feed_forward_size: int = 2048
     dropout: float = 0.1
+    word_dropout: float = 0.0
     norm: str = "post"
 
 
@@ -58,6 +59,7 @@ class TransformerEncoder(nn.Module):
             norm=named(config.norm, NORMS, "norm"),
             make_score=scaled_dot,
         )
+        self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = Embedding(vocab_size=config.vocab_size, size=size)
         self.positions = Sinusoidal(size=size)
         self.dropout = nn.Dropout(config.dropout)
@@ -69,7 +71,7 @@ class TransformerEncoder(nn.Module):
     def forward(self, sentences: Sequences) -> Classified:
         """Scores of the classes."""
         sentences = widened(sentences)
-        states = self.dropout(self.positions(self.embedding(sentences.ids)))
+        states = self.dropout(self.positions(self.embedding(self.word_dropout(sentences.ids))))
         # masked as (batch, heads, queries, keys)
         keys = sentences.mask[:, None, None, :]
         for layer in self.layers:

@@ -1,20 +1,54 @@
 """A trained model that reads a text and goes on with it.
 
 writer = regard.load("runs/gpt")
-print(writer.likelihood("To be, or not to be").perplexity)
+print(writer.generate(["ROMEO:"], temperature=0.8, top_p=0.95, max_tokens=200)[0])
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from regard.contracts import EOS
 from regard.data import Tokenizer
-from regard.data.streams import make_stream
+from regard.data.streams import encode_text, make_stream, unknown_in
+from regard.decoding import Generation, stream
 from regard.evaluation.likelihood import Likelihood
 from regard.evaluation.spans import SpanMass
 from regard.recipes.language.measure import likelihood, spans
 from regard.recipes.language.run import LanguageRun
+from regard.recipes.language.unfold import StoppedText, Unfolding
+from regard.recipes.translator import check_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """How a text goes on. `ended` says why it ended: "tokens", for it has as many as it may, or "stop".
+
+    `log_probs` are the model's own, one a token. `unknown` is what of the prompt the vocabulary does not know.
+    """
+
+    prompt: str
+    text: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    ended: str
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.prompt + self.text
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text that was added to one of several continuations, and whether that ended there."""
+
+    number: int
+    text: str
+    token: str
+    log_prob: float
+    ended: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +58,58 @@ class Writer:
     model: Any
     tokenizer: Tokenizer
     config: LanguageRun
+
+    def generate(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> list[Continuation]:
+        """How each prompt goes on, each as if alone; an empty one begins a new text.
+
+        `options` are those of regard.decoding.Generation: temperature, top_k, top_p, min_p, repetition_penalty, seed,
+        max_tokens. A text ends before the first of the `stop` strings.
+        """
+        texts, said = ["" for _ in prompts], [list[Piece]() for _ in prompts]
+        for piece in self.stream(prompts, stop=stop, **options):
+            texts[piece.number] += piece.text
+            said[piece.number].append(piece)
+        return [
+            Continuation(
+                prompt=prompt,
+                text=text,
+                tokens=tuple(piece.token for piece in pieces if piece.token),
+                log_probs=tuple(piece.log_prob for piece in pieces if piece.token),
+                ended=next((piece.ended for piece in pieces if piece.ended), "tokens"),
+                unknown=tuple(unknown_in(prompt, self.tokenizer)),
+            )
+            for prompt, text, pieces in zip(prompts, texts, said, strict=True)
+        ]
+
+    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
+        """The same as it comes, token by token; pieces of several prompts take turns."""
+        check_texts(prompts, "prompts")
+        ids = [self.encode(prompt) for prompt in prompts]
+        shown = [StoppedText(stop) for _ in prompts]
+        # a line's end is a token like any other; whoever wants one line stops at "\n"
+        return self._pieces(ids, shown, Generation(**{"stop_ids": (), **options}))
+
+    def _pieces(self, ids: list[list[int]], shown: list[StoppedText], options: Generation) -> Iterator[Piece]:
+        texts = [Unfolding(self.tokenizer, row) for row in ids]
+        closed: set[int] = set()
+        for step in stream(self.model, ids, options, closed=closed):
+            for said in step:
+                number, text = said.row, shown[said.row]
+                new = text.add(texts[number].add(said.token))
+                ended = "stop" if text.ended else said.ended
+                if ended is not None:
+                    new += text.rest()
+                    closed.add(number)
+                token = self.tokenizer.tokens([said.token])[0]
+                yield Piece(number, new, token, float(said.log_prob or 0.0), ended)
+
+    def encode(self, prompt: str) -> list[int]:
+        """A prompt's ids; without any it is the end of a line, behind which a text begins."""
+        return encode_text(prompt, self.tokenizer) or [EOS]
+
+    def unknown_in(self, text: str) -> list[str]:
+        """What of a text the vocabulary does not know, each once."""
+        return unknown_in(text, self.tokenizer)
 
     def likelihood(self, text: str) -> Likelihood:
         """How likely the model finds a text, every token given all before it."""

@@ -7,7 +7,7 @@ others are named.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -78,7 +78,7 @@ def hold_out(sentences: Sentences, split: str, lacking: list[str]) -> Sentences:
     count = max(len(texts) // HELD_OUT, 1)
     taken = {name: set(texts[number * count : (number + 1) * count]) for number, name in enumerate(lacking)}
     wanted = taken[split] if split in taken else set(texts) - set().union(*taken.values())
-    return Sentences(tuple(one for one in sentences if one.text in wanted), sentences.dropped)
+    return replace(sentences, sentences=tuple(one for one in sentences if one.text in wanted))
 
 
 def find_beside(train: Path, split: str) -> Path | None:

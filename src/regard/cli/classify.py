@@ -1,0 +1,77 @@
+"""`regard classify`: of which class a sentence is, and which words the system looked at.
+
+Sentences come as arguments, or as lines from standard input; an answer is `label<TAB>probability<TAB>sentence`.
+With --explain, every row of attention is shown over the words, the darker the more it looked there.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from regard.cli.streams import read_lines
+from regard.recipes import Classifier, load
+from regard.recipes.sentences.classifier import Classification
+
+SHADES = ("", "on grey23", "on dark_orange3", "on orange3 bold", "on orange1 black bold")
+"""Up to a twentieth, a tenth, a quarter, a half of the weight, and above."""
+EDGES = (0.05, 0.1, 0.25, 0.5)
+
+
+def classify(
+    folder: Annotated[Path, typer.Argument(help="What `regard train sentences` wrote.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines of the input.")] = None,
+    *,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the rows of attention over the words.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a sentence.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Say of which class each sentence is."""
+    classifier = load(folder, device=device)
+    if not isinstance(classifier, Classifier):
+        raise ValueError(f"{folder} holds a {classifier.config.model_name}, which classifies no sentences.")
+    given = texts or list(read_lines(sys.stdin.buffer))
+    console = Console(soft_wrap=True, highlight=False)
+    for text, found in zip(given, classifier.classify(given, return_attention=explain), strict=True):
+        if found.num_dropped:
+            warning = f"Warning: the last {found.num_dropped:,} tokens of a sentence were not read."
+            Console(stderr=True, soft_wrap=True).print(warning, style="yellow", markup=False, highlight=False)
+        if as_json:
+            sys.stdout.write(json.dumps(plain(text, found), ensure_ascii=False) + "\n")
+        elif explain:
+            show(console, text, found)
+        else:
+            sys.stdout.write(f"{found.label}\t{found.probability:.4f}\t{text}\n")
+
+
+def plain(text: str, found: Classification) -> dict[str, object]:
+    """An answer for programs."""
+    told: dict[str, object] = {
+        "text": text,
+        "label": found.label,
+        "probability": found.probability,
+        "probabilities": found.probabilities,
+        "tokens": list(found.tokens),
+    }
+    return told if found.weights is None else {**told, "weights": found.weights.tolist()}
+
+
+def show(console: Console, text: str, found: Classification) -> None:
+    """An answer for people: the classes by probability, then each row of attention over the words."""
+    best = sorted(found.probabilities.items(), key=lambda one: -one[1])
+    console.print(Text(text, style="bold"))
+    console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in best[:6])))
+    if found.weights is None:
+        console.print(Text("This system has no rows of attention over its words.", style="dim"))
+        return
+    for number, row in enumerate(found.weights.tolist(), start=1):
+        line = Text(f"{number:>3}  ", style="dim")
+        for token, weight in zip(found.tokens, row, strict=True):
+            line.append(token, style=SHADES[sum(weight > edge for edge in EDGES)])
+            # what colours alone say is lost on paper and to some eyes
+            line.append(f" {weight:.2f} " if weight > EDGES[1] else " ", style="dim")
+        console.print(line)

@@ -1,0 +1,101 @@
+"""`regard generate`: a language model goes on with a prompt.
+
+Prompts come from --prompt, or as lines from standard input. What is printed is the prompt and how it goes on.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from regard.cli.streams import read_lines
+from regard.recipes import Writer, load
+from regard.recipes.language.writer import Continuation
+
+
+def generate(
+    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote of a language model.")],
+    *,
+    prompts: Annotated[list[str] | None, typer.Option("--prompt", help="Where to begin; may be repeated.")] = None,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of each continuation.")] = 200,
+    temperature: Annotated[float, typer.Option(help="Above 1 more varied, below 1 less, 0 the best token.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw among the k best tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw among the best that hold so much probability.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Draw among those of at least so much of the best's.")] = None,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: what was said becomes less likely.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
+    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")] = None,
+    streaming: Annotated[bool, typer.Option("--stream", help="Print as it comes; for one prompt.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a prompt.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Go on with a text, token by token."""
+    writer = load(folder, device=device)
+    if not isinstance(writer, Writer):
+        raise ValueError(f"{folder} holds a {writer.config.model_name}, which is no language model.")
+    given = prompts if prompts is not None else list(read_lines(sys.stdin.buffer))
+    ends = tuple(word.encode().decode("unicode_escape") if "\\" in word else word for word in stop or ())
+    options: dict[str, Any] = {
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "seed": seed,
+    }
+    if streaming and (len(given) != 1 or as_json):
+        raise ValueError(f"--stream prints one text as it comes, and here are {len(given)}, or --json. Leave out one.")
+    warn(writer, given)
+    if streaming:
+        sys.stdout.write(given[0])
+        for piece in writer.stream(given, stop=ends, **options):
+            sys.stdout.write(piece.text)
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+        return
+    for number, found in enumerate(writer.generate(given, stop=ends, **options)):
+        say(found, number, as_json=as_json)
+
+
+def warn(writer: Writer, prompts: list[str]) -> None:
+    """Say on standard error what of the prompts the model cannot read."""
+    console = Console(stderr=True, soft_wrap=True)
+    context = getattr(writer.config.model, "context", None)
+    for number, prompt in enumerate(prompts, start=1):
+        unknown = writer.unknown_in(prompt)
+        if unknown:
+            told = ", ".join(map(repr, unknown[:5])) + (" .." if len(unknown) > 5 else "")
+            console.print(
+                f"Warning: prompt {number} has {told}, which the vocabulary does not know: read as <unk>.",
+                style="yellow",
+                markup=False,
+                highlight=False,
+            )
+        length = len(writer.encode(prompt))
+        if context is not None and length > context:
+            console.print(
+                f"Warning: prompt {number} has {length:,} tokens and the model looks back {context}: what goes on "
+                f"depends on its end alone.",
+                style="yellow",
+                markup=False,
+                highlight=False,
+            )
+
+
+def say(found: Continuation, number: int, *, as_json: bool) -> None:
+    """One text, with an empty line before all but the first, or one object."""
+    if as_json:
+        told = {
+            "prompt": found.prompt,
+            "text": found.text,
+            "ended": found.ended,
+            "tokens": list(found.tokens),
+            "log_probs": list(found.log_probs),
+        }
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(("\n" if number else "") + str(found) + "\n")

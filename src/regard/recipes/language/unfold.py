@@ -1,0 +1,58 @@
+"""Ids to text as they come: each new token adds to the text, and nothing that was said is taken back."""
+
+from collections.abc import Iterable, Sequence
+
+from regard.contracts import EOS
+from regard.data import Tokenizer
+
+
+class Unfolding:
+    """The text of a stream of ids, line by line."""
+
+    def __init__(self, tokenizer: Tokenizer, ids: Iterable[int] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._line: list[int] = []
+        self._shown = ""
+        for token in ids:
+            self.add(token)
+
+    def add(self, token: int) -> str:
+        """What the token adds to the text; <eos> is a line's end."""
+        if token == EOS:
+            self._line, self._shown = [], ""
+            return "\n"
+        self._line.append(token)
+        line = self._tokenizer.decode(self._line)
+        new, self._shown = line[len(self._shown) :], line
+        return new
+
+
+class StoppedText:
+    """A text that ends before the first of some words; what may yet become one of them is held back."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        if any(not word for word in stop):
+            raise ValueError("a stop string is empty, before which every text would end. Give at least one character.")
+        self._stop, self._held = stop, ""
+        self.ended = False
+
+    def add(self, text: str) -> str:
+        """What can be shown now."""
+        whole = self._held + text
+        places = [place for word in self._stop if (place := whole.find(word)) >= 0]
+        if places:
+            self.ended, self._held = True, ""
+            return whole[: min(places)]
+        kept = max((overlap(whole, word) for word in self._stop), default=0)
+        self._held = whole[len(whole) - kept :]
+        return whole[: len(whole) - kept]
+
+    def rest(self) -> str:
+        """What was held back, once nothing more comes."""
+        held, self._held = self._held, ""
+        return "" if self.ended else held
+
+
+def overlap(text: str, word: str) -> int:
+    """How many characters at the end of the text are the beginning of the word."""
+    return next((count for count in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:count])), 0)
