@@ -33,7 +33,7 @@ def run() -> list[Report]:
     for config in (SMALL, LARGE):
         for batch_size in (1, 16):
             for dtype in PRECISIONS:
-                place = Place(device="cuda", dtype=dtype, new=256, num_turns=turns(9), pause=0.0)
+                place = Place(device="cuda", dtype=dtype, new=128, num_turns=turns(5), pause=0.0)
                 reports.append(speed(config, batch_size=batch_size, place=place))
                 save("generation_cuda", *reports)
     return reports

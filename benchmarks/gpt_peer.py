@@ -6,6 +6,7 @@ Its projections are `Conv1D`s, whose matrices lie the other way round, with quer
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.models.language.gpt import GPT
 
@@ -29,6 +30,14 @@ def same_gpt2(model: GPT) -> Any:
         eos_token_id=None,
     )
     peer = GPT2LMHeadModel(config).to(model.readout.weight)
+    missing, unexpected = peer.load_state_dict(renamed(model), strict=False)
+    assert not unexpected, unexpected
+    assert all(name.endswith(("attn.bias", "attn.masked_bias")) for name in missing), missing
+    return peer.eval()
+
+
+def renamed(model: GPT) -> dict[str, Tensor]:
+    """Our weights under GPT-2's names, laid out its way."""
     given = {
         "transformer.wte.weight": model.embedding.weight,
         "transformer.wpe.weight": model.positions.table.weight,
@@ -51,7 +60,4 @@ def same_gpt2(model: GPT) -> Any:
         joined = f"transformer.h.{number}.attn.c_attn"
         given[f"{joined}.weight"] = torch.cat([proj.weight.T for proj in projs], dim=1)
         given[f"{joined}.bias"] = torch.cat([proj.bias for proj in projs])
-    missing, unexpected = peer.load_state_dict(given, strict=False)
-    assert not unexpected, unexpected
-    assert all(name.endswith(("attn.bias", "attn.masked_bias")) for name in missing), missing
-    return peer.eval()
+    return given

@@ -1,17 +1,20 @@
-"""The page of results: docs/results.md out of results/systems.json and results/translation_*.json.
+"""The page of results: docs/results.md out of results/{systems,language,sentences}.json and files of timings.
 
     python -m benchmarks.results_page
 
-Every figure of ours is read from those files; only what others published is written here.
+What is here is of translation; language_page and sentences_page have the rest, as far as it was run. Every figure of
+ours is read from those files; only what others published is written here.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
+from benchmarks.markdown import machines, table, throughput
 from regard.evaluation import LengthBucket, Report
 from regard.models import MODELS
 
@@ -38,23 +41,17 @@ REPORTED = (
 """Data, system, BLEU, where it was published, and which of ours stands beside it."""
 
 TOP = """\
-# Results: eight systems, one trainer, one search
+# Results: every system, one trainer
 
 Written by `python -m benchmarks.results_page` from `benchmarks/results/`; no figure of ours is typed.
 
 What to keep in mind:
 
 - Settings were chosen by their figures on the validation set, among those that were tried.
-- One seed each: how much of a difference is chance was not measured.
+- Translation has one seed each: how much of a difference is chance was not measured. Other tables say their seeds.
 - Several trainings shared one GPU, so their seconds say what was spent and are not to be compared.
 - Systems differ in size, as the tables show; their parameters were not made equal.
 """
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
-    """A Markdown table; the first `left` columns are words, the others figures."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows)) + "\n"
 
 
 def title(name: str, runs: dict[str, Any]) -> str:
@@ -223,44 +220,20 @@ def reported(runs: dict[str, Any]) -> str:
     return table(("data", "system", "BLEU", "where", "ours"), rows, left=4)
 
 
-def machines(runs: dict[str, Any]) -> str:
-    """What it ran on."""
-    found = {
-        f"- {one['gpu']}, {one['cores']} CPU cores, Python {one['python']}, torch {one['torch']}, {one['date']}"
-        + (f"; {one['shared']}" if "shared" in one else "")
-        for one in (run["machine"] for run in runs.values())
-    }
-    return "\n".join(sorted(found)) + "\n"
-
-
-def throughput(path: Path) -> str:
-    """One file of timings: tokens a second of each candidate."""
-    reports_of = [report for report in json.loads(path.read_text()) if "tokens a second" in report.get("notes", {})]
-    if not reports_of:
-        return ""
-    names = list(dict.fromkeys(name for report in reports_of for name in report["notes"]["tokens a second"]))
-    rows = [
-        (report["question"], *(f"{rates[name]:,.0f}" if name in rates else "" for name in names))
-        for report in reports_of
-        for rates in (report["notes"]["tokens a second"],)
-    ]
-    one = reports_of[0]["machine"]
-    loads = [report["notes"].get("load of the machine at the start") for report in reports_of]
-    busy = [load for load in loads if load is not None]
-    loaded = f" Load of the machine at the start of a question: {min(busy)} to {max(busy)}." if busy else ""
-    where = f"{one.get('gpu', one['cpu'])}, {one['cores']} cores, torch {one['torch']}"
-    return (
-        f"`{reports_of[0]['command']}`, candidates taking turns, tokens a second by the median. {where}.{loaded}\n\n"
-        + table(("question", *names), rows)
-    )
-
-
-def page(runs: dict[str, Any], timings: Sequence[Path]) -> str:
+def page(
+    runs: dict[str, Any],
+    timings: Sequence[Path],
+    *,
+    language: dict[str, Any] | None = None,
+    sentences: dict[str, Any] | None = None,
+    generation: Sequence[Path] = (),
+) -> str:
     """The whole page."""
+    every = runs | (language or {}) | (sentences or {})
     german, chinese = systems_of(runs, MULTI30K), systems_of(runs, TATOEBA)
     luong, lstmn = variants_of(runs, "luong"), variants_of(runs, "lstmn")
     speeds = [found for path in timings if (found := throughput(path))]
-    commands = "".join(f"    {run['command']}\n" for run in runs.values())
+    commands = "".join(f"    {run['command']}\n" for run in every.values())
     parts = [
         TOP,
         "## Multi30k, English to German\n" + about(runs, german) + "\n" + figures(runs, german),
@@ -272,20 +245,35 @@ def page(runs: dict[str, Any], timings: Sequence[Path]) -> str:
         "## Tatoeba, English to Chinese\n"
         + "\n".join([about(runs, chinese), figures(runs, chinese), lengths(runs, chinese)]),
         *(["## Throughput\n" + "\n".join(speeds)] if speeds else []),
-        "## Again\nMachines:\n\n" + machines(runs) + "\nThe commands (`<folder>` holds `multi30k/` and `tatoeba/`; "
-        "each run's whole config is in `benchmarks/results/systems.json`):\n\n" + commands,
+        *language_page.sections(language or {}, generation),
+        *sentences_page.sections(sentences or {}),
+        "## Again\nMachines:\n\n" + machines(every) + "\nThe commands (`<folder>` holds the sets by their names, such "
+        "as `multi30k/`; each run's whole config is in `benchmarks/results/`):\n\n" + commands,
     ]
     return "\n".join(parts)
 
 
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page(json.loads((RESULTS / "systems.json").read_text()), timing_files()), encoding="utf-8")
+def whole() -> str:
+    """The page of all that was recorded."""
+    systems, language, sentences = (recorded(name) for name in ("systems", "language", "sentences"))
+    generation = sorted(RESULTS.glob("generation*.json"))
+    return page(systems, timing_files(), language=language, sentences=sentences, generation=generation)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The runs of a suite, where there are any."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def timing_files() -> list[Path]:
     """What was measured of training and decoding, where it was."""
     return sorted(RESULTS.glob("translation_*.json"))
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(whole(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
+from threading import Lock
 from typing import Any
 
 from benchmarks.harness import RESULTS, machine
@@ -36,13 +37,19 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """`judge(fitted, folder)` writes the evaluations of a trained run; `place` says where a recipe finds its data."""
+    """`judge(fitted, folder)` writes the evaluations of a trained run.
+
+    `place(folder, training)` says what a recipe takes, its data lying somewhere in the folder.
+    """
 
     name: str
     about: str
     table: Mapping[str, Training]
     judge: Callable[[Any, Path], None]
-    place: Callable[[str], dict[str, Any]] = lambda folder: {"folder": folder}
+    place: Callable[[str, Training], dict[str, Any]] = lambda folder, training: {
+        "folder": folder,
+        **dict(training.arguments),
+    }
 
 
 def train_one(suite: Suite, name: str, asked: argparse.Namespace) -> None:
@@ -50,8 +57,7 @@ def train_one(suite: Suite, name: str, asked: argparse.Namespace) -> None:
     from regard.recipes import fit, make_run, override
 
     chosen = suite.table[name]
-    arguments = suite.place(asked.data) | dict(chosen.arguments)
-    run = make_run(chosen.recipe, chosen.model, **arguments)
+    run = make_run(chosen.recipe, chosen.model, **suite.place(asked.data, chosen))
     seed = asked.seed[0]
     for change in (*chosen.changes, f"training.seed={seed}", f"batch.seed={seed}", *asked.set):
         run = override(run, change)
@@ -107,23 +113,33 @@ def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> Non
 
 
 def main(suite: Suite) -> None:
-    """Train what was asked for, several at once, and gather the results."""
+    """Train what was asked for, several at once, and keep each result as soon as it is there."""
     asked = read_arguments(suite)
     names = asked.names or list(suite.table)
     if asked.worker:
         train_one(suite, names[0], asked)
         return
-    runs = list(product(names, asked.seed))
+    results, lock = asked.results or RESULTS / f"{suite.name}.json", Lock()
+
+    def work(run: tuple[str, int]) -> None:
+        launch(suite, *run, asked)
+        with lock:
+            keep(suite, run, asked, results)
+
     with ThreadPoolExecutor(asked.parallel) as pool:
-        list(pool.map(lambda run: launch(suite, *run, asked), runs))
-    results = asked.results or RESULTS / f"{suite.name}.json"
+        list(pool.map(work, product(names, asked.seed)))
+
+
+def keep(suite: Suite, run: tuple[str, int], asked: argparse.Namespace, results: Path) -> None:
+    """Add what a run wrote of itself to the results, if it came to an end."""
+    name, seed = run
+    folder = Path(asked.out) / f"{name}-{seed}"
+    if not any((folder / f"evaluation-{split}.json").exists() for split in SPLITS):
+        return
+    changes = "".join(f" --set {change}" for change in asked.set)
+    command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
     found = json.loads(results.read_text()) if results.exists() else {}
-    for name, seed in runs:
-        folder = Path(asked.out) / f"{name}-{seed}"
-        if any((folder / f"evaluation-{split}.json").exists() for split in SPLITS):
-            changes = "".join(f" --set {change}" for change in asked.set)
-            command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
-            found[f"{name}-{seed}"] = {"command": command, "machine": machine(), **gather(folder)}
+    found[f"{name}-{seed}"] = {"command": command, "machine": machine(), **gather(folder)}
     results.parent.mkdir(parents=True, exist_ok=True)
     results.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 

@@ -1,13 +1,16 @@
-"""What tests of commands share: a tiny trained model, and a way to run a command."""
+"""What tests of commands share: a tiny trained model of every task, and a way to run a command."""
 
 import io
 import sys
+from dataclasses import fields
 
 import pytest
 from rich.console import Console
 
 from regard.cli import main
 from regard.recipes import fit, make_run, override
+from tests.recipes.texts import CPU, SENTENCES, TEXT, TINY_SENTENCES
+from tests.recipes.texts import SIZES as TINY_WRITERS
 
 SIZES = ("embedding_size", "hidden_size", "alignment_size", "maxout_size")
 TINY = (
@@ -27,6 +30,36 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     fit(override(make_run("copy", "bahdanau"), *TINY), folder, console=Console(quiet=True))
     return folder
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory):
+    """A made text."""
+    path = tmp_path_factory.mktemp("data") / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="session")
+def writers(text_file, tmp_path_factory):
+    """Folders of a GPT and an LSTM that write, badly."""
+    folders = {}
+    for model in ("gpt", "lstm"):
+        run = override(make_run("text", model, data=text_file, steps=4), *TINY_WRITERS[model], *CPU)
+        folders[model] = fit(run, tmp_path_factory.mktemp("runs") / model, console=Console(quiet=True)).result.folder
+    return folders
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """The folder of a model that classifies, badly, and has rows of attention."""
+    path = tmp_path_factory.mktemp("data") / "animals.all"
+    path.write_text(SENTENCES)
+    run = make_run("sentences", "structured_self_attention", data=path)
+    has = {field.name for field in fields(run.model)}
+    sizes = [f"model.{name}={value}" for name, value in TINY_SENTENCES.items() if name in has]
+    run = override(run, *sizes, *CPU, "training.steps=4", "training.epochs=none", "batch.max_length=12")
+    return fit(run, tmp_path_factory.mktemp("runs") / "classifier", console=Console(quiet=True)).result.folder
 
 
 @pytest.fixture(autouse=True)

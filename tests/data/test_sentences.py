@@ -52,6 +52,16 @@ def test_what_lacks_a_part_is_dropped_and_counted(tmp_path):
     assert table.dropped == {"without a text": 1, "without a label": 1, "with neither": 1}
 
 
+def test_lines_older_than_utf8_are_read_as_latin_1_and_counted(tmp_path):
+    content = b"\xef\xbb\xbf0 good\n1 na\xefve\n0 na\xc3\xafve\r\n"
+    sentences = read_sentences(wrote(tmp_path, "a", content))
+    assert [sentence.text for sentence in sentences] == ["good", "naïve", "naïve"]
+    assert sentences[0].label == "0", "a byte order mark is no letter"
+    assert sentences.latin == 1 and sentences.report == "1 lines are not UTF-8 and were read as Latin-1."
+    both = read_sentences(wrote(tmp_path, "b", b"1 \xe9t\xe9\n0\n"))
+    assert both.report.startswith("dropped 1 sentences") and both.report.endswith("read as Latin-1.")
+
+
 def test_json_labels_may_be_numbers(tmp_path):
     path = wrote(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "b", "label": 0}\n')
     sentences = read_sentences(path)
@@ -82,8 +92,8 @@ def test_broken_json(tmp_path, line, message):
 def test_wrong_files(tmp_path):
     with pytest.raises(ValueError, match="a is empty"):
         read_sentences(wrote(tmp_path, "a", ""))
-    with pytest.raises(ValueError, match=r"line 2 of .*a is not UTF-8: byte 5 of the line is 0xef"):
-        read_sentences(wrote(tmp_path, "a", b"0 good\n1 na\xefve\n"))
+    with pytest.raises(ValueError, match=r"line 2 of .*a\.tsv is not UTF-8: byte 5 of the line is 0xef"):
+        read_sentences(wrote(tmp_path, "a.tsv", b"0\tgood\n1\tna\xefve\n"))
     with pytest.raises(ValueError, match="holds no sentence to learn from: dropped 2 sentences: 2 without a text"):
         read_sentence_lines(wrote(tmp_path, "a", "1\n0\n"))
     with pytest.raises(ValueError, match=r"holds no sentence to learn from: there is none\."):

@@ -241,3 +241,16 @@ def test_errors_are_sentences():
 def test_wrong_settings_are_sentences(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         Generation(**settings)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["best", "all", "no stop"])
+def test_a_gpu_says_the_same(name):
+    model = gpt()
+    expected = generate(model, PROMPTS, OPTIONS[name])
+    model = model.cuda()
+    for _ in range(2):
+        found = generate(model, PROMPTS, OPTIONS[name])
+        assert [one.ids for one in found] == [one.ids for one in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-9)

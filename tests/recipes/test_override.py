@@ -8,6 +8,7 @@ import pytest
 
 from regard.recipes import make_run, override
 from regard.recipes.typed import from_plain, from_text, to_plain
+from regard.training import AdamSettings, SGDSettings
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,26 @@ def test_num_may_be_left_out():
     assert override(run, "training.optimizer.learning_rate=1e-3").training.optimizer.learning_rate == 1e-3
 
 
+def test_one_of_several_groups_is_chosen_by_its_name():
+    run = make_run("dates", "luong")
+    assert override(run, "training.optimizer=adam").training.optimizer == AdamSettings()
+    chosen = override(run, "training.optimizer=sgd", "training.optimizer.momentum=0.9")
+    assert chosen.training.optimizer == SGDSettings(momentum=0.9)
+    plain = to_plain(chosen)["training"]["optimizer"]
+    assert plain["kind"] == "SGDSettings" and from_plain(AdamSettings | SGDSettings, plain, "x").momentum == 0.9
+    # a config from before there was a choice
+    old = {name: value for name, value in to_plain(AdamSettings(eps=1e-6)).items() if name != "kind"}
+    assert from_plain(AdamSettings | SGDSettings, old, "x") == AdamSettings(eps=1e-6)
+
+
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
         ("model.source_vocab_size=9", "set tokenizer.vocab_size"),
         ("recipe=copy", "the recipe is the command's first word"),
         ("model_name=luong", "--model"),
-        ("training.optimizer=adam", "Set one of them: training.optimizer.learning_rate"),
+        ("training.optimizer=adagrad", "training.optimizer is AdamSettings or SGDSettings, and 'adagrad' is not"),
+        ("training.schedule=cosine", "Set one of them: training.schedule.name"),
         ("model=3", "model is a group of settings"),
         ("trainng.steps=3", "the nearest is 'training'"),
         ("training.steps=0", "steps is 0, expected more than 0"),

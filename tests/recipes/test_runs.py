@@ -7,16 +7,20 @@ import pytest
 
 from regard.contracts import VERSION
 from regard.models import MODELS
-from regard.recipes import RECIPES, count_parameters, make_run, override
+from regard.recipes import RECIPES, TASKS, count_parameters, make_run, override
 from regard.recipes.config import from_config, to_config
 from regard.recipes.folder import build
 from regard.recipes.run import differences
 
-NEEDED = {"pairs": {"source": "a.en", "target": "a.zh"}}
+NEEDED = {
+    "pairs": {"source": "a.en", "target": "a.zh"},
+    "text": {"data": "a.txt"},
+    "sentences": {"data": "a.train.all"},
+}
+EVERY = [(name, model) for name, recipe in RECIPES.items() for model in TASKS[recipe.task].models]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("recipe", "model"), EVERY)
 def test_each_is_complete_and_survives_json(recipe, model):
     run = make_run(recipe, model, **NEEDED.get(recipe, {}))
     assert (run.recipe, run.model_name) == (recipe, model)
@@ -39,8 +43,15 @@ def test_models_may_be_spelled_wrong_only_once():
         make_run("date")
     with pytest.raises(ValueError, match=r"the recipe multi30k takes no source. It takes pair, form, folder"):
         make_run("multi30k", source="x")
-    with pytest.raises(ValueError, match="the recipe pairs needs source"):
-        make_run("pairs")
+    for recipe, name in (("pairs", "source"), ("text", "data"), ("sentences", "data")):
+        with pytest.raises(ValueError, match=rf"the recipe {recipe} needs {name}\. Name it with --{name}"):
+            make_run(recipe)
+
+
+@pytest.mark.parametrize(("recipe", "model"), [("text", "bahdanau"), ("sentences", "gpt"), ("dates", "cnn")])
+def test_a_model_of_another_family_is_no_model_of_the_recipe(recipe, model):
+    with pytest.raises(ValueError, match=f"there is no model '{model}'"):
+        make_run(recipe, model, **NEEDED.get(recipe, {}))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +62,7 @@ def test_models_may_be_spelled_wrong_only_once():
         ({"model_name": "luon"}, "model_name is 'luon'; the nearest is 'luong'"),
         ({"model": {"hidden": 3}}, "no setting 'hidden'; the nearest is 'hidden_size'"),
         ({"data": 3}, "data is"),
+        ({"recipe": "topics"}, "model_name is 'luong'"),
     ],
 )
 def test_reading_a_config_is_strict(change, sentence):

@@ -12,7 +12,7 @@ import torch
 
 from regard.storage import load_tensors, read_lines
 from regard.training import ComputeSettings, EverySettings, SelectionSettings, train
-from tests.training import toy
+from tests.training import reading, toy
 from tests.training.toy import Letters, Toy, settings
 
 # Adam divides by the root of a mean square, which magnifies the rounding of small gradients
@@ -45,12 +45,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def launch(folder, arguments):
+def launch(folder, arguments, script="toy.py"):
     # --cpu would start one process unless MPI is there; --multi_gpu starts as many as it is told, here without GPUs
     options = ["--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
     command = [sys.executable, "-m", "accelerate.commands.launch", *options, f"--main_process_port={free_port()}"]
     return subprocess.run(
-        [*command, str(Path(__file__).with_name("toy.py")), str(folder), json.dumps(arguments)],
+        [*command, str(Path(__file__).with_name(script)), str(folder), json.dumps(arguments)],
         env=os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -66,6 +66,17 @@ def test_two_processes_learn_what_one_learns_also_when_resumed(alone, tmp_path):
         assert done.stdout.count("model.safetensors holds") == 1
     assert_same(tmp_path / "two", alone)
     assert len(load_tensors(tmp_path / "two" / "training" / "step-00000012" / "random.safetensors")["torch"]) == 2
+
+
+def test_rows_of_a_stream_may_change_processes(tmp_path):
+    """3 rows on 2 processes, then on one: what was carried goes with its row."""
+    done = launch(tmp_path / "two", {"steps": 5}, script="reading.py")
+    assert done.returncode == 0, done.stderr
+    assert load_tensors(tmp_path / "two" / "training" / "step-00000005" / "carried.safetensors")["0"].shape[0] == 3
+    resumed = reading.main(tmp_path / "two", {"steps": 8})
+    alone = reading.main(tmp_path / "one", {"steps": 8})
+    for ours, theirs in zip(resumed.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, **TOLERANCE)
 
 
 @pytest.mark.parametrize("accumulation", [2, 3])

@@ -28,13 +28,13 @@ def factors(name, steps, **changes):
     ("warmup_steps", "total", "expected"), [(2000, 30, "warmup_steps=3)"), (30, 30, "warmup_steps=3)"), (29, 30, "")]
 )
 def test_a_warm_up_that_outlasts_the_training_is_told(warmup_steps, total, expected):
-    noam, constant = (
-        TrainingSettings(steps=total, schedule=ScheduleSettings(name=name, warmup_steps=warmup_steps))
-        for name in ("noam", "constant")
+    noam, *others = (
+        TrainingSettings(steps=total, schedule=ScheduleSettings(name=name, warmup_steps=warmup_steps, decay_steps=5))
+        for name in ("noam", "constant", "halving", "exponential")
     )
     told = too_short(noam, total)
     assert expected in told and bool(told) == bool(expected)
-    assert not too_short(constant, total)
+    assert not any(too_short(one, total) for one in others)
 
 
 def test_noam_is_the_formula_of_the_paper():
@@ -53,6 +53,9 @@ def test_the_others():
         [1.0, halfway, 0.1]
     )
     assert factors("halving", [5, 6, 7, 8, 9], warmup_steps=5, decay_steps=2) == [1.0, 0.5, 0.5, 0.25, 0.25]
+    assert factors("exponential", [1, 5, 6, 7, 9], warmup_steps=5, decay_steps=2) == pytest.approx(
+        [1.0, 1.0, 0.5**0.5, 0.5, 0.25]
+    )
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from regard.cli.streams import read_lines
-from regard.recipes import Classifier, load
+from regard.recipes import Classifier, load_as
 from regard.recipes.sentences.classifier import Classification
 
 SHADES = ("", "on grey23", "on dark_orange3", "on orange3 bold", "on orange1 black bold")
@@ -31,9 +31,7 @@ def classify(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Say of which class each sentence is."""
-    classifier = load(folder, device=device)
-    if not isinstance(classifier, Classifier):
-        raise ValueError(f"{folder} holds a {classifier.config.model_name}, which classifies no sentences.")
+    classifier = load_as(Classifier, folder, device=device)
     given = texts or list(read_lines(sys.stdin.buffer))
     console = Console(soft_wrap=True, highlight=False)
     for text, found in zip(given, classifier.classify(given, return_attention=explain), strict=True):

@@ -35,10 +35,14 @@ def evaluate_folder(
 ) -> None:
     """Measure what a system was trained for: BLEU and more, perplexity and reach, or accuracy and confusions."""
     system = load(folder, device=device)
+    if target is not None and not isinstance(system, Translator):
+        raise ValueError(
+            f"--target is for translations, and {folder} holds a {system.config.model_name}. Leave it out."
+        )
     if isinstance(system, Writer):
         evaluate_text(system, folder, find_texts(system, split, data=data, file=source))
     elif isinstance(system, Classifier):
-        evaluate_classes(system, folder, find_sentences(system, split, file=source))
+        evaluate_classes(system, folder, find_sentences(system, split, data=data, file=source))
     else:
         pairs, name = find_pairs(system, split or "test", data=data, source=source, target=target)
         evaluate_pairs(system, folder, pairs, name, beam)

@@ -16,8 +16,12 @@ WIDEST = 12
 """Classes whose confusions fit into a terminal; the file has all."""
 
 
-def find_sentences(classifier: Classifier, split: str | None, *, file: Path | None) -> dict[str, Sentences]:
+def find_sentences(
+    classifier: Classifier, split: str | None, *, data: Path | None, file: Path | None
+) -> dict[str, Sentences]:
     """The sentences to evaluate on, by what they are called."""
+    if data is not None:
+        raise ValueError("sentences are read from a file, not from a data folder. Name it with --source.")
     if file is not None:
         return {f"file-{file.name}": read_sentences(file)}
     corpus = classifier.config.data

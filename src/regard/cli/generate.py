@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 
 from regard.cli.streams import read_lines
-from regard.recipes import Writer, load
+from regard.recipes import Writer, load_as
 from regard.recipes.language.writer import Continuation
+from regard.recipes.translator import check_texts
 
 
 def generate(
@@ -27,17 +28,17 @@ def generate(
     min_p: Annotated[float | None, typer.Option(help="Draw among those of at least so much of the best's.")] = None,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1: what was said becomes less likely.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
-    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option("--stop", help=r"End before this text, such as \n; may be repeated.")
+    ] = None,
     streaming: Annotated[bool, typer.Option("--stream", help="Print as it comes; for one prompt.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a prompt.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Go on with a text, token by token."""
-    writer = load(folder, device=device)
-    if not isinstance(writer, Writer):
-        raise ValueError(f"{folder} holds a {writer.config.model_name}, which is no language model.")
+    writer = load_as(Writer, folder, device=device)
     given = prompts if prompts is not None else list(read_lines(sys.stdin.buffer))
-    ends = tuple(word.encode().decode("unicode_escape") if "\\" in word else word for word in stop or ())
+    ends = tuple(word.replace("\\n", "\n").replace("\\t", "\t") for word in stop or ())
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "temperature": temperature,
@@ -49,10 +50,12 @@ def generate(
     }
     if streaming and (len(given) != 1 or as_json):
         raise ValueError(f"--stream prints one text as it comes, and here are {len(given)}, or --json. Leave out one.")
+    check_texts(given, "prompts")
     warn(writer, given)
     if streaming:
+        pieces = writer.stream(given, stop=ends, **options)
         sys.stdout.write(given[0])
-        for piece in writer.stream(given, stop=ends, **options):
+        for piece in pieces:
             sys.stdout.write(piece.text)
             sys.stdout.flush()
         sys.stdout.write("\n")

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from regard.data import read_lines, read_partners
-from regard.recipes import load
+from regard.recipes import Translator, load_as
 
 BETWEEN = "|||"
 
@@ -45,13 +45,15 @@ def score(
         raise ValueError("--rerank sorts an n-best list. Name one with --n-best.")
     if target is not None:
         sources, targets = read_partners(source, target)
-        for value in load(folder, device=device).score(sources, targets):
+        for value in load_as(Translator, folder, device=device).score(sources, targets):
             sys.stdout.write(f"{value:.6f}\n")
     elif num_best is not None:
         sources = read_lines(source)
         entries = read_entries(num_best, len(sources))
         hypotheses = [entry.hypothesis for entry in entries]
-        values = load(folder, device=device).score([sources[entry.number] for entry in entries], hypotheses)
+        values = load_as(Translator, folder, device=device).score(
+            [sources[entry.number] for entry in entries], hypotheses
+        )
         for line in rescored(entries, values, rerank=rerank):
             sys.stdout.write(f"{line}\n")
 

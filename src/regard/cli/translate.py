@@ -19,7 +19,7 @@ from regard.decoding import Sample, Search, to_pharaoh
 from regard.display import show
 from regard.display.show import checked_file
 from regard.models import MODELS
-from regard.recipes import Translation, load, make_search
+from regard.recipes import Translation, Translator, load_as, make_search
 from regard.recipes.translator import cut_off
 
 LINES_AT_ONCE = 256
@@ -45,7 +45,7 @@ def translate(
         checked_file(attention, overwrite=overwrite)
     if sample and num_best > 1:
         raise ValueError("a line has one sample. Leave out --n-best, or sample again with another --seed.")
-    translator = load(folder, device=device)
+    translator = load_as(Translator, folder, device=device)
     name = translator.config.model_name
     if (alignments or attention is not None) and not MODELS[name].attends:
         raise ValueError(

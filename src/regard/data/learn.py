@@ -5,10 +5,10 @@ unigram     keeps the pieces that make the text likeliest. Kudo 2018. https://ar
 words       splits at whitespace: for text that is tokenised already
 characters  every character for itself
 
-White space is one space, or, with `spaces="kept"`, as it stands; `▁` marks where a word begins (bpe, unigram). Pieces
-never cross from letters to digits to
-punctuation, nor from Chinese or Japanese to other writing; so Chinese needs no spaces, and text that spells a mark,
-such as "<eos>", is never one piece. Ties are broken by spelling: the same text gives the same vocabulary.
+White space is one space, or, with `spaces="kept"`, as it stands (but for words); `▁` marks where a word begins (bpe,
+unigram). Pieces never cross from letters to digits to punctuation, nor from Chinese or Japanese to other writing; so
+Chinese needs no spaces, and text that spells a mark, such as "<eos>", is never one piece. Ties are broken by spelling:
+the same text gives the same vocabulary.
 """
 
 from collections import Counter

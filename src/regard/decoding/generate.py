@@ -57,7 +57,7 @@ def generate(
     stop: Stop | None = None,
     return_log_probs: bool = True,
 ) -> list[Generated]:
-    """How each prompt goes on. No answer depends on the rest of the batch.
+    """How each prompt goes on. No answer depends on the rest of the batch; prompts of like lengths are the fastest.
 
     `numbers` are the rows' places in the caller's own list (0, 1, .. where left out): chance draws by them.
     """
@@ -94,7 +94,7 @@ def stream(
     """As generate, but step by step: the new token of every row that has one.
 
     A row that the caller puts into `closed` says nothing more: so text that ends a row, which only the caller can read,
-    ends it. Rows count from 0, whatever their numbers.
+    ends it; rows that ended are put there too. Rows count from 0, whatever their numbers.
     """
     check_prompts(prompts)
     if numbers is not None and len(numbers) != len(prompts):

@@ -1,6 +1,6 @@
 """The claims that people repeat about attention, each put to the test: a table, a figure and a computed verdict."""
 
-from regard.experiments import causal_mask, embedding_scale, permutation, pooling, scaling
+from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
 from regard.experiments.finding import Experiment, Finding, Measured
 from regard.experiments.record import check_record, record
 
@@ -11,6 +11,9 @@ EXPERIMENTS = {
     "scaling": Experiment(run=scaling.run, number="G2", claim=scaling.CLAIM, paper=VASWANI),
     "embedding_scale": Experiment(run=embedding_scale.run, number="G3", claim=embedding_scale.CLAIM, paper=VASWANI),
     "permutation": Experiment(run=permutation.run, number="G4", claim=permutation.CLAIM, paper=VASWANI),
+    "attention_span": Experiment(
+        run=attention_span.run, number="G12", claim=attention_span.CLAIM, paper="https://arxiv.org/abs/1702.04521"
+    ),
     "causal_mask": Experiment(run=causal_mask.run, number="G16", claim=causal_mask.CLAIM, paper=VASWANI),
 }
 

@@ -2,7 +2,7 @@
 
 from regard.recipes.evaluate import evaluate, steps_of
 from regard.recipes.fit import Fitted, count_parameters, fit
-from regard.recipes.folder import load
+from regard.recipes.folder import load, load_as
 from regard.recipes.home import DEMO_SYSTEMS, home, last_demo, remember_demo
 from regard.recipes.language.evaluate import evaluate_language
 from regard.recipes.language.run import LanguageRun
@@ -41,6 +41,7 @@ __all__ = [
     "home",
     "last_demo",
     "load",
+    "load_as",
     "make_run",
     "make_search",
     "override",

@@ -22,7 +22,7 @@ from regard.recipes.prepared import Prepared
 from regard.recipes.run import differences
 from regard.recipes.tasks import task_of
 from regard.recipes.typed import to_plain
-from regard.storage import Checkpoint, append_line, save_tensors, write_text
+from regard.storage import Checkpoint, append_line, cut_lines, save_tensors, write_text
 from regard.training import Result, is_main_process, model_card, train
 
 
@@ -84,6 +84,8 @@ def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Resu
     save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
     seconds = time.perf_counter() - began
     line = {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics}
+    # counted again on --resume, and told once
+    cut_lines(checkpoint.metrics, 0)
     append_line(checkpoint.metrics, line)
     return Result(
         folder=checkpoint.folder,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -10,6 +10,8 @@ from regard.contracts import VERSION
 from regard.recipes.config import from_config, to_config
 from regard.recipes.tasks import task_of
 from regard.storage import Checkpoint, write_text
+
+Kind = TypeVar("Kind")
 
 MOST = 10**7
 """Of anything that a model has so many of; larger ones are slips of the hand."""
@@ -65,6 +67,17 @@ def load(folder: str | Path, *, device: str = "auto") -> Any:
         model = build(run)
     checkpoint.load_weights(model)
     return task_of(run).open(checkpoint, run, model.eval().to(choose_device(device)))
+
+
+def load_as(kind: type[Kind], folder: str | Path, *, device: str = "auto") -> Kind:
+    """What a folder can do, if it is of this kind; of another kind, a sentence says which command uses it."""
+    found = load(folder, device=device)
+    if isinstance(found, kind):
+        return found
+    raise ValueError(
+        f"{folder} holds a {found.config.model_name}, which is a {type(found).__name__.lower()}, and a "
+        f"{kind.__name__.lower()} is needed. Use it with `regard {task_of(found.config).use} {folder}`."
+    )
 
 
 def choose_device(device: str) -> torch.device:

@@ -129,9 +129,15 @@ def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:
-    """A list of sentences, not one sentence."""
+    """A list of sentences, not one sentence, and each of whole characters."""
     if isinstance(texts, str):
         raise ValueError(f"{name} is one string, expected a list of them. Write [{name}].")
+    for number, text in enumerate(texts, start=1):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"character {error.start + 1} of number {number} of the {name} is half a one"
+            raise ValueError(f"{half}: {text[error.start]!r}. Give text in UTF-8.") from None
 
 
 def cut_off(what: str, num_dropped: int) -> str:

@@ -127,7 +127,8 @@ def read_text(hint: Any, text: str) -> Any:
     elif hint is NoneType:
         words = {"none": None, "null": None}
     elif is_dataclass(hint) and isinstance(hint, type):
-        words = {hint.__name__.lower(): hint}
+        # AdamSettings, adam_settings or adam
+        words = dict.fromkeys((hint.__name__.lower(), hint.__name__.lower().removesuffix("settings")), hint)
         found = words.get(text.replace("_", "").lower(), MISSING)
         return found if found is MISSING else found()
     elif get_origin(hint) is Literal:

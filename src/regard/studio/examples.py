@@ -76,6 +76,7 @@ class Worked:
         """As the page lists it."""
         return ModelCard(
             name=self.name,
+            kind="example",
             system="example",
             title=self.title,
             year=0,

@@ -75,7 +75,7 @@ def diagonal(weights: Float[Tensor, "H Q K"], *, stretched: bool = False) -> Flo
     return mean_over_readers((weights * (gaps(weights, stretched=stretched) <= 1)).sum(-1), weights)
 
 
-def without_head(head: int, read: AttentionMap, _first: int) -> Tensor:
+def without_head(head: int, read: AttentionMap, _first_query: int, _first_key: int) -> Tensor:
     """The weights of all heads but one, wherever the query stands."""
     if read.weights.ndim < 4:
         return torch.zeros_like(read.weights)

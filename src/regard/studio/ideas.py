@@ -37,6 +37,70 @@ IDEAS = {
             zh="只用注意力：任意两个词只隔一步，多个头同时去看。",
         ),
     },
+    "language": {
+        "ngram": Said(
+            en="No network: the next word by how often it followed the last few; rare cases lean on shorter ones.",
+            zh="没有网络：按前几个词之后各词出现的次数来猜下一个词，少见的情况用更短的上下文来平滑。",
+        ),
+        "mlp": Said(
+            en="Words become vectors, and a hidden layer over the last few predicts the next: the first neural one.",
+            zh="词变成向量，隐藏层只看最后几个词来预测下一个：最早的神经语言模型。",
+        ),
+        "lstm": Said(
+            en="All that was read is folded into one state of fixed size, and gates say what to keep of it.",
+            zh="读过的一切都压进一个大小固定的状态，由门决定保留什么。",
+        ),
+        "lstmn": Said(
+            en="An LSTM whose past states lie apart on a tape; before every word it looks back at them, one by one.",
+            zh="把过去的状态逐个留在记忆带上的 LSTM；读每个词之前都回头逐一去看。",
+        ),
+        "attention": Said(
+            en="An LSTM looks back at its own last outputs; one vector is key, value and prediction at once.",
+            zh="LSTM 回头看自己最近的输出；同一个向量既是键、又是值，还要用来预测。",
+        ),
+        "key_value": Said(
+            en="The output is split: one half is compared, the other is read and predicts.",
+            zh="把输出一分为二：一半用来比较，另一半用来读取和预测。",
+        ),
+        "key_value_predict": Said(
+            en="Three parts for three jobs: a key to compare, a value to read, and one that only predicts.",
+            zh="三项工作各用一份：键用来比较，值用来读取，第三份专门预测。",
+        ),
+        "ngram_rnn": Said(
+            en="Parts of the last few outputs side by side, and no attention at all: it does nearly as well.",
+            zh="把最近几个输出的各一部分拼在一起，完全不用注意力，效果却相差无几。",
+        ),
+        "gpt": Said(
+            en="The Transformer's decoder alone, from left to right; what it read stays in a cache that grows.",
+            zh="只用 Transformer 的解码器，从左到右读文本；读过的内容留在不断增长的缓存里。",
+        ),
+        "ttt": Said(
+            en="The state is itself a small model that goes on learning from the text while it is read.",
+            zh="状态本身就是一个小模型，一边读文本一边继续学习。",
+        ),
+    },
+    "sentences": {
+        "cnn": Said(
+            en="Filters slide over neighbouring words, and of each only its strongest answer is kept.",
+            zh="卷积核在相邻的词上滑动，每个核只保留最强的响应。",
+        ),
+        "bilstm": Said(
+            en="One LSTM reads forwards, one backwards, and the largest value of each feature over all words counts.",
+            zh="一个 LSTM 正着读，一个倒着读，每个特征取所有词中的最大值。",
+        ),
+        "lstmn_encoder": Said(
+            en="A sentence is read onto a tape, looked back at before every word; the class comes from its mean.",
+            zh="把句子读到记忆带上，读每个词之前都回头看；最后由其平均值得出类别。",
+        ),
+        "structured_self_attention": Said(
+            en="A sentence becomes a matrix: each row of attention looks at other words, or pays for the overlap.",
+            zh="把句子变成一个矩阵：每一行注意力看不同的词，看得重复就要受罚。",
+        ),
+        "transformer_encoder": Said(
+            en="Every word looks at every other in each layer, both ways; the class comes from the mean of all words.",
+            zh="每一层里每个词都能看所有的词，不分前后；最后由所有词的平均值得出类别。",
+        ),
+    },
     "score": {
         "gaussian": Said(
             en="Near is like: the score falls with the squared distance. With softmax it is kernel regression.",

@@ -16,7 +16,8 @@ from regard.attention import AttentionMap
 from regard.contracts import BOS, EOS
 from regard.studio.errors import MissingError
 from regard.studio.examples import Worked
-from regard.studio.schema import Look
+from regard.studio.places import first_key
+from regard.studio.schema import Look, Reading, Sorted
 from regard.studio.shelf import Shelved
 from regard.studio.sites import ALIGNMENT, joined
 
@@ -50,13 +51,19 @@ class Kept:
     shelved: Shelved | Worked
     written: Written
     reads: dict[str, tuple[AttentionMap, ...]]
-    alignment: Float[Tensor, "T source"] | None
+    alignment: Float[Tensor, "T source"] | None = None
+    logits: Float[Tensor, "T vocab"] | None = None
+    """What a language model expects behind each token."""
+    reading: Reading | None = None
+    sorted: Sorted | None = None
     swapped: dict[str, Float[Tensor, "H Q K"]] = field(default_factory=dict)
 
     def weights(self, path: str) -> Float[Tensor, "H Q K"]:
         """All heads of one site; a column for every token of the keys' side."""
         formed = self._formed(path)
-        return joined(self.site_reads(path), self.num_keys(path)) if formed is None else formed
+        if formed is not None:
+            return formed
+        return joined(self.site_reads(path), self.num_keys(path), firsts=self.first_keys(path))
 
     def head(self, path: str, head: int) -> Float[Tensor, "Q K"]:
         """One head of a site, or for -1 the mean of all."""
@@ -68,7 +75,9 @@ class Kept:
             raise MissingError(f"{path} has {count} heads, counted from 0; there is no head {head}.")
         if head < 0:
             return self.weights(path).mean(dim=0)
-        return joined(reads, self.num_keys(path), head)[0] if formed is None else formed[head]
+        if formed is not None:
+            return formed[head]
+        return joined(reads, self.num_keys(path), head, self.first_keys(path))[0]
 
     def _formed(self, path: str) -> Float[Tensor, "H Q K"] | None:
         """Weights that were not read but made: a swap's, or the system's own alignment."""
@@ -88,12 +97,23 @@ class Kept:
             raise MissingError(f"{self.message.model} has no attention at {path!r}; there is {there}.")
         return self.reads[path]
 
+    def first_keys(self, path: str) -> list[int]:
+        """For each read of a site, the token that its first key stands for."""
+        reads = self.site_reads(path)
+        if self.message.kind != "language":
+            return [0] * len(reads)
+        firsts, asked = [], 0
+        for read in reads:
+            firsts.append(first_key(read, asked, is_stepwise=self.shelved.sites[path].is_stepwise))
+            asked += read.weights.shape[-2]
+        return firsts
+
     @cached_property
     def size(self) -> int:
         """Bytes that it holds; what several reads share counts once."""
         reads = (read for reads in self.reads.values() for read in reads)
         tensors = (tensor for read in reads for part in (read, read.look) for tensor in vars(part).values())
-        kept = [*tensors, self.alignment, *self.swapped.values()]
+        kept = [*tensors, self.alignment, self.logits, *self.swapped.values()]
         storages = [tensor.untyped_storage() for tensor in kept if isinstance(tensor, torch.Tensor)]
         return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 

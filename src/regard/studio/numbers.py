@@ -155,7 +155,7 @@ def make_score(row: Row, key: int, dimension: int) -> Number:
         address=address,
         formula=score_tex(found),
         inputs=inputs,
-        snippet=code or snippets.from_checkpoint(row, "read.scores", address, (row.place[1], key)),
+        snippet=code or snippets.from_checkpoint(row, "read.scores", address, (row.place[1], key), key_axis=1),
     )
 
 
@@ -174,7 +174,7 @@ def make_weight(row: Row, key: int, dimension: int) -> Number:
         address=address,
         formula=SOFTMAX_TEX if row.is_softmax else rf"\text{{{entry.formula if entry else align}}}",
         inputs=inputs,
-        snippet=code or snippets.from_checkpoint(row, "read.weights", address, (row.place[1], key)),
+        snippet=code or snippets.from_checkpoint(row, "read.weights", address, (row.place[1], key), key_axis=1),
     )
 
 

@@ -4,12 +4,17 @@ from regard.display.page import Page
 from regard.display.picture import Panel, Picture, visible
 from regard.studio.errors import MissingError
 from regard.studio.kept import Kept
-from regard.studio.schema import Said, SideName
+from regard.studio.schema import Kind, Said, SideName
 
 AXES: dict[SideName, Said] = {
     "source": Said(en="source", zh="源句"),
     "target": Said(en="target", zh="译文"),
     "read": Said(en="target so far", zh="已写的译文"),
+}
+TEXT, ROWS = Said(en="text", zh="文本"), Said(en="row", zh="行")
+OTHER_AXES: dict[Kind, dict[SideName, Said]] = {
+    "language": {"read": TEXT},
+    "sentences": {"source": TEXT, "target": ROWS},
 }
 HEAD = Said(en="head {}", zh="第 {} 头")
 
@@ -33,5 +38,6 @@ def export_page(kept: Kept, path: str, head: int, language: str) -> str:
         )
         for number in (range(count) if head < 0 else (head,))
     )
-    rows, columns = (getattr(AXES[name], language) for name in (site.queries, site.keys))
+    axes = {**AXES, **OTHER_AXES.get(kept.message.kind, {})}
+    rows, columns = (getattr(axes[name], language) for name in (site.queries, site.keys))
     return Page(Picture.of(panels, (rows, columns)), language).html()

@@ -3,18 +3,28 @@
 import re
 from collections.abc import Sequence
 
-from regard.contracts import SPECIAL_TOKENS, UNK
+from regard.contracts import EOS, SPECIAL_TOKENS, UNK
 from regard.studio.schema import Piece, Side, SideName
 
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 LONGEST_CHARACTER = 4
 """Bytes of UTF-8."""
 MARKS = frozenset(SPECIAL_TOKENS[:UNK])
+LINE_END = SPECIAL_TOKENS[EOS]
 
 
 def make_side(name: SideName, tokens: Sequence[str]) -> Side:
     """Tokens in a row, raw and merged."""
     return Side(name=name, tokens=list(tokens), pieces=merge(tokens))
+
+
+def make_text(tokens: Sequence[str]) -> Side:
+    """A text that a language model reads: what ends a sentence elsewhere is here the end of a line."""
+    pieces = [
+        piece.model_copy(update={"text": "\n", "mark": False}) if piece.text == LINE_END else piece
+        for piece in merge(tokens)
+    ]
+    return Side(name="read", tokens=list(tokens), pieces=pieces)
 
 
 def merge(tokens: Sequence[str]) -> list[Piece]:

@@ -14,6 +14,7 @@ from regard.attention.alignments import Softmax
 from regard.studio.comparison import Comparison, compare
 from regard.studio.errors import MissingError
 from regard.studio.kept import Kept
+from regard.studio.places import aligned
 from regard.studio.sites import of_row
 
 
@@ -28,11 +29,17 @@ class Row:
 
     @cached_property
     def place(self) -> tuple[AttentionMap, int]:
-        """The read that this query was part of, and its number in it."""
+        """The read that this query was part of, with a key for every token, and the query's number in it."""
+        number, left = self.found
+        return aligned(self.kept.site_reads(self.path)[number], self.kept.first_keys(self.path)[number]), left
+
+    @cached_property
+    def found(self) -> tuple[int, int]:
+        """The number of the read that this query was part of, and its own in it."""
         left = self.query
-        for read in self.kept.site_reads(self.path):
+        for number, read in enumerate(self.kept.site_reads(self.path)):
             if left < read.weights.shape[-2]:
-                return read, left
+                return number, left
             left -= read.weights.shape[-2]
         count = self.query - left
         raise MissingError(f"{self.path} was asked {count} queries, counted from 0; there is no query {self.query}.")

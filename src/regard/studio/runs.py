@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.contracts import nearest
-from regard.models import MODELS
+from regard.recipes import task_of
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint
 from regard.studio.errors import MissingError
@@ -37,7 +37,7 @@ def card_of(name: str, folder: Path) -> RunCard:
     return RunCard(
         name=name,
         system=run.model_name,
-        title=MODELS[run.model_name].title,
+        title=task_of(run).models[run.model_name].title,
         step=step,
         steps=steps,
         live=quiet < QUIET and (step < steps or not steps),

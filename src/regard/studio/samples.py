@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import islice
 
 from regard.data import Copy, Dates, Reverse
-from regard.recipes import Run
+from regard.recipes import LanguageRun, Run, SentenceRun
 from regard.recipes.made import MadeCorpus
 
 COUNT = 6
@@ -26,6 +26,18 @@ SENTENCES = {
     ),
     "zh": ("我吃了一个苹果。", "两个孩子在雪地里和狗玩。", "火车几点开？"),
 }
+BEGINNINGS = {
+    "ptb": ("the company said it will", "the stock market", "mr. smith said the new"),
+    "topics": ("The for statement is used to", "An object is a", "Changed in version 3."),
+    "tinyshakespeare": ("ROMEO:\nBut, soft! what light", "To be, or not to be", "KING HENRY:\n"),
+}
+CLASSIFIED = (
+    "What is the capital of France ?",
+    "Who wrote Hamlet ?",
+    "How many people live in Tokyo ?",
+    "a charming and moving story .",
+    "the plot is dull and far too long .",
+)
 
 
 def modest(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
@@ -35,8 +47,12 @@ def modest(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
     return replace(content, max_length=min(content.max_length, 20), min_length=min(content.min_length, 20))
 
 
-def samples_of(run: Run) -> list[str]:
-    """Made ones were never learnt from; the others are our own."""
+def samples_of(run: Run | LanguageRun | SentenceRun) -> list[str]:
+    """Made ones were never learnt from; the others are our own. Of one's own text nothing is known."""
+    if isinstance(run, LanguageRun):
+        return list(BEGINNINGS.get(run.recipe.removesuffix("_small"), ()))
+    if isinstance(run, SentenceRun):
+        return list(CLASSIFIED)
     if isinstance(run.data, MadeCorpus):
         content = modest(run.data.content)
         return [pair.source for pair in islice(content.pairs(COUNT, split="test", seed=run.data.seed), COUNT)]

@@ -12,29 +12,35 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from regard.contracts import nearest
-from regard.evaluation import Report
-from regard.models import MODELS
-from regard.recipes import Run, Translator, count_parameters, load, steps_of
+from regard.models import FAMILIES
+from regard.recipes import TASKS, count_parameters, load, steps_of, task_of
 from regard.recipes.folder import read_run
-from regard.recipes.measure import quality_of
-from regard.storage import Checkpoint, read_text
+from regard.storage import Checkpoint
 from regard.studio.errors import MissingError, RefusedError
 from regard.studio.examples import EXAMPLES, Worked
+from regard.studio.quality import SPLITS, quality_or_none
 from regard.studio.samples import samples_of
-from regard.studio.schema import Bucket, ModelCard, Problem, Quality
+from regard.studio.schema import Kind, ModelCard, Problem
 from regard.studio.sites import SiteFacts, find_sites
 
 DEEPEST = 3
 MOST_FOLDERS, MOST_LOADED = 2000, 8
 FRESH = 1.0
 """Seconds for which a scan of the disk is believed."""
-SPLITS = ("test", "test-beam-1", "validation")
-
+KINDS: tuple[Kind, ...] = ("translation", "language", "sentences")
+IS = {"translation": "translates", "language": "is a language model", "sentences": "sorts sentences into classes"}
+CANNOT = {"translation": "translates nothing", "language": "goes on with no text", "sentences": "knows no classes"}
+USE = {
+    "translation": "POST /api/translate translates with it.",
+    "language": "POST /api/generate goes on with a text.",
+    "sentences": "POST /api/looks classifies a text.",
+}
 
 THREADS = torch.get_num_threads()
 SMALL = 20_000_000
@@ -48,15 +54,17 @@ class Shelved:
     name: str
     version: str
     folder: Path
-    translator: Translator
+    kind: Kind
+    system: Any
+    """A Translator, a Writer or a Classifier, as its kind says."""
     sites: dict[str, SiteFacts]
     threads: int
 
-    def at_work(self) -> Translator:
-        """The translator, with its threads set for whatever this thread does next."""
+    def at_work(self) -> Any:
+        """The system, with its threads set for whatever this thread does next."""
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
-        return self.translator
+        return self.system
 
 
 class Shelf:
@@ -91,7 +99,7 @@ class Shelf:
         return names
 
     def cards(self) -> tuple[list[ModelCard], list[Problem]]:
-        """Every system that can be used, in history order, then the examples; and what is wrong with the others."""
+        """Every system that can be used, by kind and year, then the examples; and what is wrong with the others."""
         cards, problems = [], []
         for name, folder in self.folders().items():
             if not Checkpoint(folder).weights.is_file():
@@ -100,8 +108,8 @@ class Shelf:
                 cards.append(self.card(name, folder))
             except Exception as error:  # whatever is wrong with one run, the others are listed
                 problems.append(Problem(detail=f"{name}: {spoken(error)}"))
-        order = list(MODELS)
-        cards.sort(key=lambda card: (order.index(card.system), card.name))
+        order = [(kind, system) for kind, table in FAMILIES.items() for system in table]
+        cards.sort(key=lambda card: (order.index((card.kind, card.system)), card.name))
         return [*cards, *(worked.card() for worked in EXAMPLES.values())], problems
 
     def card(self, name: str, folder: Path) -> ModelCard:
@@ -120,8 +128,17 @@ class Shelf:
             return EXAMPLES[name]
         return self.take_system(name)
 
+    def take_kind(self, name: str, kind: Kind) -> Shelved:
+        """A system of one kind."""
+        if name in EXAMPLES:
+            raise RefusedError(f"{name} is a worked example, and {CANNOT[kind]}. Choose a system that was trained.")
+        shelved = self.take_system(name)
+        if shelved.kind != kind:
+            raise RefusedError(f"{name} {IS[shelved.kind]}, and {CANNOT[kind]}. {USE[shelved.kind]}")
+        return shelved
+
     def take_system(self, name: str) -> Shelved:
-        """A system that translates."""
+        """A system that was trained."""
         folders = self.folders()
         folder = folders.get(name)
         if folder is None or not Checkpoint(folder).weights.is_file():
@@ -131,14 +148,16 @@ class Shelf:
             version = version_of(Checkpoint(folder).weights)
             shelved = self._loaded.get(folder)
             if shelved is None or shelved.version != version:
-                translator = loaded(folder)
+                system = loaded(folder)
+                kind = kind_of(system.config)
                 shelved = Shelved(
                     name=name,
                     version=version,
                     folder=folder,
-                    translator=translator,
-                    sites=find_sites(translator.model),
-                    threads=1 if count_parameters(translator.model) < SMALL else THREADS,
+                    kind=kind,
+                    system=system,
+                    sites=find_sites(system.model, kind),
+                    threads=1 if count_parameters(system.model) < SMALL else THREADS,
                 )
                 self._loaded[folder] = shelved
             self._loaded.move_to_end(folder)
@@ -187,81 +206,53 @@ def version_of(*paths: Path) -> str:
     return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
 
 
-def loaded(folder: Path) -> Translator:
-    """A translator, or why there is none."""
+def kind_of(run: Any) -> Kind:
+    """What the system of a run does: its task has the name of its kind."""
+    task = task_of(run)
+    return next(kind for kind in KINDS if TASKS[kind] is task)
+
+
+def loaded(folder: Path) -> Any:
+    """What a folder can do, or why it can do nothing."""
     try:
-        translator = load(folder)
+        system = load(folder)
     except (ValueError, OSError, SafetensorError) as error:
         raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
-    tokenizers, model = translator.tokenizers, translator.config.model
-    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-        known = getattr(model, f"{side}_vocab_size", tokenizer.vocab_size)
+    model = system.config.model
+    if kind_of(system.config) == "translation":
+        tokenizers = {"source_": system.tokenizers.source, "target_": system.tokenizers.target}
+    else:
+        tokenizers = {"": system.tokenizer}
+    for side, tokenizer in tokenizers.items():
+        known = getattr(model, f"{side}vocab_size", tokenizer.vocab_size)
         if tokenizer.vocab_size > known:
             raise RefusedError(
-                f"the {side} tokenizer of {folder.name} has {tokenizer.vocab_size} tokens and its model {known}: "
-                f"they belong to different runs."
+                f"the {side.replace('_', ' ')}tokenizer of {folder.name} has {tokenizer.vocab_size} tokens and its "
+                f"model {known}: they belong to different runs."
             )
-    return translator
+    return system
 
 
 def make_card(name: str, folder: Path) -> ModelCard:
     """From the config, the header of the weights and the evaluation, without loading the model."""
     checkpoint = Checkpoint(folder)
     run = read_run(checkpoint)
-    entry = MODELS[run.model_name]
+    kind, entry = kind_of(run), task_of(run).models[run.model_name]
     with safe_open(checkpoint.weights, framework="pt") as weights:
         sizes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
     return ModelCard(
         name=name,
+        kind=kind,
         system=run.model_name,
         title=entry.title,
         year=entry.year,
         attends=entry.attends,
         parameters=sum(math.prod(size) for size in sizes),
         recipe=run.recipe,
-        languages=[language for language in run.data.languages if language],
+        languages=[language for language in getattr(run.data, "languages", ()) if language],
         tokens=run.tokenizer.kind,
         steps=steps_of(folder),
         examples=samples_of(run),
-        quality=quality_or_none(checkpoint, run),
+        quality=quality_or_none(checkpoint, run) if kind == "translation" else None,
         example=False,
-    )
-
-
-def quality_or_none(checkpoint: Checkpoint, run: Run) -> Quality | None:
-    """An evaluation that cannot be read is none; its system still serves."""
-    try:
-        return find_quality(checkpoint, run)
-    except (ValueError, OSError, RecursionError):
-        return None
-
-
-def find_quality(checkpoint: Checkpoint, run: Run) -> Quality | None:
-    """The one figure that tells how good translations are, with its circumstances, from an evaluation file."""
-    path = next((path for split in SPLITS if (path := checkpoint.evaluation(split)).is_file()), None)
-    if path is None:
-        return None
-    report = Report.from_json(read_text(path))
-    exact = quality_of(run.data)[0] == "exact_match"
-    score = report.bleu or report.bleu_tokenised
-    if exact and report.exact_match is not None:
-        metric, value, signature, scale = "exact match", 100 * report.exact_match, "", 100.0
-    elif score is not None:
-        metric, value, signature, scale = score.name, score.score, score.signature, 1.0
-    else:
-        return None
-    buckets = [
-        Bucket(label=one.label, count=one.count, value=None if one.value is None else scale * one.value)
-        for one in report.by_length
-        if one.count
-    ]
-    about = report.circumstances
-    return Quality(
-        metric=metric,
-        value=value,
-        split=about.split,
-        sentences=about.sentences,
-        signature=signature,
-        unit="%" if exact else "",
-        by_length=buckets,
     )

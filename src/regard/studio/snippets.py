@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.studio.comparison import Comparison
+from regard.studio.kept import Kept
 from regard.studio.row import Row
 
 WIDTH = 100
@@ -87,30 +88,71 @@ def context(address: str, weights: Tensor, column: Tensor) -> str:
 
 
 def handed(row: Row, quantity: str, address: str, places: tuple[int, int]) -> str | None:
-    """A number that the read was handed, from the checkpoint; None for an example, which has none."""
-    if row.kept.shelved.folder is None:
+    """A number that the read was handed, from the checkpoint; None for an example, which has none.
+
+    A key that is no longer kept has none either.
+    """
+    number, _ = row.found
+    axis = {"key": 0, "value": 0, "allowed": 1}.get(quantity)
+    is_gone = axis is not None and places[axis] < row.kept.first_keys(row.path)[number]
+    if row.kept.shelved.folder is None or is_gone:
         return None
     if quantity == "allowed":
         weights = "read.weights.shape"
-        every = f"torch.ones({weights})" if row.allowed is None else f"read.allowed.broadcast_to({weights}).float()"
-        return from_checkpoint(row, every, address, places)
+        is_free = row.kept.site_reads(row.path)[number].allowed is None
+        every = f"torch.ones({weights})" if is_free else f"read.allowed.broadcast_to({weights}).float()"
+        return from_checkpoint(row, every, address, places, key_axis=axis)
     made = f"read.score.lower(read.queries, read.keys).{'queries' if quantity == 'query' else 'keys'}"
     plain = {"query": "read.queries", "key": "read.keys", "value": "read.values"}[quantity]
     known = row.comparison.form != "unknown" and quantity != "value"
-    return from_checkpoint(row, made if known else plain, address, places)
+    return from_checkpoint(row, made if known else plain, address, places, key_axis=axis)
 
 
-def from_checkpoint(row: Row, tensor: str, address: str, places: tuple[int, int]) -> str:
-    """The system itself, looked at while it writes the same answer; `tensor` is an expression of the `read`."""
-    read, _ = row.place
-    number = next(at for at, one in enumerate(row.kept.site_reads(row.path)) if one is read)
-    head = f"{row.head}, " if read.weights.ndim > 3 else ""
+def from_checkpoint(
+    row: Row, tensor: str, address: str, places: tuple[int, int], *, key_axis: int | None = None
+) -> str:
+    """The system itself, looked at while it reads and writes the same; `tensor` is an expression of the `read`.
+
+    Of the two places the one at `key_axis` counts tokens, for which the read may have keys before the first.
+    """
+    number, _ = row.found
+    first = row.kept.first_keys(row.path)[number]
+    shown = [place - first if axis == key_axis else place for axis, place in enumerate(places)]
+    head = f"{row.head}, " if row.place[0].weights.ndim > 3 else ""
     return (
         f"import regard\nimport torch\nfrom regard.contracts import Sequences\n\n# {address}\n"
         f"model = regard.load({str(row.kept.shelved.folder)!r}, device='cpu').model\n"
-        f"source = Sequences.of([{row.kept.written.source}])\n"
-        f"target = Sequences.of([{row.kept.written.read}])\n"
-        f"with torch.inference_mode(), regard.trace(model) as maps:\n    model(source, target)\n"
+        f"{inputs_of(row.kept)}"
+        f"with torch.inference_mode(), regard.trace(model) as maps:\n    {CALLS[row.kept.message.kind]}\n"
         f"    read = maps[{row.path!r}][{number}]\n"
-        f'    print(f"{{{tensor}[0, {head}{places[0]}, {places[1]}].item():.8g}}")\n'
+        f'    print(f"{{{tensor}[0, {head}{shown[0]}, {shown[1]}].item():.8g}}")\n'
+    )
+
+
+CALLS = {
+    "translation": "model(source, target)",
+    "language": "model.read(tokens, model.start(1))",
+    "sentences": "model(sentence)",
+}
+
+
+def inputs_of(kept: Kept) -> str:
+    """What the system is given, in the words of its call."""
+    ids = kept.written.source
+    if kept.message.kind == "language":
+        return f"tokens = torch.tensor([{ids}])\n"
+    if kept.message.kind == "sentences":
+        return f"sentence = Sequences.of([{ids}])\n"
+    return f"source = Sequences.of([{ids}])\ntarget = Sequences.of([{kept.written.read}])\n"
+
+
+def softmax_of(kept: Kept, address: str, place: int, ids: Sequence[int]) -> str:
+    """How probable a language model finds these tokens behind one place of the text, from the checkpoint."""
+    return (
+        f"import regard\nimport torch\n\n# {address}\n"
+        f"model = regard.load({str(kept.shelved.folder)!r}, device='cpu').model\n"
+        f"{inputs_of(kept)}"
+        f"with torch.inference_mode():\n    logits = model(tokens)[0, {place}].double()\n"
+        f"for token in {list(ids)}:\n"
+        f'    print(f"{{token}} {{logits[token]:.8g}} {{logits.softmax(-1)[token]:.8g}}")\n'
     )

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from regard.studio.errors import RefusedError
 from regard.studio.examples import Worked
 from regard.studio.kept import Kept
 from regard.studio.looks import answer_again, first_answer
+from regard.studio.places import cut, first_key
 from regard.studio.schema import Option, Said, SwapOptions, Swapped, SwapRequest
 from regard.studio.sites import joined
 
@@ -119,20 +121,20 @@ class Swap:
     request: SwapRequest
     only_back: bool
 
-    def weights(self, read: AttentionMap, first_query: int) -> Float[Tensor, "... Q K"]:
-        """The weights of all heads under the swap; `first_query` is the number of the first one."""
+    def weights(self, read: AttentionMap, first_query: int, first_key: int = 0) -> Float[Tensor, "... Q K"]:
+        """The weights of all heads under the swap; `first_query` and `first_key` are the places of the first ones."""
         request = self.request
         if not read.weights.shape[-1]:
             return read.weights
-        scores = self.scores(read, first_query) / request.temperature
+        scores = self.scores(read, first_query, first_key) / request.temperature
         align = read.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
-        made: Tensor = align(scores, self.allowed(read, first_query), read.look).weights
+        made: Tensor = align(scores, self.allowed(read, first_query, first_key), read.look).weights
         if request.head < 0 or read.weights.ndim < 4:
             return made
         chosen = torch.arange(made.shape[-3], device=made.device) == request.head
         return torch.where(chosen[:, None, None], made, read.weights)
 
-    def scores(self, read: AttentionMap, first_query: int) -> Float[Tensor, "... Q K"]:
+    def scores(self, read: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
         """How well each key answers each query now."""
         request = self.request
         if request.score == "own" and request.position != "rotary":
@@ -143,7 +145,7 @@ class Swap:
             if request.position == "rotary":
                 turn = Rotary(size=queries.shape[-1]).to(queries.device)
                 queries = turn.turn(queries, count(queries.shape[-2], first_query, queries.device))
-                keys = turn.turn(keys, count(keys.shape[-2], 0, keys.device))
+                keys = turn.turn(keys, count(keys.shape[-2], first_key, keys.device))
             if request.score == "own":
                 scores = again(replace(found, queries=queries, keys=keys))
             else:
@@ -152,17 +154,19 @@ class Swap:
             scores = scores.reshape(read.scores.shape)
         if request.position == "alibi":
             heads = read.scores.shape[-3] if read.scores.ndim > 3 else 1
-            places = (count(scores.shape[-2], first_query, scores.device), count(scores.shape[-1], 0, scores.device))
-            added = Alibi(num_heads=heads).to(scores.device).bias(read.queries, *places)
+            asking = count(scores.shape[-2], first_query, scores.device)
+            asked = count(scores.shape[-1], first_key, scores.device)
+            added = Alibi(num_heads=heads).to(scores.device).bias(read.queries, asking, asked)
             assert added is not None
             scores = scores + added.reshape(added.shape[-3:] if read.scores.ndim > 3 else added.shape[-2:])
         return scores
 
-    def allowed(self, read: AttentionMap, first_query: int) -> Bool[Tensor, "..."] | None:
+    def allowed(self, read: AttentionMap, first_query: int, first_key: int) -> Bool[Tensor, "..."] | None:
         """Who may look at whom now."""
         if self.request.mask == "own":
             return read.allowed
-        grid = Grid.of(tuple(read.scores.shape), device=read.scores.device, first_query=first_query, first_key=0)
+        shape, device = tuple(read.scores.shape), read.scores.device
+        grid = Grid.of(shape, device=device, first_query=first_query, first_key=first_key)
         rule = SWAPPED_MASKS[self.request.mask](self.request.window)
         if self.only_back:
             rule = causal() if rule is None else rule & causal()
@@ -197,11 +201,12 @@ def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
     check_swap(kept, request)
     how = Swap(request, only_back=kept.shelved.sites[request.site].kind == "target")
     with torch.inference_mode():
-        made, first = [], 0
-        for read in kept.site_reads(request.site):
-            made.append(replace(read, weights=how.weights(read, first)))
+        made, first, firsts = [], 0, kept.first_keys(request.site)
+        for read, first_key in zip(kept.site_reads(request.site), firsts, strict=True):
+            whole = cut(read, first_key)
+            made.append(replace(read, weights=how.weights(whole, first, max(first_key, 0))))
             first += read.weights.shape[-2]
-        after = joined(tuple(made), kept.num_keys(request.site))
+        after = joined(tuple(made), kept.num_keys(request.site), firsts=[max(one, 0) for one in firsts])
     before = kept.weights(request.site)
     outcome = first_answer(kept)
     other = answer_again(kept, around=partial(changed, kept, request.site, how.weights))
@@ -215,26 +220,27 @@ def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
         after=other,
     )
     copy = kept.message.model_copy(update={"id": name})
-    held = Kept(
-        message=copy, shelved=kept.shelved, written=kept.written, reads={}, alignment=None,
-        swapped={request.site: after.cpu()},
-    )  # fmt: skip
+    swapped = {request.site: after.cpu()}
+    held = Kept(message=copy, shelved=kept.shelved, written=kept.written, reads={}, swapped=swapped)
     return message, held
 
 
-def changed(kept: Kept, path: str, weights: Callable[[AttentionMap, int], Tensor]) -> AbstractContextManager[None]:
-    """The model while every read at a site has other weights, from its first query on."""
-    asked = 0
+def changed(kept: Kept, path: str, weights: Callable[[AttentionMap, int, int], Tensor]) -> AbstractContextManager[None]:
+    """The model while every read at a site has other weights, from its first query and key on."""
+    shelved, asked = kept.shelved, 0
+    assert not isinstance(shelved, Worked)
 
     def how(where: str, read: AttentionMap) -> Tensor | None:
         nonlocal asked
         if where != path:
             return None
         first, asked = asked, asked + read.weights.shape[-2]
-        return weights(read, first)
+        if shelved.kind != "language":
+            return weights(read, first, 0)
+        at = first_key(read, first, is_stepwise=shelved.sites[path].is_stepwise)
+        return F.pad(weights(cut(read, at), first, max(at, 0)), (max(-at, 0), 0))
 
-    assert not isinstance(kept.shelved, Worked)
-    return change(kept.shelved.translator.model, how)
+    return change(shelved.system.model, how)
 
 
 def entropy(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, "H Q"]:

@@ -9,12 +9,20 @@ from typing import Any, Literal, get_type_hints
 
 from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.contracts import Entry
-from regard.models import MODELS
+from regard.models import LANGUAGE_MODELS, MODELS, SENTENCE_MODELS, ModelEntry
 from regard.studio.ideas import IDEAS
-from regard.studio.schema import Milestone, Said
+from regard.studio.schema import Kind, Milestone, Said
 
+Family = Literal["system", "language", "sentences"]
 Mechanism = Literal["score", "alignment", "mask", "position"]
 
+SYSTEMS: dict[Family, Mapping[str, ModelEntry]] = {
+    "system": MODELS,
+    "language": LANGUAGE_MODELS,
+    "sentences": SENTENCE_MODELS,
+}
+FAMILY_OF: dict[Kind, Family] = {"translation": "system", "language": "language", "sentences": "sentences"}
+"""The same name may stand in several families: LSTMN translates, writes and sorts."""
 MECHANISMS: dict[Mechanism, Mapping[str, Entry]] = {
     "score": SCORES,
     "alignment": ALIGNMENTS,
@@ -27,23 +35,28 @@ TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard
 
 
 def milestones(models: Mapping[str, str]) -> list[Milestone]:
-    """All in history order; `models` says which system can be watched under which name on the shelf."""
+    """All in history order; `models` says by key which system can be watched under which name on the shelf."""
     figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
-    found = [system(name, models.get(name), figures.get(name, [])) for name in MODELS]
+    found = [
+        # figures are of translations, and go by the names of those systems
+        system(kind, name, models.get(f"{kind}/{name}"), figures.get(name, []) if kind == "system" else [])
+        for kind, systems in SYSTEMS.items()
+        for name in systems
+    ]
     for family, table in MECHANISMS.items():
         found += [mechanism(family, name, entry) for name, entry in table.items()]
     return sorted(found, key=lambda one: one.year)
 
 
-def system(name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
-    """A translation system, with what it reached on our data."""
-    entry = MODELS[name]
+def system(family: Family, name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
+    """A system, with what it reached on our data."""
+    entry = SYSTEMS[family][name]
     return Milestone(
-        key=f"system/{name}",
+        key=f"{family}/{name}",
         year=entry.year,
         title=entry.title,
-        family="system",
-        idea=IDEAS["system"][name],
+        family=family,
+        idea=IDEAS[family][name],
         formula=entry.formula,
         paper=entry.paper,
         file=file_of(entry.build),

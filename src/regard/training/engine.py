@@ -161,9 +161,18 @@ class Engine:
         return EngineState(optimizer=tensors, facts=facts, random=rows, carried=self._carried())
 
     def _carried(self) -> dict[str, Tensor]:
-        """What each process carries from segment to segment, a row a process."""
+        """What is carried from segment to segment, the rows of all processes as the global batch has them."""
         carried = self.plain.take() if isinstance(self.plain, StreamObjective) else []
-        return {str(number): self.accelerator.gather(one[None]).cpu() for number, one in enumerate(carried)}
+        return {str(number): self._woven(one).cpu() for number, one in enumerate(carried)}
+
+    def _woven(self, rows: Tensor) -> Tensor:
+        """Row k of process r of n becomes row k n + r; only the last rows of some processes may be missing."""
+        if self.num_processes == 1:
+            return rows
+        count = int(self.sum(torch.tensor(float(len(rows)), device=self.device)))
+        padded = self.accelerator.pad_across_processes(rows)
+        parts: Tensor = self.accelerator.gather(padded[None])
+        return parts.transpose(0, 1).flatten(0, 1)[:count]
 
     def restore(self, state: "EngineState") -> None:
         """Go on where the state was taken; a process that was not there then keeps its seed."""
@@ -175,9 +184,9 @@ class Engine:
             load_optimizer(self.optimizer, state.optimizer, state.facts)
         if self.rank < len(state.random["torch"]):
             unpack_random({name: rows[self.rank] for name, rows in state.random.items()}, self.device)
-        if isinstance(self.plain, StreamObjective) and all(self.rank < len(rows) for rows in state.carried.values()):
+        if isinstance(self.plain, StreamObjective):
             carried = [state.carried[str(number)] for number in range(len(state.carried))]
-            self.plain.give([rows[self.rank].to(self.device) for rows in carried])
+            self.plain.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
 
     def _make_graphed(self, objective: nn.Module) -> GraphedStep:
         """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
@@ -211,7 +220,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """Optimizer, random generators and what is carried (a row a process), as flat tensors and plain facts."""
+    """Optimizer, random generators (a row a process) and what is carried, as flat tensors and plain facts."""
 
     optimizer: Mapping[str, Tensor]
     facts: Mapping[str, Any]

@@ -6,6 +6,9 @@ from dataclasses import replace
 from regard.training.feed import TrainingData, Work
 from regard.training.settings import ScheduleSettings, TrainingSettings
 
+AT_FULL_RATE = ("constant", "halving", "exponential")
+"""Schedules for which a training cannot be too short: they stay at 1 once they are there, or begin there."""
+
 
 class Clock:
     """Seconds of training, over all resumptions, and since the last mark."""
@@ -45,7 +48,7 @@ def total_steps(settings: TrainingSettings, data: TrainingData) -> int:
 def too_short(settings: TrainingSettings, total: int) -> str:
     """What is wrong with a training that ends before its learning rate has grown; nothing if it does not."""
     warmup = settings.schedule.warmup_steps
-    if settings.schedule.name == "constant" or not 0 < total <= warmup:
+    if settings.schedule.name in AT_FULL_RATE or not 0 < total <= warmup:
         return ""
     return (
         f"the learning rate grows for {warmup:,} steps, and this training has {total:,}. Shorten the warm-up "

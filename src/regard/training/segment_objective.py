@@ -51,7 +51,7 @@ class StreamObjective(CropObjective):
         if self.carried is None:
             # whoever resumes gives the tensors, the model knows what they are
             saved = iter(self.given if self.given is not None else leaves(start))
-            self.carried = map_tensors(lambda tensor: next(saved).detach().to(tensor).clone(), start)
+            self.carried = map_tensors(lambda tensor: next(saved)[: len(tensor)].detach().to(tensor).clone(), start)
         return choose_rows(segment.fresh, start, self.carried)
 
     def end(self, state: Any) -> None:

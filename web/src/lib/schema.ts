@@ -44,6 +44,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/generate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Generate
+         * @description How a text goes on.
+         */
+        post: operations["generate_api_generate_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs": {
         parameters: {
             query?: never;
@@ -179,7 +199,7 @@ export interface paths {
         put?: never;
         /**
          * Look
-         * @description Translate a text and keep every attention that it took.
+         * @description Read a text, answer it where the system does, and keep every attention that it took.
          */
         post: operations["look_api_looks_post"];
         delete?: never;
@@ -260,6 +280,66 @@ export interface paths {
          * @description One number: its value, its address, what it is made of, and code that makes it again.
          */
         get: operations["number_api_looks__name__number_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/looks/{name}/reading": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Reading
+         * @description How probable a language model found each token, and what it keeps of the text.
+         */
+        get: operations["reading_api_looks__name__reading_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/looks/{name}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Next Tokens
+         * @description What a language model expects behind one token, from logits to probabilities.
+         */
+        get: operations["next_tokens_api_looks__name__next_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/looks/{name}/classes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Classes
+         * @description How probable each class is, and how alike the rows of attention are.
+         */
+        get: operations["classes_api_looks__name__classes_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -423,6 +503,24 @@ export interface components {
             value: number | null;
         };
         /**
+         * Candidate
+         * @description A token on its way through the softmax: its logit, e to how far that lies below the highest, and its share.
+         */
+        Candidate: {
+            /** Id */
+            id: number;
+            /** Token */
+            token: string;
+            /** Logit */
+            logit: number;
+            /** Exponential */
+            exponential: number;
+            /** Probability */
+            probability: number;
+            /** Rank */
+            rank: number;
+        };
+        /**
          * ChartBlock
          * @description Curves over one axis.
          */
@@ -437,6 +535,18 @@ export interface components {
             y_label: components["schemas"]["Said"];
             /** Series */
             series: components["schemas"]["Series"][];
+        };
+        /**
+         * ClassShare
+         * @description One class.
+         */
+        ClassShare: {
+            /** Label */
+            label: string;
+            /** Logit */
+            logit: number;
+            /** Probability */
+            probability: number;
         };
         /**
          * Computed
@@ -540,6 +650,50 @@ export interface components {
             kind: "formula";
             /** Tex */
             tex: string;
+        };
+        /**
+         * GenerateAnswer
+         * @description How the text goes on.
+         */
+        GenerateAnswer: {
+            /** Text */
+            text: string;
+            /** Tokens */
+            tokens: components["schemas"]["WrittenToken"][];
+            /** Unknown */
+            unknown: string[];
+            /** Milliseconds */
+            milliseconds: number;
+        };
+        /**
+         * GenerateRequest
+         * @description Go on with a text; a temperature of 0 always takes the most probable token. An empty text begins a new one.
+         */
+        GenerateRequest: {
+            /** Model */
+            model: string;
+            /** Text */
+            text: string;
+            /**
+             * Max Tokens
+             * @default 20
+             */
+            max_tokens: number;
+            /**
+             * Temperature
+             * @default 1
+             */
+            temperature: number;
+            /**
+             * Top P
+             * @default 1
+             */
+            top_p: number;
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number;
         };
         /**
          * HeadCard
@@ -646,13 +800,21 @@ export interface components {
         };
         /**
          * Look
-         * @description All that one translation looked at, kept under `id` for a while; asked again, it gets the same id.
+         * @description All that one reading of a text looked at, kept under `id` for a while; asked again, it gets the same id.
+         *
+         *     A language model answers nothing and has one side, `read`; the answer of a classifier is the class, and its rows of
+         *     attention are the side `target`.
          */
         Look: {
             /** Id */
             id: string;
             /** Model */
             model: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "translation" | "language" | "sentences" | "example";
             /** Text */
             text: string;
             /** Answer */
@@ -674,7 +836,9 @@ export interface components {
         };
         /**
          * LookRequest
-         * @description Translate a text and keep every attention that it took; with an answer given, look at how it comes about.
+         * @description Read a text and keep every attention that it took.
+         *
+         *     A translator also answers it; with an answer given, the look is at how that comes about.
          */
         LookRequest: {
             /** Model */
@@ -717,7 +881,7 @@ export interface components {
              * Family
              * @enum {string}
              */
-            family: "system" | "score" | "alignment" | "mask" | "position";
+            family: "system" | "language" | "sentences" | "score" | "alignment" | "mask" | "position";
             idea: components["schemas"]["Said"];
             /** Formula */
             formula: string;
@@ -736,6 +900,11 @@ export interface components {
         ModelCard: {
             /** Name */
             name: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "translation" | "language" | "sentences" | "example";
             /** System */
             system: string;
             /** Title */
@@ -759,6 +928,32 @@ export interface components {
             quality: components["schemas"]["Quality"] | null;
             /** Example */
             example: boolean;
+        };
+        /**
+         * NextTokens
+         * @description What is expected behind one token: the most probable ones, and the one that really follows, if any does.
+         *
+         *     exponential = e^(logit - highest), probability = exponential / total; `total` is over the whole vocabulary, and the
+         *     entropy is in nats.
+         */
+        NextTokens: {
+            /** Place */
+            place: number;
+            /** Highest */
+            highest: number;
+            /** Total */
+            total: number;
+            /** Entropy */
+            entropy: number;
+            /** Vocab Size */
+            vocab_size: number;
+            /** Candidates */
+            candidates: components["schemas"]["Candidate"][];
+            true: components["schemas"]["Candidate"] | null;
+            /** Address */
+            address: string;
+            /** Snippet */
+            snippet: string;
         };
         /**
          * Number
@@ -802,6 +997,18 @@ export interface components {
             log_prob: number;
             /** Log Prob Of First */
             log_prob_of_first: number;
+        };
+        /**
+         * Overlap
+         * @description How alike the rows are: the mean cosine of two of them, that of every pair, and ||A A^T - I||_F^2.
+         */
+        Overlap: {
+            /** Cosine */
+            cosine: number;
+            /** Penalty */
+            penalty: number;
+            /** Cosines */
+            cosines: number[][];
         };
         /**
          * Piece
@@ -879,6 +1086,33 @@ export interface components {
             /** Right */
             right: number;
             because: components["schemas"]["Said"];
+        };
+        /**
+         * Reading
+         * @description A text, token by token. The first token is expected behind nothing, so it has no probability and no rank.
+         *
+         *     `rank` counts from 1. `taken` is what the state's tensors take after each token, `filled` what of it is filled: a
+         *     cache takes room ahead. `unknown` is what of the text the vocabulary does not know.
+         */
+        Reading: {
+            /** Log Probs */
+            log_probs: (number | null)[];
+            /** Ranks */
+            ranks: (number | null)[];
+            /** Perplexity */
+            perplexity: number | null;
+            /** Vocab Size */
+            vocab_size: number;
+            /** At Start */
+            at_start: number;
+            /** Taken */
+            taken: number[];
+            /** Filled */
+            filled: number[];
+            /** Parts */
+            parts: components["schemas"]["StatePart"][];
+            /** Unknown */
+            unknown: string[];
         };
         /**
          * RunCard
@@ -970,6 +1204,23 @@ export interface components {
             align: string | null;
         };
         /**
+         * Sorted
+         * @description The class of a sentence, all classes in falling order, and the rows of attention at `site`, if it has any.
+         */
+        Sorted: {
+            /** Label */
+            label: string;
+            /** Classes */
+            classes: components["schemas"]["ClassShare"][];
+            /** Site */
+            site: string | null;
+            /** Rows */
+            rows: number;
+            overlap: components["schemas"]["Overlap"] | null;
+            /** Unknown */
+            unknown: string[];
+        };
+        /**
          * State
          * @description What the page asks every few seconds.
          */
@@ -983,6 +1234,18 @@ export interface components {
             /** Broken */
             broken: components["schemas"]["Problem"][];
             preparing: components["schemas"]["Preparing"] | null;
+        };
+        /**
+         * StatePart
+         * @description One tensor of what the model keeps: its shape after the last token, and its bytes after each.
+         */
+        StatePart: {
+            /** Name */
+            name: string;
+            /** Shape */
+            shape: number[];
+            /** Bytes */
+            bytes: number[];
         };
         /**
          * SwapOptions
@@ -1100,6 +1363,18 @@ export interface components {
              * @default 5
              */
             beam: number;
+        };
+        /**
+         * WrittenToken
+         * @description A token that was drawn, the text that it adds, and how probable the model itself finds it.
+         */
+        WrittenToken: {
+            /** Token */
+            token: string;
+            /** Text */
+            text: string;
+            /** Log Prob */
+            log_prob: number;
         };
     };
     responses: never;
@@ -1222,6 +1497,102 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TranslateAnswer"];
+                };
+            };
+            /** @description not understood */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not there */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description wrong host */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too many */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    generate_api_generate_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GenerateAnswer"];
                 };
             };
             /** @description not understood */
@@ -2371,6 +2742,290 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Number"];
+                };
+            };
+            /** @description not understood */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not there */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description wrong host */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too many */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reading_api_looks__name__reading_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description not understood */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not there */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description wrong host */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too many */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    next_tokens_api_looks__name__next_get: {
+        parameters: {
+            query: {
+                place: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NextTokens"];
+                };
+            };
+            /** @description not understood */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not there */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description wrong host */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too many */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    classes_api_looks__name__classes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sorted"];
                 };
             };
             /** @description not understood */

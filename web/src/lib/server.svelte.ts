@@ -1,6 +1,6 @@
 // What the server last said about itself, asked for every few seconds.
 import { asProblem, get } from "./api";
-import type { ModelCard, State } from "./types";
+import type { Kind, ModelCard, State } from "./types";
 
 const SOON = 2000;
 const LATER = 5000;
@@ -22,6 +22,10 @@ export const server = {
   /** Systems that were trained; the others are worked examples. */
   get trained(): ModelCard[] {
     return this.models.filter((card) => !card.example);
+  },
+  /** Systems of one kind, in history order. */
+  ofKind(kind: Kind): ModelCard[] {
+    return this.models.filter((card) => card.kind === kind);
   },
   get examples(): ModelCard[] {
     return this.models.filter((card) => card.example);

@@ -13,12 +13,26 @@ export type Preparing = Schemas["Preparing"];
 export type TranslateRequest = Defaulted<Schemas["TranslateRequest"], "beam">;
 export type TranslateAnswer = Schemas["TranslateAnswer"];
 
+export type Kind = ModelCard["kind"];
+
 export type LookRequest = Defaulted<Schemas["LookRequest"], "answer">;
 export type Look = Schemas["Look"];
 export type Piece = Schemas["Piece"];
 export type Side = Schemas["Side"];
 export type SideName = Side["name"];
 export type Site = Schemas["Site"];
+
+export type Reading = Schemas["Reading"];
+export type StatePart = Schemas["StatePart"];
+export type Candidate = Schemas["Candidate"];
+export type NextTokens = Schemas["NextTokens"];
+export type GenerateRequest = Defaulted<
+  Schemas["GenerateRequest"],
+  "max_tokens" | "temperature" | "top_p" | "seed"
+>;
+export type GenerateAnswer = Schemas["GenerateAnswer"];
+export type ClassShare = Schemas["ClassShare"];
+export type Sorted = Schemas["Sorted"];
 
 export type Computed = Schemas["Computed"];
 export type Input = Schemas["Input"];

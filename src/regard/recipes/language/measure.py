@@ -33,14 +33,18 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
     device = next(iter(model.parameters())).device
     ids = torch.from_numpy(stream.ids[:tokens]).long().to(device)
     sums: dict[str, SpanSums] = {}
+    # a model that reads half of its context again does so once a piece, before what is new
+    piece = min(SPAN_PIECE, max(getattr(model.config, "context", 2 * SPAN_PIECE) // 2, 1))
     with evaluating(model):
         state = model.start(1)
-        for read, _ in pieces(ids, rows=1, piece=SPAN_PIECE, fresh=False):
+        for read, _ in pieces(ids, rows=1, piece=piece, fresh=False):
             with trace(model) as maps:
                 state = model.read(read, state).state
             for path, looks in maps.items():
                 for seen in looks:
-                    found = span_sums(seen.weights, seen.allowed)
+                    new = slice(-read.shape[1], None)
+                    allowed = None if seen.allowed is None else seen.allowed.expand_as(seen.weights)[..., new, :]
+                    found = span_sums(seen.weights[..., new, :], allowed)
                     sums[path] = sums[path] + found if path in sums else found
     return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
 

@@ -1,30 +1,26 @@
 """Ids to text as they come: each new token adds to the text, and nothing that was said is taken back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from regard.contracts import EOS
 from regard.data import Tokenizer
 
 
 class Unfolding:
-    """The text of a stream of ids, line by line."""
+    """The text of a stream of ids, line by line; what a token adds depends on the token before it in its line."""
 
-    def __init__(self, tokenizer: Tokenizer, ids: Iterable[int] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, ids: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._line: list[int] = []
-        self._shown = ""
-        for token in ids:
-            self.add(token)
+        self._last = [token for token in ids[-1:] if token != EOS]
 
     def add(self, token: int) -> str:
         """What the token adds to the text; <eos> is a line's end."""
         if token == EOS:
-            self._line, self._shown = [], ""
+            self._last = []
             return "\n"
-        self._line.append(token)
-        line = self._tokenizer.decode(self._line)
-        new, self._shown = line[len(self._shown) :], line
-        return new
+        before, both = (self._tokenizer.decode(ids) for ids in (self._last, [*self._last, token]))
+        self._last = [token]
+        return both[len(before) :]
 
 
 class StoppedText:

@@ -18,15 +18,17 @@ from regard.recipes.sizes import configure
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
-    "bilstm": {},
-    "lstmn_encoder": {},
-    "cnn": {},
+    "bilstm": {"word_dropout": 0.1},
+    "lstmn_encoder": {"word_dropout": 0.1},
+    "cnn": {"word_dropout": 0.1},
     "structured_self_attention": {
         "embedding_size": 300,
         "hidden_size": 150,
         "attention_size": 100,
         "num_rows": 8,
         "classifier_size": 256,
+        "penalty": 0.01,
+        "word_dropout": 0.1,
     },
     "transformer_encoder": {
         "hidden_size": 128,
@@ -34,6 +36,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "num_heads": 4,
         "feed_forward_size": 256,
         "dropout": 0.3,
+        "word_dropout": 0.1,
     },
 }
 
@@ -57,9 +60,9 @@ def sentences(
         tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True, min_count=1),
         batch=BatchSettings(rows=50, max_length=256),
         training=TrainingSettings(
-            epochs=15,
+            epochs=8,
             label_smoothing=0.0,
-            optimizer=AdamSettings(learning_rate=1e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
+            optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
             schedule=ScheduleSettings(name="cosine", warmup_steps=50),
             every=EverySettings(log=50),
             selection=SelectionSettings(metric="accuracy", better="higher", ema=0.99),

@@ -8,6 +8,8 @@ from fastapi.responses import HTMLResponse
 from regard.studio import heads, numbers
 from regard.studio import swap as swapping
 from regard.studio.binary import exact_row, picture
+from regard.studio.language import next_tokens as expected_next
+from regard.studio.language import reading_of
 from regard.studio.looks import make_look, name_look
 from regard.studio.page import export_page
 from regard.studio.row import Row
@@ -20,13 +22,17 @@ from regard.studio.schema import (
     Look,
     LookRequest,
     Name,
+    NextTokens,
     Number,
     Place,
     Quantity,
+    Reading,
+    Sorted,
     SwapOptions,
     Swapped,
     SwapRequest,
 )
+from regard.studio.sentences import sorted_of
 from regard.studio.studio import Here
 
 BYTES = "application/octet-stream"
@@ -38,7 +44,7 @@ router = APIRouter(prefix="/api/looks", tags=["looks"])
 
 @router.post("")
 async def look(asked: LookRequest, request: Request, studio: Here) -> Look:
-    """Translate a text and keep every attention that it took."""
+    """Read a text, answer it where the system does, and keep every attention that it took."""
 
     def job() -> Look:
         shelved = studio.shelf.take(asked.model)
@@ -82,6 +88,24 @@ def number(
     """One number: its value, its address, what it is made of, and code that makes it again."""
     asked = Row(studio.looks.find(name), site, head, query)
     return numbers.number(asked, quantity, key=key, dimension=dimension)
+
+
+@router.get("/{name}/reading")
+def reading(name: str, studio: Here) -> Reading:
+    """How probable a language model found each token, and what it keeps of the text."""
+    return reading_of(studio.looks.find(name))
+
+
+@router.get("/{name}/next")
+def next_tokens(name: str, place: Place, studio: Here) -> NextTokens:
+    """What a language model expects behind one token, from logits to probabilities."""
+    return expected_next(studio.looks.find(name), place)
+
+
+@router.get("/{name}/classes")
+def classes(name: str, studio: Here) -> Sorted:
+    """How probable each class is, and how alike the rows of attention are."""
+    return sorted_of(studio.looks.find(name))
 
 
 @router.get("/{name}/swaps")

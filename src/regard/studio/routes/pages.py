@@ -10,10 +10,13 @@ from regard.experiments import EXPERIMENTS
 from regard.recipes import make_search
 from regard.studio.claims import CLAIMS
 from regard.studio.errors import MissingError, RefusedError
+from regard.studio.language import go_on
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema import (
     Experiment,
+    GenerateAnswer,
+    GenerateRequest,
     Lesson,
     LessonCard,
     Lines,
@@ -26,7 +29,7 @@ from regard.studio.schema import (
     TranslateRequest,
 )
 from regard.studio.studio import Here
-from regard.studio.timeline import milestones
+from regard.studio.timeline import FAMILY_OF, milestones
 
 MOST_SETTINGS = 20
 Setting = Annotated[str, Query(max_length=100)]
@@ -47,7 +50,7 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
     """A plain translation."""
 
     def job() -> TranslateAnswer:
-        translator = studio.shelf.take_system(asked.model).at_work()
+        translator = studio.shelf.take_kind(asked.model, "translation").at_work()
         began = time.perf_counter()
         try:
             found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
@@ -62,6 +65,12 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
         )
 
     return await studio.work.run(request, job)
+
+
+@router.post("/generate")
+async def generate(asked: GenerateRequest, request: Request, studio: Here) -> GenerateAnswer:
+    """How a text goes on."""
+    return await studio.work.run(request, lambda: go_on(studio.shelf.take_kind(asked.model, "language"), asked))
 
 
 @router.get("/runs")
@@ -80,7 +89,8 @@ def lines(name: Annotated[Name, Query()], studio: Here, after: Annotated[int, Qu
 def timeline(studio: Here) -> list[Milestone]:
     """The history."""
     cards, _ = studio.shelf.cards()
-    return milestones({card.system: card.name for card in reversed(cards) if not card.example})
+    trained = (card for card in reversed(cards) if not card.example)
+    return milestones({f"{FAMILY_OF[card.kind]}/{card.system}": card.name for card in trained})
 
 
 @router.get("/lessons")

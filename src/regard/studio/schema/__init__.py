@@ -5,6 +5,7 @@ from regard.studio.schema.base import (
     MOST_DIMENSIONS,
     MOST_KEYS,
     Head,
+    Kind,
     Message,
     Name,
     Place,
@@ -13,6 +14,15 @@ from regard.studio.schema.base import (
     Said,
     SideName,
     Text,
+)
+from regard.studio.schema.language import (
+    Candidate,
+    GenerateAnswer,
+    GenerateRequest,
+    NextTokens,
+    Reading,
+    StatePart,
+    WrittenToken,
 )
 from regard.studio.schema.looks import Look, LookRequest, Piece, Side, Site, SiteKind
 from regard.studio.schema.numbers import (
@@ -47,6 +57,7 @@ from regard.studio.schema.pages import (
     TextBlock,
     TrialState,
 )
+from regard.studio.schema.sentences import ClassShare, Overlap, Sorted
 from regard.studio.schema.shelf import Bucket, ModelCard, Preparing, Quality, State, TranslateAnswer, TranslateRequest
 
 __all__ = [
@@ -57,15 +68,20 @@ __all__ = [
     "Ablated",
     "Block",
     "Bucket",
+    "Candidate",
     "ChartBlock",
+    "ClassShare",
     "Computed",
     "Control",
     "Experiment",
     "FormulaBlock",
+    "GenerateAnswer",
+    "GenerateRequest",
     "Head",
     "HeadCard",
     "Heads",
     "Input",
+    "Kind",
     "Lesson",
     "LessonCard",
     "Line",
@@ -77,9 +93,11 @@ __all__ = [
     "Milestone",
     "ModelCard",
     "Name",
+    "NextTokens",
     "Number",
     "Option",
     "Outcome",
+    "Overlap",
     "Piece",
     "Place",
     "Preparing",
@@ -87,6 +105,7 @@ __all__ = [
     "Quality",
     "Quantity",
     "QuestionBlock",
+    "Reading",
     "RunCard",
     "Said",
     "Series",
@@ -94,7 +113,9 @@ __all__ = [
     "SideName",
     "Site",
     "SiteKind",
+    "Sorted",
     "State",
+    "StatePart",
     "SwapOptions",
     "SwapRequest",
     "Swapped",
@@ -103,4 +124,5 @@ __all__ = [
     "TranslateAnswer",
     "TranslateRequest",
     "TrialState",
+    "WrittenToken",
 ]

@@ -24,6 +24,7 @@ Place = Annotated[int, Field(ge=0, le=100_000)]
 Head = Annotated[int, Field(ge=-1, le=100_000, description="-1 is the mean of all heads")]
 Quantity = Literal["query", "key", "value", "score", "allowed", "weight", "product", "context"]
 SideName = Literal["source", "target", "read"]
+Kind = Literal["translation", "language", "sentences", "example"]
 
 
 class Message(BaseModel):

@@ -2,11 +2,14 @@
 
 from typing import Literal
 
-from regard.studio.schema.base import Message, Name, SideName, Text
+from regard.studio.schema.base import Kind, Message, Name, SideName, Text
 
 
 class LookRequest(Message):
-    """Translate a text and keep every attention that it took; with an answer given, look at how it comes about."""
+    """Read a text and keep every attention that it took.
+
+    A translator also answers it; with an answer given, the look is at how that comes about.
+    """
 
     model: Name
     text: Text
@@ -47,10 +50,15 @@ class Site(Message):
 
 
 class Look(Message):
-    """All that one translation looked at, kept under `id` for a while; asked again, it gets the same id."""
+    """All that one reading of a text looked at, kept under `id` for a while; asked again, it gets the same id.
+
+    A language model answers nothing and has one side, `read`; the answer of a classifier is the class, and its rows of
+    attention are the side `target`.
+    """
 
     id: str
     model: str
+    kind: Kind
     text: str
     answer: str
     given: bool

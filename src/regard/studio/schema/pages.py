@@ -40,7 +40,7 @@ class Milestone(Message):
     key: str
     year: int
     title: str
-    family: Literal["system", "score", "alignment", "mask", "position"]
+    family: Literal["system", "language", "sentences", "score", "alignment", "mask", "position"]
     idea: Said
     formula: str
     paper: str

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from regard.studio.schema.base import Message, Name, Problem, Text
+from regard.studio.schema.base import Kind, Message, Name, Problem, Text
 
 
 class Bucket(Message):
@@ -31,6 +31,7 @@ class ModelCard(Message):
     """A system on the shelf; an example has fixed words and answers nothing."""
 
     name: str
+    kind: Kind
     system: str
     title: str
     year: int

@@ -9,7 +9,17 @@ export interface Metric {
   validation: boolean;
 }
 
-const ORDER = ["loss", "perplexity", "exact_match", "accuracy", "bleu", "chrf", "learning_rate", "tokens_per_second"];
+const ORDER = [
+  "loss",
+  "perplexity",
+  "bits_per_character",
+  "exact_match",
+  "accuracy",
+  "bleu",
+  "chrf",
+  "learning_rate",
+  "tokens_per_second",
+];
 const LAST = ["seconds", "epoch"];
 
 export function metricOf(key: string): Metric {
@@ -49,7 +59,7 @@ export function curveOf(lines: readonly Line[], key: string): Curve {
   return { x: measured.map((line) => line.step), y: measured.map((line) => line.values[key]) };
 }
 
-const LOWER = ["loss", "perplexity"];
+const LOWER = ["loss", "perplexity", "bits_per_character"];
 const HIGHER = ["exact_match", "accuracy", "bleu", "chrf"];
 
 /** The best value, where one end of the scale is the good one. */

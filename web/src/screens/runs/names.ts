@@ -5,6 +5,7 @@ import type { Metric } from "./metrics";
 const KNOWN = [
   "loss",
   "perplexity",
+  "bits_per_character",
   "exact_match",
   "accuracy",
   "bleu",

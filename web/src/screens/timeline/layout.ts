@@ -2,7 +2,7 @@
 import { scaleLinear } from "d3-scale";
 import type { Milestone } from "../../lib/types";
 
-export const FAMILIES = ["system", "score", "alignment", "mask", "position"] as const;
+export const FAMILIES = ["system", "language", "sentences", "score", "alignment", "mask", "position"] as const;
 export type Family = (typeof FAMILIES)[number];
 
 export const ROW = 29;

@@ -2,9 +2,9 @@
 import { language } from "../../lib/language.svelte";
 import type { Milestone } from "../../lib/types";
 import { nameOf } from "../words/swap";
-import { plainName } from "./command";
+import { isSystem, plainName } from "./command";
 
 export function titleOf(item: Milestone): string {
-  const isOwn = language.now === "en" || item.family === "system";
+  const isOwn = language.now === "en" || isSystem(item);
   return isOwn ? item.title : nameOf(plainName(item)).zh;
 }

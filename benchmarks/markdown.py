@@ -1,0 +1,68 @@
+"""Parts that pages of results are made of: tables, machines, timings."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.experiments import Measured
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """A Markdown table; the first `left` columns are words, the others figures."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows)) + "\n"
+
+
+def seeds_by_name(runs: dict[str, Any]) -> dict[str, list[Any]]:
+    """Runs called `<name>-<seed>` by their name, in the order of the file, seeds in their own."""
+    found: dict[str, list[Any]] = {}
+    for key in sorted(runs, key=lambda key: int(key.rpartition("-")[2])):
+        found.setdefault(key.rpartition("-")[0], []).append(runs[key])
+    return {name: found[name] for name in dict.fromkeys(key.rpartition("-")[0] for key in runs)}
+
+
+def over_seeds(values: Sequence[float], decimals: int) -> str:
+    """A mean, and the standard deviation where there are several."""
+    if len(values) < 2:
+        return "".join(f"{value:.{decimals}f}" for value in values)
+    found = Measured.of(values)
+    return f"{found.mean:.{decimals}f} ± {found.spread:.{decimals}f}"
+
+
+def hardware(machine: dict[str, Any]) -> str:
+    """What worked: the GPU, or the cores of the CPU."""
+    return str(machine["gpu"]) if "gpu" in machine else f"{machine['cpu']}, {machine['cores']} cores"
+
+
+def machines(runs: dict[str, Any]) -> str:
+    """What it ran on."""
+    found = {
+        f"- {one.get('gpu', one.get('cpu'))}, {one['cores']} CPU cores, Python {one['python']}, torch {one['torch']}, "
+        + one["date"]
+        + (f"; {one['shared']}" if "shared" in one else "")
+        for one in (run["machine"] for run in runs.values())
+    }
+    return "\n".join(sorted(found)) + "\n"
+
+
+def throughput(path: Path) -> str:
+    """One file of timings: tokens a second of each candidate."""
+    reports_of = [report for report in json.loads(path.read_text()) if "tokens a second" in report.get("notes", {})]
+    if not reports_of:
+        return ""
+    names = list(dict.fromkeys(name for report in reports_of for name in report["notes"]["tokens a second"]))
+    rows = [
+        (report["question"], *(f"{rates[name]:,.0f}" if name in rates else "" for name in names))
+        for report in reports_of
+        for rates in (report["notes"]["tokens a second"],)
+    ]
+    one = reports_of[0]["machine"]
+    loads = [report["notes"].get("load of the machine at the start") for report in reports_of]
+    busy = [load for load in loads if load is not None]
+    loaded = f" Load of the machine at the start of a question: {min(busy)} to {max(busy)}." if busy else ""
+    where = f"{one.get('gpu', one['cpu'])}, {one['cores']} cores, torch {one['torch']}"
+    return (
+        f"`{reports_of[0]['command']}`, candidates taking turns, tokens a second by the median. {where}.{loaded}\n\n"
+        + table(("question", *names), rows)
+    )

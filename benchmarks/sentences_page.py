@@ -1,0 +1,115 @@
+"""What classifiers of sentences reach, as sections of docs/results.md: out of results/sentences.json."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.markdown import over_seeds, seeds_by_name, table
+from regard.evaluation.classification import ClassificationReport
+from regard.experiments.finding import clearly_above
+from regard.models import SENTENCE_MODELS
+
+SETS = {
+    "trec": (
+        "TREC: questions by what they ask for",
+        "6 classes. Validation is a tenth of the training file, held out.",
+        "CNN-rand 88.2 (reported)",
+    ),
+    "sst2": (
+        "SST-2: opinions of films",
+        "2 classes. Trained on whole sentences.",
+        "CNN-rand 83.5 (reported, trained on phrases too, which is more data)",
+    ),
+}
+"""What a set is called, what is to be known of it, and what <https://github.com/harvardnlp/sent-conv-torch> reports."""
+
+WITH, WITHOUT = "structured", "structured_no_penalty"
+Runs = dict[str, Any]
+
+
+def sections(runs: Runs) -> list[str]:
+    """One a set that was run."""
+    groups = seeds_by_name(runs)
+    made = [of_set(name, groups) for name in SETS]
+    return [section for section in made if section]
+
+
+def reports(runs: Sequence[Any], split: str) -> list[ClassificationReport]:
+    """The evaluations of some runs on a split."""
+    return [ClassificationReport.from_json(json.dumps(run[split])) for run in runs if split in run]
+
+
+def of_set(name: str, groups: dict[str, list[Any]]) -> str:
+    """Accuracy of every system, and how alike its rows of attention are."""
+    own = {key.removeprefix(f"{name}_"): runs for key, runs in groups.items() if key.startswith(f"{name}_")}
+    rows = []
+    for key, runs in own.items():
+        test = reports(runs, "test")
+        overlaps = [report.overlap for report in test if report.overlap is not None]
+        rows.append(
+            (
+                title(key, runs),
+                f"{test[0].circumstances.parameters / 1e6:.2f} M",
+                accuracy(runs, "validation"),
+                f"**{accuracy(runs, 'test')}**",
+                over_seeds([100 * report.macro_f1 for report in test], 1),
+                over_seeds([overlap.cosine for overlap in overlaps], 3),
+                over_seeds([overlap.penalty for overlap in overlaps], 3),
+                str(len(runs)),
+            )
+        )
+    if not rows:
+        return ""
+    called, known, reported = SETS[name]
+    counts = [f"{reports(runs, split)[0].circumstances.sentences:,} of {split}" for split in ("validation", "test")]
+    head = ("system", "parameters", "validation", "test", "macro F1", "overlap", "‖AAᵀ − I‖²", "seeds")
+    return (
+        f"## {called}\nAccuracy in per cent; sentences: {', '.join(counts)}. {known} No word vectors from elsewhere. "
+        f"Mean ± standard deviation over the seeds. `overlap`: mean cosine of two rows of attention, on the test.\n\n"
+        f"{table(head, rows)}\n<https://github.com/harvardnlp/sent-conv-torch>: {reported}.{penalty(own)}\n"
+    )
+
+
+def title(key: str, runs: Sequence[Any]) -> str:
+    """A system as people call it."""
+    called = SENTENCE_MODELS[runs[0]["config"]["model_name"]].title
+    return f"{called}, no penalty" if key == WITHOUT else called
+
+
+def accuracy(runs: Sequence[Any], split: str) -> str:
+    """In per cent, over the seeds."""
+    return over_seeds([100 * report.accuracy for report in reports(runs, split)], 1)
+
+
+def penalty(own: dict[str, list[Any]]) -> str:
+    """What the penalty does, from seeds that were run with it and without."""
+    pair = [
+        {report.circumstances.seed: report for report in reports(own.get(key, ()), "test")} for key in (WITH, WITHOUT)
+    ]
+    seeds = sorted(set(pair[0]) & set(pair[1]))
+    if len(seeds) < 2:
+        return ""
+    having, lacking = ([reports[seed] for seed in seeds] for reports in pair)
+    rows_apart, better, worse = (
+        clearly_above([of(one) for one in more], [of(one) for one in less])
+        for of, more, less in (
+            (cosine, lacking, having),
+            (right, having, lacking),
+            (right, lacking, having),
+        )
+    )
+    gain = "clearly better" if better else "clearly worse" if worse else "not clearly different"
+    return (
+        f" With the penalty rows of attention overlap {'clearly less' if rows_apart else 'not clearly less'}; accuracy "
+        f"is {gain} (two standard errors, seed by seed)."
+    )
+
+
+def cosine(report: ClassificationReport) -> float:
+    """How alike the rows are; not at all, where there are none."""
+    return 0.0 if report.overlap is None else report.overlap.cosine
+
+
+def right(report: ClassificationReport) -> float:
+    """The share of right answers."""
+    return report.accuracy

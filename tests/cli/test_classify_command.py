@@ -1,0 +1,141 @@
+"""`regard classify`, and `train` and `evaluate` of classifiers: every bad input is a sentence."""
+
+import json
+
+import pytest
+
+from tests.recipes.texts import CPU, SENTENCES
+
+TINY = [*(f"--set={one}" for one in CPU), "--set=model.embedding_size=8", "--set=model.maps=4"]
+CLASSES = {"CAT", "DOG", "NONE"}
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_an_answer_is_label_probability_and_sentence(command, classifier, capsys):
+    assert command("classify", classifier, "the cat sat", "a dog") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in rows] == ["the cat sat", "a dog"]
+    assert all(row[0] in CLASSES and 1 / 3 <= float(row[1]) <= 1 for row in rows)
+    assert command("classify", classifier, stdin=b"the cat sat\r\na dog\n") == 0
+    assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == rows, "lines are sentences"
+
+
+def test_json_has_all_that_is_known(command, classifier, capsys):
+    assert command("classify", classifier, "the ☃ cat", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tokens"] == ["the", "<unk>", "cat"] and set(told["probabilities"]) == CLASSES and "weights" not in told
+    assert command("classify", classifier, "the ☃ cat", "--json", "--explain") == 0
+    weights = json.loads(capsys.readouterr().out)["weights"]
+    assert len(weights) == 2 and all(sum(row) == pytest.approx(1, abs=1e-5) for row in weights)
+
+
+def test_rows_of_attention_are_shown_over_the_words(command, classifier, capsys):
+    assert command("classify", classifier, "the [cat] sat", "--explain") == 0
+    told = capsys.readouterr().out
+    assert "the [cat] sat" in told and "  1  the" in told and "  2  the" in told and "%" in told
+
+
+@pytest.mark.parametrize("options", [[], ["--explain"], ["--json", "--explain"]])
+def test_an_empty_sentence_has_a_class_too(command, classifier, options, capsys):
+    assert command("classify", classifier, "", *options) == 0
+    told = capsys.readouterr().out
+    assert any(label in told for label in CLASSES)
+    assert command("classify", classifier, *options, stdin=b"a cat\n\na dog\n") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_no_input_gives_no_output(command, classifier, capsys):
+    assert command("classify", classifier, stdin=b"") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_told(command, classifier, capsys):
+    assert command("classify", classifier, "a cat " * 10) == 0
+    captured = capsys.readouterr()
+    assert "the last 8 tokens of a sentence were not read" in flat(captured.err)
+    assert captured.out.split("\t")[0] in CLASSES
+
+
+def test_what_is_not_utf8_is_a_sentence(command, classifier, capsys):
+    assert command("classify", classifier, stdin=b"a cat\n\xff\n") == 2
+    assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
+    assert command("classify", classifier, "a\udcff") == 2
+    assert "is half a one" in flat(capsys.readouterr().err)
+
+
+def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
+    assert command("evaluate", classifier) == 0
+    told = capsys.readouterr().out
+    for part in ("accuracy", "macro F1", "log-loss", "overlap", "true \\ said", "validation", "test"):
+        assert part in told
+    assert json.loads((classifier / "evaluation-test.json").read_text())["circumstances"]["split"] == "test"
+    assert command("evaluate", classifier, "--split", "dev") == 2
+    assert "there is no split 'dev'" in flat(capsys.readouterr().err)
+    assert command("evaluate", classifier, "--data", tmp_path) == 2
+    assert "Name it with --source" in flat(capsys.readouterr().err)
+
+
+def test_a_class_that_training_never_saw_is_told(command, classifier, tmp_path, capsys):
+    (tmp_path / "mine.all").write_text("BIRD a bird\nCAT a cat\n")
+    assert command("evaluate", classifier, "--source", tmp_path / "mine.all") == 0
+    told = capsys.readouterr().out
+    assert "BIRD" in told and "never seen" in told
+    kept = json.loads((classifier / "evaluation-file-mine.all.json").read_text())
+    assert kept["unseen"][0]["label"] == "BIRD" and kept["accuracy"] <= 0.5
+    (tmp_path / "birds.all").write_text("BIRD a bird\n")
+    assert command("evaluate", classifier, "--source", tmp_path / "birds.all") == 0
+    assert "0.00%" in capsys.readouterr().out
+
+
+def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
+    (tmp_path / "a.train.all").write_bytes(SENTENCES.encode() + b"CAT na\xefve cat\nDOG\n")
+    (tmp_path / "a.dev.all").write_text("BIRD a bird\nCAT a cat\n")
+    line = ["train", "sentences", "--data", tmp_path / "a.train.all", "--model", "cnn", "--out", tmp_path / "run"]
+    assert command(*line, "--steps", 2, *TINY) == 0
+    captured = capsys.readouterr()
+    assert "regard classify" in captured.out and "--explain" in captured.out and "validation accuracy" in captured.out
+    told = flat(captured.err)
+    assert "train: dropped 1 sentences: 1 without a text. 1 lines are not UTF-8 and were read as Latin-1." in told
+    assert "validation: training never saw the classes of 1 sentences: 'BIRD' (1)." in told
+    assert command(*line, "--steps", 3, "--resume", *TINY) == 0
+    assert "3 steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"A one\nA two\nA three\n", "are of the class 'A'. Give two classes or more"),
+        (b"A one\nB two\n", "too few to hold some out"),
+        (b"A\nB\n", "holds no sentence to learn from"),
+    ],
+)
+def test_bad_files_are_sentences(command, content, sentence, tmp_path, capsys):
+    (tmp_path / "a.all").write_bytes(content)
+    assert command("train", "sentences", "--data", tmp_path / "a.all", "--out", tmp_path / "run", "--steps", 1) == 2
+    assert sentence in flat(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "the recipe sentences needs data. Name it with --data."),
+        (["--data", "none.all"], "there is no file"),
+        (["--data", "a.all", "--valid-source", "none.all"], "there is no file"),
+        (["--data", "a.all", "--model", "bahdanau"], "bahdanau is for translation, and the recipe sentences is for"),
+        (["--data", "a.all", "--set", "classes=A"], "they are the labels of the data"),
+        (["--data", "a.all", "--set", "model.num_classes=3"], "it follows from the labels of the data"),
+        (["--data", "a.all", "--set", "batch.max_length=0"], "max_length is 0"),
+    ],
+)
+def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.all").write_text(SENTENCES)
+    assert command("train", "sentences", *arguments, "--out", tmp_path / "run", "--steps", 1) == 2
+    captured = capsys.readouterr()
+    assert sentence in flat(captured.err) and "Traceback" not in captured.err
+    assert not (tmp_path / "run").exists()

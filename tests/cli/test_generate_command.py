@@ -1,0 +1,261 @@
+"""`regard generate`, and `train` and `evaluate` of language models: every bad input is a sentence."""
+
+import json
+import random
+
+import pytest
+
+from regard.recipes import load
+from tests.recipes.texts import CPU, SIZES, WORDS
+
+SETS = {model: [f"--set={one}" for one in (*SIZES[model], *CPU)] for model in SIZES}
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_prompts_go_on(command, writers, capsys):
+    line = ["generate", writers["lstm"], "--prompt", "the cat", "--prompt", "a dog", "--max-tokens", 6, "--seed", 2]
+    assert command(*line) == 0
+    first = capsys.readouterr()
+    assert first.out.startswith("the cat") and "\n\na dog" in first.out and first.err == ""
+    assert command(*line) == 0 and capsys.readouterr().out == first.out, "the same seed draws the same"
+    assert command(*line[:2], *line[6:], stdin=b"the cat\na dog\n") == 0
+    assert capsys.readouterr().out == first.out, "lines are prompts"
+
+
+def test_json_and_streaming_tell_the_same(command, writers, capsys):
+    line = ["generate", writers["gpt"], "--prompt", "the cat", "--max-tokens", 40, "--temperature", 0.9]
+    assert command(*line, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"prompt", "text", "ended", "tokens", "log_probs"} and told["ended"] == "tokens"
+    assert len(told["tokens"]) == len(told["log_probs"]) == 40
+    assert command(*line, "--stream") == 0
+    assert capsys.readouterr().out == told["prompt"] + told["text"] + "\n"
+
+
+def test_an_empty_prompt_begins_a_text_and_no_prompt_says_nothing(command, writers, capsys):
+    assert command("generate", writers["lstm"], "--prompt", "", "--max-tokens", 4, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["prompt"] == "" and len(told["tokens"]) == 4
+    assert command("generate", writers["lstm"], stdin=b"") == 0 and capsys.readouterr().out == ""
+
+
+def test_a_temperature_of_0_takes_the_best_whatever_the_seed(command, writers, capsys):
+    told = []
+    for seed in (0, 1):
+        line = ["generate", writers["gpt"], "--prompt", "the", "--temperature", 0, "--max-tokens", 8, "--seed", seed]
+        assert command(*line) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+
+
+def test_a_prompt_longer_than_the_context_is_told(command, writers, capsys):
+    assert command("generate", writers["gpt"], "--prompt", "the cat sat " * 30, "--max-tokens", 3) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("the cat sat the cat")
+    assert "tokens and the model looks back 16: what goes on depends on its end alone" in flat(captured.err)
+    assert command("generate", writers["lstm"], "--prompt", "the cat sat " * 30, "--max-tokens", 3) == 0
+    assert capsys.readouterr().err == "", "an LSTM looks back as far as it likes"
+
+
+def test_unknown_characters_are_told_and_read_as_unknown(command, writers, capsys):
+    line = ["generate", writers["lstm"], "--prompt", "the cat", "--prompt", "☃☃ [b] Ω", "--max-tokens", 2]
+    assert command(*line) == 0
+    captured = capsys.readouterr()
+    assert "Warning: prompt 2 has" in captured.err and "☃" in captured.err and "'Ω'" in captured.err
+    assert "read as <unk>" in flat(captured.err) and "☃☃ [b] Ω" in captured.out
+
+
+def test_a_stop_string_may_span_tokens(command, writers, capsys):
+    line = ["generate", writers["lstm"], "--prompt", "the", "--max-tokens", 60, "--json"]
+    assert command(*line) == 0
+    free = json.loads(capsys.readouterr().out)
+    # the middle of what it says anyway, over at least three tokens
+    place = len("".join(free["tokens"][:20]))
+    stop = free["text"][place : place + 12]
+    assert len(stop) == 12
+    assert command(*line, "--stop", stop) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ended"] == "stop" and told["text"] == free["text"][: free["text"].index(stop)]
+    assert command(*line, "--stop", r"\n", "--stop", "ÿ\\") == 0
+    assert "\n" not in json.loads(capsys.readouterr().out)["text"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--temperature", -1], "temperature is -1.0, expected 0, which always takes the best token"),
+        (["--temperature", "nan"], "temperature is nan"),
+        (["--top-p", 0], "top_p is 0.0, expected a share above 0"),
+        (["--top-p", 1.5], "top_p is 1.5"),
+        (["--min-p", 1.1], "min_p is 1.1, expected a share of the best token's"),
+        (["--min-p", -0.1], "min_p is -0.1"),
+        (["--top-k", 0], "top_k is 0, expected 1 token or more"),
+        (["--repetition-penalty", 0], "repetition_penalty is 0.0, expected a number above 0"),
+        (["--max-tokens", 0], "max_tokens is 0, expected 1 token or more"),
+        (["--stop", ""], "a stop string is empty"),
+        (["--device", "tpu"], "device is 'tpu', expected auto, cpu or cuda"),
+        (["--stream", "--json"], "--stream prints one text as it comes"),
+        (["--stream", "--prompt", "b"], "and here are 2"),
+        (["--prompt", "a\udcff"], "is half a one"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence_and_nothing_else(command, writers, options, sentence, capsys):
+    assert command("generate", writers["gpt"], "--prompt", "the", *options) == 2
+    captured = capsys.readouterr()
+    assert sentence in flat(captured.err) and "Traceback" not in captured.err
+    assert captured.out == ""
+    if "--stream" not in options:
+        assert command("generate", writers["gpt"], "--prompt", "the", "--stream", *options) == 2
+        assert capsys.readouterr().out == ""
+
+
+def test_lines_that_are_not_utf8_are_a_sentence(command, writers, capsys):
+    assert command("generate", writers["gpt"], stdin=b"the\n\xff\n") == 2
+    assert "line 2 of the input is not UTF-8" in flat(capsys.readouterr().err)
+
+
+def test_a_folder_of_another_kind_names_its_command(command, trained, writers, classifier, tmp_path, capsys):
+    (tmp_path / "a").write_text("a\n")
+    score = ["--source", tmp_path / "a", "--target", tmp_path / "a"]
+    for line, sentence in [
+        (
+            ["generate", trained],
+            "holds a bahdanau, which is a translator, and a writer is needed. Use it with `regard t",
+        ),
+        (["generate", classifier], "which is a classifier, and a writer is needed. Use it with `regard classify"),
+        (["classify", trained, "a"], "which is a translator, and a classifier is needed"),
+        (["classify", writers["gpt"], "a"], "holds a gpt, which is a writer, and a classifier is needed"),
+        (["translate", writers["gpt"]], "a translator is needed. Use it with `regard generate"),
+        (["translate", classifier, "--alignments"], "a translator is needed. Use it with `regard classify"),
+        (["score", writers["lstm"], *score], "holds a lstm, which is a writer, and a translator is needed"),
+        (["generate", tmp_path], "has no config.json"),
+        (["evaluate", writers["gpt"], "--source", tmp_path / "a", "--target", tmp_path / "a"], "--target is for trans"),
+    ]:
+        assert command(*line, stdin=b"a\n") == 2
+        captured = capsys.readouterr()
+        assert sentence in flat(captured.err) and "Traceback" not in captured.err
+
+
+def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
+    folder = writers["gpt"]
+    assert command("evaluate", folder) == 0
+    told = capsys.readouterr().out
+    for part in (
+        "perplexity",
+        "bits/char",
+        "validation",
+        "test",
+        "weight within the last n tokens",
+        "the state carried",
+    ):
+        assert part in told
+    kept = json.loads((folder / "evaluation-test.json").read_text())
+    assert kept["likelihood"]["tokens"] > 0 and (folder / "evaluation-validation.json").exists()
+    assert command("evaluate", folder, "--split", "tests") == 2
+    assert "the nearest is 'test'" in flat(capsys.readouterr().err)
+    assert command("evaluate", folder, "--data", "x") == 2
+    assert "reads no data folder" in flat(capsys.readouterr().err)
+
+
+def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, writers, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("the ☃ sat\n")
+    assert command("evaluate", writers["lstm"], "--source", tmp_path / "mine.txt") == 0
+    kept = json.loads((writers["lstm"] / "evaluation-file-mine.txt.json").read_text())
+    assert (kept["likelihood"]["unknown"], kept["likelihood"]["words"]) == (1, 4)
+    for content, sentence in ((b"", "is empty"), (b"\n", "the text is empty"), (b"\xff", "is not UTF-8")):
+        (tmp_path / "bad.txt").write_bytes(content)
+        assert command("evaluate", writers["lstm"], "--source", tmp_path / "bad.txt") == 2
+        assert sentence in flat(capsys.readouterr().err)
+    assert command("evaluate", writers["lstm"], "--source", tmp_path / "none.txt") == 2
+    assert "there is no file" in flat(capsys.readouterr().err)
+
+
+def test_tiny_shakespeare_has_no_test(command, tmp_path, capsys):
+    (tmp_path / "input.txt").write_text("to be or not to be\n" * 40)
+    sizes = [one for one in SETS["gpt"] if "vocab" not in one]
+    line = ["train", "tinyshakespeare-small", "--data", tmp_path, "--out", tmp_path / "run", "--steps", 1, *sizes]
+    assert command(*line) == 0
+    told = capsys.readouterr().out
+    assert "regard generate" in told and "regard evaluate" in told and "--split" not in told
+    assert command("evaluate", tmp_path / "run", "--split", "test") == 2
+    assert "tiny Shakespeare has no test. Evaluate on validation." in flat(capsys.readouterr().err)
+    assert command("evaluate", tmp_path / "run") == 0
+
+
+def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
+    line = ["train", "text", "--data", text_file, "--model", "lstm", "--out", tmp_path / "run", *SETS["lstm"]]
+    line += ["--set=training.schedule.warmup_steps=1"]
+    assert command(*line, "--steps", 2) == 0
+    assert command(*line, "--steps", 2) == 2
+    assert "is not empty" in flat(capsys.readouterr().err)
+    assert command(*line, "--steps", 4, "--resume") == 0
+    assert "4 steps" in capsys.readouterr().out
+    assert command(*line, "--steps", 4, "--resume", "--set", "tokenizer.kind=characters") == 2
+    assert "tokenizer.kind: bpe -> characters" in flat(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["text"], "the recipe text needs data. Name it with --data."),
+        (["text", "--data", "no.txt"], "there is no file"),
+        (["text", "--data", "."], "is a folder. Name a file in it"),
+        (["text", "--data", "{text}", "--model", "transformer"], "transformer is for translation, and the recipe text"),
+        (["copy", "--model", "gpt"], "gpt is for language, and the recipe copy is for translation"),
+        (["sentences", "--data", "{text}", "--model", "gpt"], "gpt is for language, and the recipe sentences is"),
+        (["text", "--data", "{text}", "--model", "gtp"], "there is no model 'gtp'; the nearest is 'gpt'"),
+        (["text", "--data", "{text}", "--valid-source", "no.txt"], "there is no file"),
+        (["text", "--data", "{text}", "--source", "{text}"], "the recipe text takes no source"),
+        (["text", "--data", "{text}", "--steps", "0"], "steps is 0, expected more than 0"),
+        (["text", "--data", "{text}", "--set", "batch.rows=0"], "batch.rows is 0, expected 1 or more"),
+        (["text", "--data", "{text}", "--set", "model.vocab_size=9"], "set tokenizer.vocab_size"),
+        (["text", "--data", "{text}", "--set", "model.num_heads=5"], "5"),
+        (["topics", "--data", "x"], "the recipe topics takes no folder"),
+        (["ptb", "--data", "/no/such"], "is not there"),
+    ],
+)
+def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = [str(text_file) if one == "{text}" else one for one in arguments]
+    assert command("train", *given, "--out", tmp_path / "run") == 2
+    captured = capsys.readouterr()
+    assert sentence in flat(captured.err) and "Traceback" not in captured.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "too short to hold some of it out"),
+        (b"word", "too short to hold some of it out"),
+        (b"a\n\xfe\n", "line 2 of"),
+    ],
+)
+def test_bad_texts_are_sentences(command, content, sentence, tmp_path, capsys):
+    (tmp_path / "a.txt").write_bytes(content)
+    assert command("train", "text", "--data", tmp_path / "a.txt", "--out", tmp_path / "run") == 2
+    assert sentence in flat(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", ["lstm", "ngram"])
+def test_one_word_with_a_file_for_validation_is_enough(command, model, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("word")
+    files = ["--data", tmp_path / "a.txt", "--valid-source", tmp_path / "a.txt"]
+    assert (
+        command("train", "text", *files, "--model", model, "--out", tmp_path / "run", "--steps", 1, *SETS[model]) == 0
+    )
+    assert command("generate", tmp_path / "run", "--prompt", "word", "--max-tokens", 3) == 0
+    assert capsys.readouterr().out
+
+
+def test_one_line_of_very_many_words(command, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(" ".join(random.Random(0).choices(WORDS, k=200_000)))
+    line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 3]
+    # validation in many rows, for speed
+    assert command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64") == 0
+    assert load(tmp_path / "run").config.recipe == "text"

@@ -1,0 +1,157 @@
+"""The likelihood of a text: every token once, however the text is cut; and how far back a look reaches."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.contracts import EOS, PAD
+from regard.evaluation import Circumstances, Speed
+from regard.evaluation.language_report import LanguageReport, Reach
+from regard.evaluation.likelihood import Likelihood, nats_of, pieces
+from regard.evaluation.spans import SPANS, SpanMass, span_sums
+from regard.models.language import LANGUAGE_MODELS
+
+VOCAB = 9
+IDS = torch.tensor([5, 6, 2, 7, 8, 2, 4, 4, 3, 5, 2, 6, 8, 8, 2, 7, 5, 4, 6, 2, 2, 5, 8])
+SIZES = {
+    "lstm": {"embedding_size": 6, "hidden_size": 6},
+    "key_value_predict": {"embedding_size": 6, "hidden_size": 6, "window": 4},
+    "gpt": {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "feed_forward_size": 8, "context": 6},
+}
+
+
+def make(name):
+    torch.manual_seed(0)
+    entry = LANGUAGE_MODELS[name]
+    model = entry.build(entry.config(vocab_size=VOCAB, dropout=0.5, **SIZES[name])).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def plain_loop(model, ids):
+    """One token after the other."""
+    model.eval()
+    state, token, nats = model.start(1), EOS, 0.0
+    with torch.no_grad():
+        for following in ids.tolist():
+            done = model.step(torch.tensor([token]), state)
+            nats -= done.logits.log_softmax(-1)[0, following].item()
+            state, token = done.state, following
+    return nats
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_it_is_a_plain_loop_in_pieces_of_any_size(name):
+    model = make(name)
+    expected = plain_loop(model, IDS)
+    model.train()
+    for piece in (1, 2, 5, 6, 7, 22, 23, 256):
+        assert nats_of(model, IDS, piece=piece) == pytest.approx(expected, abs=1e-9)
+    assert model.training, "what it was before"
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(("rows", "piece"), [(2, 5), (5, 3), (23, 4), (99, 4)])
+def test_rows_side_by_side_are_texts_that_begin_cold(name, rows, piece):
+    model = make(name)
+    longest = -(-len(IDS) // min(rows, len(IDS)))
+    before = torch.cat([torch.tensor([EOS]), IDS[:-1]])
+    expected = 0.0
+    with torch.no_grad():
+        for first in range(0, len(IDS), longest):
+            logits = model.eval()(before[None, first : first + longest])[0]
+            expected += nn.functional.cross_entropy(logits, IDS[first : first + longest], reduction="sum").item()
+    assert nats_of(model, IDS, rows=rows, piece=piece) == pytest.approx(expected, abs=1e-9)
+
+
+def test_fresh_pieces_each_begin_with_the_start():
+    model = make("lstm")
+    expected = 0.0
+    for first in range(0, len(IDS), 5):
+        before = torch.cat([IDS.new_tensor([EOS]), IDS])[first : first + 5]
+        with torch.no_grad():
+            logits = model.eval()(before[None])[0][: len(IDS) - first]
+        expected += nn.functional.cross_entropy(logits, IDS[first : first + 5], reduction="sum").item()
+    for rows in (1, 2, 9):
+        assert nats_of(model, IDS, rows=rows, piece=5, fresh=True) == pytest.approx(expected, abs=1e-9)
+
+
+@given(count=st.integers(1, 60), rows=st.integers(1, 9), piece=st.integers(1, 20), fresh=st.booleans())
+def test_every_token_is_predicted_once(count, rows, piece, fresh):
+    ids = torch.arange(4, count + 4)
+    said, read = [], []
+    for tokens, labels in pieces(ids, rows=rows, piece=piece, fresh=fresh):
+        assert labels.shape[0] <= rows and labels.shape[1] <= piece
+        said += labels[labels != PAD].tolist()
+        read += tokens[labels != PAD].tolist()
+    assert sorted(said) == ids.tolist()
+    assert all(token == (EOS if label == 4 else label - 1) for token, label in zip(read, said, strict=True))
+
+
+def test_words_compare_where_tokens_do_not():
+    letters = Likelihood(nats=30.0, tokens=50, words=10, characters=50)
+    words = Likelihood(nats=30.0, tokens=10, words=10, characters=50)
+    assert letters.perplexity == words.perplexity == pytest.approx(math.exp(3.0))
+    assert letters.bits_per_character == words.bits_per_character == pytest.approx(30.0 / 50 / math.log(2))
+    assert letters.perplexity_per_token == pytest.approx(math.exp(0.6)) and words.loss == 3.0
+    assert Likelihood(nats=1e6, tokens=1, words=1, characters=1).perplexity == math.inf
+
+
+def test_nothing_has_no_likelihood():
+    with pytest.raises(ValueError, match="the likelihood of 0 tokens is undefined"):
+        Likelihood(nats=0.0, tokens=0, words=1, characters=1)
+    with pytest.raises(ValueError, match="there is no token to predict"):
+        nats_of(make("lstm"), IDS[:0])
+
+
+def test_spans_by_hand():
+    weights = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.9, 0.0, 0.1, 0.0], [0.4, 0.3, 0.2, 0.1]])
+    allowed = torch.tensor([[False, False, False, False], [True, False, True, False], [True, True, True, True]])
+    found = SpanMass.of(span_sums(weights, allowed))
+    # the second query may look at two keys: number 1 is the third, number 2 the first
+    assert found.looks == 2 and len(found.within) == len(SPANS)
+    assert found.within == pytest.approx([(0.1 + 0.1) / 2, (1.0 + 0.3) / 2, 1.0, 1.0, 1.0])
+    assert found.distance == pytest.approx((0.1 * 1 + 0.9 * 2 + 0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 2)
+    both = span_sums(weights[:2], allowed[:2]) + span_sums(weights[2:], allowed[2:])
+    assert SpanMass.of(both).within == pytest.approx(found.within)
+
+
+def test_spans_with_heads_and_without_a_mask():
+    weights = torch.softmax(torch.randn(2, 3, 4, 20), dim=-1)
+    found = SpanMass.of(span_sums(weights, None))
+    assert found.looks == 24
+    assert found.within == pytest.approx([weights[..., -span:].sum(-1).mean().item() for span in SPANS], rel=1e-5)
+    one = torch.ones(4, 20, dtype=torch.bool).tril(16)
+    assert SpanMass.of(span_sums(weights, one)).looks == 24, "a mask for all heads"
+
+
+def test_a_model_that_looks_at_nothing_has_no_spans():
+    with pytest.raises(ValueError, match="no look had anything to look at"):
+        SpanMass.of(span_sums(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.bool)))
+
+
+def test_a_report_survives_json():
+    likelihood = Likelihood(nats=30.0, tokens=50, words=10, characters=50, unknown=3)
+    mass = SpanMass(within=(0.1, 0.2, 0.3, 0.4, 0.5), distance=4.5, looks=7)
+    about = Circumstances(
+        system="gpt", data="text", split="test", sentences=2, search="", parameters=9, steps=1, seed=0
+    )
+    report = LanguageReport(
+        circumstances=about,
+        reading="one stream, the state carried",
+        likelihood=likelihood,
+        perplexity=likelihood.perplexity,
+        perplexity_per_token=likelihood.perplexity_per_token,
+        bits_per_character=likelihood.bits_per_character,
+        loss=likelihood.loss,
+        reaches=(Reach.of("layers.0", mass),),
+        speed=Speed.of(seconds=1.0, tokens=50, hardware="a machine"),
+    )
+    assert LanguageReport.from_json(report.to_json()) == report
+    with pytest.raises(ValueError, match="perplexity"):
+        LanguageReport.from_json(report.to_json().replace('"perplexity":', '"perplexitty":'))

@@ -1,0 +1,59 @@
+"""A made text, made sentences, and sizes so small that a model of each kind is trained in a second."""
+
+import random
+
+WORDS = ["the", "a", "cat", "dog", "mat", "sat", "ran", "on", "by", "to", "in", "1", "2", "big", "small", ",", "."]
+CPU = ("training.compute.device=cpu", "training.every.validate=3", "training.every.save=3", "training.every.log=3")
+SMALL = ("model.embedding_size=8", "model.hidden_size=8", "batch.rows=4", "batch.length=8", "tokenizer.vocab_size=60")
+SIZES = {
+    "ngram": ("tokenizer.vocab_size=60",),
+    "lstm": SMALL,
+    "key_value_predict": (*SMALL, "model.window=4"),
+    "gpt": (
+        "model.hidden_size=16",
+        "model.layers=2",
+        "model.heads=2",
+        "model.feed_forward_size=16",
+        "model.context=16",
+        "batch.length=16",
+        "batch.rows=4",
+        "tokenizer.vocab_size=60",
+    ),
+}
+
+
+def made_text(lines):
+    chance = random.Random(0)
+    made = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
+    # letters that a prompt of the tests has, wherever the text is cut
+    made[::5] = ["the cat sat  on\tmats, 1 mat."] * len(made[::5])
+    return "\n".join(made) + "\n"
+
+
+TEXT = made_text(150)
+
+
+def made_sentences(count):
+    """The class is the animal; a third has none."""
+    chance = random.Random(1)
+    lines = []
+    for number in range(count):
+        animal = ("cat", "dog", "")[number % 3]
+        words = [*chance.choices(WORDS[:2] + WORDS[4:], k=chance.randint(2, 7)), animal]
+        lines.append(f"{animal.upper() or 'NONE'} {' '.join(words).strip()} {number}")
+    return "\n".join(lines) + "\n"
+
+
+SENTENCES = made_sentences(90)
+TINY_SENTENCES = {
+    "embedding_size": 8,
+    "hidden_size": 8,
+    "attention_size": 6,
+    "num_rows": 2,
+    "classifier_size": 8,
+    "num_layers": 1,
+    "num_heads": 2,
+    "feed_forward_size": 8,
+    "num_maps": 4,
+}
+"""Only those that a config has are set."""
