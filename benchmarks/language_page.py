@@ -79,7 +79,7 @@ def figures(groups: dict[str, list[Any]]) -> str:
             (
                 title(runs),
                 str(LANGUAGE_MODELS[runs[0]["config"]["model_name"]].year),
-                f"{reports(runs, 'test')[0].circumstances.parameters / 1e6:.2f} M",
+                size_of(reports(runs, "test")[0]),
                 perplexity(runs, "validation"),
                 f"**{perplexity(runs, 'test')}**",
                 mean_of(trained, "epochs"),
@@ -90,6 +90,12 @@ def figures(groups: dict[str, list[Any]]) -> str:
         )
     head = ("system", "year", "parameters", "validation", "test", "epochs", "tokens/s", "seconds", "seeds")
     return table(head, rows)
+
+
+def size_of(report: LanguageReport) -> str:
+    """Parameters; what was counted has none."""
+    millions = report.circumstances.parameters / 1e6
+    return f"{millions:.2f} M" if millions else "counted"
 
 
 def mean_of(trained: Sequence[Any], key: str) -> str:
@@ -117,7 +123,7 @@ def treebank(runs: Runs) -> str:
         f"## Penn Treebank\nPerplexity per word, exp(nats / words): all {test.likelihood.words:,} words of the test "
         f"are predicted, each line's end and <unk> ({test.likelihood.unknown:,}) among them; the text is read as "
         f"{test.reading}, no word twice. Mean ± standard deviation over the seeds. `tokens/s`: of training, the "
-        f"median. Parameters of the n-gram are none: it is counted.{reading}\n\n"
+        f"median.{reading}\n\n"
         f"{figures(groups)}\n### What others report on Penn Treebank\nNot measured here.\n\n"
         f"{table(('system', 'test', 'where', 'ours'), beside, left=3)}"
     )
@@ -183,7 +189,7 @@ def shakespeare(runs: Runs) -> str:
         rows.append(
             (
                 f"{title(group)}, {model['num_layers']} x {model['hidden_size']}, context {model['context']}",
-                f"{crops[0].circumstances.parameters / 1e6:.2f} M",
+                size_of(crops[0]),
                 f"**{over_seeds([report.loss for report in crops], 4)}**",
                 over_seeds([report.loss for report in reports(group, "validation")], 4),
                 f"{NANOGPT[config['recipe']]} (reported)",

@@ -35,13 +35,13 @@ def hardware(machine: dict[str, Any]) -> str:
     return str(machine["gpu"]) if "gpu" in machine else f"{machine['cpu']}, {machine['cores']} cores"
 
 
-def machines(runs: dict[str, Any]) -> str:
+def machines(runs: Iterable[dict[str, Any]]) -> str:
     """What it ran on."""
     found = {
         f"- {one.get('gpu', one.get('cpu'))}, {one['cores']} CPU cores, Python {one['python']}, torch {one['torch']}, "
         + one["date"]
         + (f"; {one['shared']}" if "shared" in one else "")
-        for one in (run["machine"] for run in runs.values())
+        for one in (run["machine"] for run in runs)
     }
     return "\n".join(sorted(found)) + "\n"
 

@@ -50,7 +50,7 @@ What to keep in mind:
 - Settings were chosen by their figures on the validation set, among those that were tried.
 - Translation has one seed each: how much of a difference is chance was not measured. Other tables say their seeds.
 - Several trainings shared one GPU, so their seconds say what was spent and are not to be compared.
-- Systems differ in size, as the tables show; their parameters were not made equal.
+- Systems differ in size, as the tables show; their parameters were made equal only where a table says so.
 """
 
 
@@ -229,11 +229,11 @@ def page(
     generation: Sequence[Path] = (),
 ) -> str:
     """The whole page."""
-    every = runs | (language or {}) | (sentences or {})
+    every = [*runs.values(), *(language or {}).values(), *(sentences or {}).values()]
     german, chinese = systems_of(runs, MULTI30K), systems_of(runs, TATOEBA)
     luong, lstmn = variants_of(runs, "luong"), variants_of(runs, "lstmn")
     speeds = [found for path in timings if (found := throughput(path))]
-    commands = "".join(f"    {run['command']}\n" for run in every.values())
+    commands = "".join(f"    {run['command']}\n" for run in every)
     parts = [
         TOP,
         "## Multi30k, English to German\n" + about(runs, german) + "\n" + figures(runs, german),

@@ -17,9 +17,8 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
     names = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(compile(block, page, "exec"), names)
-    said = capsys.readouterr().out
-    assert said.count("\n") > 3
-    assert 0 < getattr(names["report"], "accuracy", 1) <= 1
+    assert capsys.readouterr().out
+    assert names["report"].circumstances.split == "test"
 
 
 @pytest.mark.parametrize(("page", "family"), [("language.md", LANGUAGE_MODELS), ("sentences.md", SENTENCE_MODELS)])

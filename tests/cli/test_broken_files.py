@@ -1,5 +1,6 @@
 """Whatever is broken or missing, a command says so in one sentence that names it, and ends with code 2."""
 
+import json
 import shutil
 
 import pytest
@@ -42,11 +43,32 @@ def test_a_folder_with_a_broken_file(refused, trained, tmp_path, name, harm):
     assert name in refused("translate", folder, stdin=b"a b\n")
 
 
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_folder_of_a_writer_or_classifier_with_a_broken_file(refused, writers, classifier, tmp_path, name, harm):
+    for use, whole in (("generate", writers["lstm"]), ("classify", classifier)):
+        folder = shutil.copytree(whole, tmp_path / use)
+        HARMS[harm](folder / name)
+        assert name in refused(use, folder, stdin=b"the cat\n")
+
+
+def test_files_of_different_runs(refused, writers, classifier, tmp_path):
+    for use, whole, other in (("generate", writers["gpt"], classifier), ("classify", classifier, writers["lstm"])):
+        folder = shutil.copytree(whole, tmp_path / use)
+        shutil.copy(other / "tokenizer.json", folder)
+        assert "tokenizer.json has" in refused(use, folder, stdin=b"the cat\n")
+    folder = shutil.copytree(classifier, tmp_path / "classes")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "classes": ["CAT", "DOG"]}))
+    assert "names 2 classes, and its model has 3" in refused("classify", folder, "a")
+
+
 def test_a_folder_that_is_none(refused, tmp_path):
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "nothing", tmp_path / "file"):
         files = ["--source", tmp_path / "file", "--target", tmp_path / "file"]
-        for arguments in (["translate", path], ["evaluate", path], ["score", path, *files]):
+        commands = ["translate", path], ["generate", path], ["classify", path], ["evaluate", path]
+        for arguments in (*commands, ["score", path, *files]):
             assert f"{path} is not a folder" in refused(*arguments)
 
 
@@ -72,6 +94,9 @@ def test_files_to_score(refused, trained, tmp_path, content, sentence):
         ["train", "copy", "--steps", "many"],
         ["train", "copy", "--no-such-option"],
         ["translate"],
+        ["generate"],
+        ["classify"],
+        ["generate", "x", "--max-tokens", "many"],
         ["evaluate"],
         ["score"],
         ["nothing"],

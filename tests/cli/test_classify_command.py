@@ -102,6 +102,8 @@ def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
     assert "validation: training never saw the classes of 1 sentences: 'BIRD' (1)." in told
     assert command(*line, "--steps", 3, "--resume", *TINY) == 0
     assert "3 steps" in capsys.readouterr().out
+    assert command("classify", tmp_path / "run", "--explain", "the cat") == 0
+    assert "This system has no rows of attention over its words." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

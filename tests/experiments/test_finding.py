@@ -17,7 +17,7 @@ SMALL = {
     "scaling": {"repeats": 2, "sizes": (4, 64), "num_queries": 32},
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
-    "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 8, "vocab_size": 100, "characters": 8000},
+    "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
 }
 

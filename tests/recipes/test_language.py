@@ -64,11 +64,11 @@ def test_a_folder_writes(fitted):
 
 
 def test_a_folder_judges_texts(fitted):
-    writer = fitted.system
-    report = evaluate_language(writer, TEXT[:200], split="test", steps=6)
-    found = writer.likelihood(TEXT[:200])
+    writer, text = fitted.system, TEXT[:90]
+    report = evaluate_language(writer, text, split="test", steps=6)
+    found = writer.likelihood(text)
     assert report.likelihood == found and report.perplexity == found.perplexity
-    assert (found.characters, found.words) == (200, len(TEXT[:200].split()) + TEXT[:200].count("\n"))
+    assert (found.characters, found.words) == (90, len(text.split()) + text.count("\n"))
     assert report.circumstances.steps == 6 and report.reading == "one stream, the state carried"
     attends = writer.config.model_name in ("key_value_predict", "gpt")
     assert bool(report.reaches) == attends
@@ -77,8 +77,8 @@ def test_a_folder_judges_texts(fitted):
         heads = 2 if writer.config.model_name == "gpt" else 1
         # the very first token of some has nothing to look at
         assert found.tokens - 1 <= reach.looks / heads <= found.tokens
-    rows = evaluate_language(writer, TEXT[:200], split="test", rows=3)
-    crops = evaluate_language(writer, TEXT[:200], split="test", crops=8)
+    rows = evaluate_language(writer, text, split="test", rows=3)
+    crops = evaluate_language(writer, text, split="test", crops=8)
     assert "3 streams side by side" in rows.reading and "crops of 8 tokens" in crops.reading
     assert rows.likelihood.tokens == crops.likelihood.tokens == found.tokens
 

@@ -9,6 +9,7 @@ from regard.decoding import Limit
 from regard.evaluation import Report
 from regard.recipes import evaluate, fit, make_run, override
 from regard.storage import Checkpoint, write_text
+from tests.studio.readers import LANGUAGE, SENTENCES, TEXTS, train_readers
 
 pytest.importorskip("fastapi", reason="the studio is an extra")
 
@@ -47,6 +48,40 @@ def client(studio) -> TestClient:
     app = make_app(studio, token=TOKEN, hosts=[HOST])
     with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def readers_folder(tmp_path_factory) -> Path:
+    """Language models and classifiers that have barely learnt."""
+    root = tmp_path_factory.mktemp("readers") / "runs"
+    root.mkdir()
+    train_readers(root, (*LANGUAGE, *SENTENCES), steps=3)
+    return root
+
+
+@pytest.fixture(scope="session")
+def readers_studio(readers_folder, folder) -> Studio:
+    return Studio(shelf=Shelf([readers_folder, folder / "bahdanau"]))
+
+
+@pytest.fixture(scope="session")
+def readers(readers_studio) -> TestClient:
+    """A client of a studio with all of them, and a translator."""
+    app = make_app(readers_studio, token=TOKEN, hosts=[HOST])
+    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def read(readers):
+    """Ask one of them for a look."""
+
+    def asked(model, text=None):
+        answer = readers.post("/api/looks", json={"model": model, "text": text or TEXTS[model]})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return asked
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import pytest
 import regard
 from benchmarks.harness import RESULTS
 from benchmarks.studio_figures import FIGURES, written
-from regard.models import MODELS
+from regard.models import FAMILIES, MODELS
 from regard.studio.ideas import IDEAS
-from regard.studio.timeline import MECHANISMS, milestones
+from regard.studio.timeline import FAMILY_OF, MECHANISMS, SYSTEMS, milestones
 
-TABLES = {"system": MODELS, **MECHANISMS}
+TABLES = {**SYSTEMS, **MECHANISMS}
 PACKAGE = Path(regard.__file__).parent
 
 
@@ -23,7 +23,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def line():
-    return milestones({"bahdanau": "demo/bahdanau"})
+    return milestones({"system/bahdanau": "demo/bahdanau", "language/lstmn": "runs/lstmn"})
 
 
 def test_every_entry_has_its_place(line):
@@ -58,7 +58,12 @@ def test_titles_can_be_read(line):
 
 
 def test_only_what_is_on_the_shelf_can_be_watched(line):
-    assert {one.key: one.model for one in line if one.model} == {"system/bahdanau": "demo/bahdanau"}
+    watched = {"system/bahdanau": "demo/bahdanau", "language/lstmn": "runs/lstmn"}
+    assert {one.key: one.model for one in line if one.model} == watched
+
+
+def test_every_family_of_systems_has_its_lane():
+    assert [SYSTEMS[FAMILY_OF[kind]] for kind in FAMILIES] == list(FAMILIES.values())
 
 
 def test_figures_are_those_that_were_recorded(runs):

@@ -73,7 +73,7 @@ def nats_of(
     parameter = next(iter(_tensors(model)), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     nats: list[Tensor] = []
-    with evaluating(model):  # type: ignore[arg-type]
+    with evaluating(model):
         state: Any = None
         for tokens, labels in pieces(ids.to(device), rows=rows, piece=piece, fresh=fresh):
             if state is None or fresh:

@@ -102,7 +102,7 @@ class Lesson:
                 embedding_size=self.hidden_size,
                 hidden_size=hidden_size,
                 num_layers=1,
-                dropout=0.4,
+                dropout=0.3,
                 **own,
             )
         )
@@ -156,9 +156,9 @@ def run(
     *,
     seed: int = 0,
     seeds: int = 3,
-    epochs: int = 6,
-    hidden_size: int = 48,
-    vocab_size: int = 3000,
+    epochs: int = 4,
+    hidden_size: int = 32,
+    vocab_size: int = 2000,
     characters: int = 1_000_000,
     corpus: TextCorpus | None = None,
 ) -> Finding:

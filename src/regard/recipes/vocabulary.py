@@ -13,3 +13,14 @@ def read_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer.from_json(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def read_fitting(path: Path, vocab_size: int) -> Tokenizer:
+    """The tokenizer that a model of so many tokens learned with."""
+    tokenizer = read_tokenizer(path)
+    if tokenizer.vocab_size != vocab_size:
+        raise ValueError(
+            f"{path} has {tokenizer.vocab_size} tokens and the model {vocab_size}: they belong to different runs. "
+            f"Restore the one that was there."
+        )
+    return tokenizer

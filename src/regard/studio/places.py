@@ -52,7 +52,7 @@ def aligned(read: AttentionMap, first: int) -> AttentionMap:
         read,
         keys=keys,
         values=F.pad(read.values, (0, 0, first, 0)),
-        scores=read.score(read.queries, keys),
+        scores=read.score(read.queries, keys).detach(),
         weights=F.pad(read.weights, (first, 0)),
         allowed=F.pad(allowed, (first, 0), value=False),
     )

@@ -97,7 +97,7 @@ def read_at(model: Any, tokens: list[int]) -> tuple[Trace, Read]:
 def classify_at(model: Any, tokens: list[int]) -> tuple[Trace, Classified]:
     """Every read of a classifier while it reads this sentence, and what it says of it."""
     row, device = Sequences.of([tokens]), device_of(model)
-    with evaluating(model), trace(model) as maps:
+    with torch.inference_mode(), trace(model) as maps:
         said = model(Sequences(row.ids.to(device), row.lengths.to(device)))
     return maps, said
 

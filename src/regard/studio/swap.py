@@ -204,7 +204,7 @@ def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
         made, first, firsts = [], 0, kept.first_keys(request.site)
         for read, first_key in zip(kept.site_reads(request.site), firsts, strict=True):
             whole = cut(read, first_key)
-            made.append(replace(read, weights=how.weights(whole, first, max(first_key, 0))))
+            made.append(replace(whole, weights=how.weights(whole, first, max(first_key, 0))))
             first += read.weights.shape[-2]
         after = joined(tuple(made), kept.num_keys(request.site), firsts=[max(one, 0) for one in firsts])
     before = kept.weights(request.site)

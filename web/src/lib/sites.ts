@@ -1,4 +1,5 @@
 // Which attention is shown when the selection names none, or one that the look does not have.
+import { said } from "./language.svelte";
 import type { Look, Side, Site } from "./types";
 
 /** The chosen site, else the system's own alignment, else the first of the kinds; null where there is none. */
@@ -19,7 +20,15 @@ export function headOf(site: Site, head: number | null, mean = true): number {
 }
 
 export function sideOf(look: Look, name: Side["name"]): Side {
-  return look.sides.find((side) => side.name === name) ?? { name, tokens: [], pieces: [] };
+  const side = look.sides.find((one) => one.name === name) ?? { name, tokens: [], pieces: [] };
+  return look.kind === "sentences" && name === "target" ? inRows(side) : side;
+}
+
+/** Rows of attention are numbers, from 1: they are called what the language of the page calls a row. */
+function inRows(side: Side): Side {
+  const named = (number: string): string => said({ en: `row ${number}`, zh: `第 ${number} 行` });
+  const pieces = side.pieces.map((piece) => ({ ...piece, text: named(piece.text) }));
+  return { ...side, tokens: side.tokens.map(named), pieces };
 }
 
 /** Whether two sites have the same tokens at their sides, so that a pair of one is a pair of the other. */

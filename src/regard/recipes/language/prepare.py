@@ -11,7 +11,7 @@ from regard.recipes.language.measure import LanguageValidationMeasure
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.writer import Writer
 from regard.recipes.prepared import Prepared, Say
-from regard.recipes.vocabulary import read_tokenizer
+from regard.recipes.vocabulary import read_fitting, read_tokenizer
 from regard.storage import Checkpoint
 from regard.training import CropObjective, StreamObjective
 
@@ -49,7 +49,7 @@ def prepare_language(run: LanguageRun, checkpoint: Checkpoint, *, going_on: bool
 
 def open_writer(checkpoint: Checkpoint, run: LanguageRun, model: Any) -> Writer:
     """A writer out of a folder and the model in it."""
-    return Writer(model=model, tokenizer=read_tokenizer(checkpoint.tokenizer), config=run)
+    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), config=run)
 
 
 def check_length(run: LanguageRun) -> None:

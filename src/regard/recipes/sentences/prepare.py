@@ -13,7 +13,7 @@ from regard.evaluation.classification import Answers, classify
 from regard.recipes.prepared import Prepared, Say
 from regard.recipes.sentences.classifier import Classifier
 from regard.recipes.sentences.run import SentenceRun
-from regard.recipes.vocabulary import read_tokenizer
+from regard.recipes.vocabulary import read_fitting, read_tokenizer
 from regard.storage import Checkpoint
 from regard.training.sentence_objective import SentenceObjective
 
@@ -102,4 +102,9 @@ def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: boo
 
 def open_classifier(checkpoint: Checkpoint, run: SentenceRun, model: Any) -> Classifier:
     """A classifier out of a folder and the model in it."""
-    return Classifier(model=model, tokenizer=read_tokenizer(checkpoint.tokenizer), config=run)
+    if len(run.classes) != run.model.num_classes:
+        raise ValueError(
+            f"{checkpoint.config} names {len(run.classes)} classes, and its model has {run.model.num_classes}. Restore "
+            f"the one that was there."
+        )
+    return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), config=run)

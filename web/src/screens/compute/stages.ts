@@ -4,6 +4,10 @@ import type { Quantity } from "./places";
 export const STAGES = ["vectors", "scores", "mask", "weights", "values", "context"] as const;
 export type StageName = (typeof STAGES)[number];
 
+/** Behind attention, and only in a language model: from features to the probability of the next token. */
+export const READOUT = "readout";
+export type Step = StageName | typeof READOUT;
+
 export const HOME: Record<Quantity, StageName> = {
   query: "vectors",
   key: "vectors",

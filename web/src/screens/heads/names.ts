@@ -4,6 +4,8 @@ import { t } from "../words/heads";
 
 function partsOf(layer: string): { stem: string; place: string } {
   const [, stem = layer, place = ""] = /^(.+)\.(\d+)$/.exec(layer) ?? [];
+  // a system of one stack has nothing to tell its layers from
+  if (stem === "layers" || stem === "cells") return { stem: "", place };
   return { stem: stem === "encoder" || stem === "decoder" ? t(stem) : stem, place };
 }
 
@@ -16,7 +18,8 @@ export function groupName(kind: HeadCard["kind"], of: Look["kind"]): string {
 
 export function layerName(layer: string): string {
   const parts = partsOf(layer);
-  return parts.place === "" ? parts.stem : t("layer", parts);
+  if (parts.place === "") return parts.stem;
+  return parts.stem === "" ? t("layerAlone", parts) : t("layer", parts);
 }
 
 /** The layer without its stem, which is plain from what stands above. */

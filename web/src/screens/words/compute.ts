@@ -7,7 +7,7 @@ export const t = words({
     lead: "One query on its way through attention, with the tensors' real values. Press any number to see where it comes from.",
     noAttention: "This system has no attention",
     noAttentionDetail:
-      "It squeezes the whole sentence into one vector, so there is no query, key or value to compute with. Choose a system with attention above.",
+      "What it read is squeezed into a state, so there is no query, key or value to compute with. Choose a system with attention above.",
     onlyAlignment: "Nothing to compute here",
     onlyAlignmentDetail: "This system reports an alignment, but not the queries and keys that it comes from.",
     loading: "Fetching the tensors",
@@ -23,6 +23,7 @@ export const t = words({
     weightsStage: "Weights",
     valuesStage: "Weights × values",
     contextStage: "Context",
+    readoutStage: "Readout",
     sayVectors:
       "“{token}” asks with a query of {size} numbers; each of the {count} tokens offers a key of as many numbers to be compared with it.",
     sayScores: "The score says how well each key answers the query of “{token}”: one number for each key.",
@@ -93,6 +94,7 @@ export const t = words({
     weightsStage: "权重",
     valuesStage: "权重 × 值",
     contextStage: "上下文",
+    readoutStage: "输出层",
     sayVectors: "“{token}”用一个 {size} 维的查询向量提问；{count} 个词元各给出一个同样维数的键，与它比较。",
     sayScores: "分数表示每个键与“{token}”的查询有多匹配：每个键对应一个数。",
     sayMask: "查询不允许看的位置，分数按负无穷处理；这里的 {count} 个键中保留 {allowed} 个。",

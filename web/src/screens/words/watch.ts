@@ -16,6 +16,7 @@ export const t = words({
     source: "Text",
     target: "Answer",
     read: "Answer so far",
+    rows: "Rows",
     keys: "Keys",
     queries: "Queries",
     ribbonsLabel:
@@ -74,6 +75,7 @@ export const t = words({
     source: "文本",
     target: "答案",
     read: "已写出的答案",
+    rows: "行",
     keys: "键",
     queries: "查询",
     ribbonsLabel: "从被读的 {keys} 个词元到读它们的 {queries} 个词元的丝带，粗细即权重",

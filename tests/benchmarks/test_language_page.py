@@ -1,0 +1,194 @@
+"""Sections on language models and sentences say what the files say, and leave out what was not run."""
+
+import copy
+import json
+
+import pytest
+
+from benchmarks import language_page, sentences, sentences_page
+from benchmarks.markdown import over_seeds, seeds_by_name
+from benchmarks.results_page import page, recorded
+from benchmarks.trainings import Training
+from regard.evaluation import Circumstances, Overlap
+from regard.evaluation.classification import ClassificationReport, ClassQuality
+from regard.evaluation.language_report import LanguageReport, Reach
+from regard.evaluation.likelihood import Likelihood
+from regard.evaluation.spans import SPANS
+
+MACHINE = {"date": "2026-01-01", "gpu": "A GPU", "cores": 4, "python": "3.12", "torch": "2.11"}
+EQUAL = {"lstm": 85.0, "attention": 82.0, "key_value": 78.0, "key_value_predict": 75.0, "ngram_rnn": 75.2}
+SEEDS = range(3)
+
+
+def circumstances(system, seed):
+    return Circumstances(
+        system=system, data="ptb", split="test", sentences=9, search="", parameters=2_500_000, steps=1, seed=seed
+    )
+
+
+def a_report(system, seed, perplexity, *, loss=1.5, reading="one stream, the state carried"):
+    looks = system in ("attention", "key_value", "key_value_predict", "lstmn")
+    report = LanguageReport(
+        circumstances=circumstances(system, seed),
+        reading=reading,
+        likelihood=Likelihood(nats=1.0, tokens=82_430, words=82_430, characters=400_000, unknown=4_794),
+        perplexity=perplexity,
+        perplexity_per_token=perplexity,
+        bits_per_character=1.0,
+        loss=loss,
+        reaches=(Reach("attention", SPANS, (0.4, 0.6, 0.8, 0.9, 1.0), 3.5, 4095),) if looks else (),
+    )
+    return json.loads(report.to_json())
+
+
+def a_run(name, seed, *, recipe="ptb", **evaluations):
+    model = name.removeprefix("equal_")
+    sizes = {"embedding_size": 300, "dropout": 0.6, "window": 15, "num_layers": 6, "hidden_size": 384, "context": 256}
+    return {
+        "command": f"python -m benchmarks.language --data <folder> --seed {seed} {name}",
+        "machine": MACHINE,
+        "config": {"recipe": recipe, "model_name": model, "model": sizes},
+        "training": {"steps": 500, "epochs": 14, "seconds": 60.4, "tokens_per_second": 12345},
+        **evaluations,
+    }
+
+
+@pytest.fixture
+def runs():
+    found = {}
+    for seed in SEEDS:
+        for model, perplexity in EQUAL.items():
+            noise = (-1 if model == "ngram_rnn" else 1) * 0.2 * seed
+            test, validation = (a_report(model, seed, perplexity + noise + more) for more in (0, 4))
+            found[f"equal_{model}-{seed}"] = a_run(f"equal_{model}", seed, test=test, validation=validation)
+    ngram = a_report("ngram", 0, 141.5)
+    found["ngram-0"] = a_run("ngram", 0, test=ngram, validation=ngram)
+    found["ngram-0"]["training"]["tokens_per_second"] = None
+    crops = {"test-crops": a_report("gpt", 0, 99.5, reading="crops of 128 tokens, each from the start")}
+    found["gpt-0"] = a_run("gpt", 0, test=a_report("gpt", 0, 97.25), validation=a_report("gpt", 0, 99.0), **crops)
+    validation = {"validation": a_report("gpt", 0, 5.0, loss=1.46), "validation-crops": a_report("gpt", 0, 5.0)}
+    found["shakespeare-0"] = a_run("gpt", 0, recipe="tinyshakespeare", **validation)
+    return found
+
+
+def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
+    told = "\n".join(language_page.sections(runs, ()))
+    assert "all 82,430 words of the test" in told
+    assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in told
+    assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in told
+    assert "Read in crops of 128 tokens, each from the start, the test: GPT 99.50." in told
+    assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in told
+    assert "141.2 (re-computed) |  | 141.50 |" in told
+    # one's own sizes and equal ones are never in one table
+    own, equal = told.split("### At equal parameters")
+    assert "| LSTM | 2014" not in own
+    assert "| GPT | 2018" not in equal
+
+
+def test_spans_and_the_verdict_follow_the_runs(runs):
+    told = language_page.spans(runs)
+    assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in told
+    assert "| spread evenly, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
+    assert "**Holds.**" in told
+    assert "4-gram RNN is on par" in told
+    other = copy.deepcopy(runs)
+    for seed in SEEDS:
+        other[f"equal_key_value-{seed}"]["test"]["perplexity"] = 99.0 + seed
+    assert "**Does not hold.**" in language_page.spans(other)
+    for seed in (1, 2):
+        del other[f"equal_lstm-{seed}"]
+    assert "hold" not in language_page.spans(other).lower()
+
+
+def test_shakespeare_stands_beside_nanogpt(runs):
+    told = language_page.shakespeare(runs)
+    expected = "| GPT, 6 x 384, context 256 | 2.50 M | **1.5000** | 1.4600 | 1.4697 (reported) | 500 | 60 | A GPU | 1 |"
+    assert expected in told
+
+
+def test_what_was_not_run_is_left_out(runs):
+    assert language_page.sections({}, ()) == []
+    assert sentences_page.sections({}) == []
+    assert len(language_page.sections({"ngram-0": runs["ngram-0"]}, ())) == 1
+    assert recorded("a_suite_that_nobody_ran") == {}
+
+
+def test_generation_is_told_where_it_was_timed(tmp_path):
+    report = {
+        "question": "generation, batch 1",
+        "machine": {"cpu": "A CPU", "cores": 2, "torch": "2.11"},
+        "command": "python -m benchmarks generation",
+        "notes": {"tokens a second": {"regard": 1130.0, "transformers generate": 53.5}},
+    }
+    (tmp_path / "generation.json").write_text(json.dumps([report]))
+    (told,) = language_page.sections({}, [tmp_path / "generation.json"])
+    assert told.startswith("## Generation")
+    assert "| generation, batch 1 | 1,130 | 54 |" in told
+
+
+def test_all_sections_are_on_the_page(runs):
+    told = page(recorded("systems"), (), language=runs, sentences=classified())
+    for head in ("## Penn Treebank", "## Tiny Shakespeare", "## TREC", "## SST-2", "- A GPU, 4 CPU cores"):
+        assert head in told
+    assert "benchmarks.language --data <folder> --seed 2 equal_lstm" in told
+    # names that two suites share are two runs
+    both = page(recorded("systems"), (), language={"lstmn-0": a_run("lstmn", 0, test=a_report("lstmn", 0, 107.0))})
+    assert "benchmarks.language --data <folder> --seed 0 lstmn\n" in both
+    assert recorded("systems")["lstmn-0"]["command"] in both
+
+
+def classified(*, better=0.02):
+    """Runs of every system on both sets; the penalised rows overlap less, and are right more often by so much."""
+    found = {}
+    for name, training in sentences.SYSTEMS.items():
+        for seed in SEEDS:
+            structured, plain = "structured" in name, name.endswith("no_penalty")
+            report = ClassificationReport(
+                circumstances=circumstances(training.model, seed),
+                accuracy=0.88 - better * plain + 0.001 * seed * seed * (1 + plain),
+                log_loss=0.3,
+                classes=(
+                    ClassQuality.of("a", there=4, said=4, right=3),
+                    ClassQuality.of("b", there=5, said=5, right=4),
+                ),
+                confusion=(),
+                overlap=Overlap(0.9 - 0.5 * (not plain) + 0.01 * seed, 2.0) if structured else None,
+            )
+            told = json.loads(report.to_json())
+            config = {"recipe": "sentences", "model_name": training.model, "model": {}}
+            found[f"{name}-{seed}"] = {
+                "command": f"python -m benchmarks.sentences {name}",
+                "machine": MACHINE,
+                "config": config,
+                "validation": told,
+                "test": told,
+            }
+    return found
+
+
+def test_sentences_have_accuracy_overlap_and_a_verdict_on_the_penalty():
+    trec, sst = sentences_page.sections(classified())
+    assert "| Structured self-attention | 2.50 M | 88.2 ± 0.2 | **88.2 ± 0.2** | 77.5 ± 0.0 | 0.410 ± 0.010 |" in trec
+    assert "| CNN for sentences | 2.50 M | 88.2 ± 0.2 | **88.2 ± 0.2** | 77.5 ± 0.0 |  |  | 3 |" in trec
+    assert "CNN-rand 88.2 (reported)" in trec
+    assert "CNN-rand 83.5 (reported, trained on phrases too" in sst
+    assert "overlap clearly less; accuracy is clearly better" in trec
+    assert "accuracy is clearly worse" in sentences_page.sections(classified(better=-0.02))[0]
+    assert "accuracy is not clearly different" in sentences_page.sections(classified(better=0.0015))[0]
+    alone = {name: run for name, run in classified().items() if name.startswith("trec_cnn")}
+    assert "penalty" not in sentences_page.sections(alone)[0]
+
+
+def test_a_set_lies_where_its_training_says(tmp_path):
+    training = sentences.SYSTEMS["sst2_cnn"]
+    assert training == Training("sentences", "cnn", (), (("data", "stsa.binary.train.gz"),))
+    expected = tmp_path / "sentence-classification" / "stsa.binary.train.gz"
+    assert sentences.place(str(tmp_path), training) == {"data": expected}
+    assert sentences.SYSTEMS["trec_structured_no_penalty"].changes == ("model.penalty=0",)
+
+
+def test_seeds_are_put_together_in_their_order():
+    assert seeds_by_name({"b-10": 3, "a-0": 1, "b-2": 2}) == {"b": [2, 3], "a": [1]}
+    assert over_seeds([1.0, 3.0], 1) == "2.0 ± 1.4"
+    assert over_seeds([1.25], 2) == "1.25"
+    assert over_seeds([], 2) == ""
