@@ -52,21 +52,23 @@ def client(studio) -> TestClient:
 
 @pytest.fixture(scope="session")
 def readers_folder(tmp_path_factory) -> Path:
-    """Language models and classifiers that have barely learnt."""
+    """Language models and classifiers that have barely learnt, and a translator beside them."""
     root = tmp_path_factory.mktemp("readers") / "runs"
     root.mkdir()
-    train_readers(root, (*LANGUAGE, *SENTENCES), steps=3)
+    train_readers(root, (*LANGUAGE, *SENTENCES), steps=2)
+    run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "validation.sentences=0")
+    fit(run, root / "bahdanau", console=Console(quiet=True))
     return root
 
 
 @pytest.fixture(scope="session")
-def readers_studio(readers_folder, folder) -> Studio:
-    return Studio(shelf=Shelf([readers_folder, folder / "bahdanau"]))
+def readers_studio(readers_folder) -> Studio:
+    return Studio(shelf=Shelf([readers_folder]))
 
 
 @pytest.fixture(scope="session")
 def readers(readers_studio) -> TestClient:
-    """A client of a studio with all of them, and a translator."""
+    """A client of a studio with all of them."""
     app = make_app(readers_studio, token=TOKEN, hosts=[HOST])
     with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
         yield made

@@ -250,7 +250,7 @@ def test_nothing_that_fits_the_schema_breaks_the_server(name, read, readers):
     for operation in asked:
 
         @settings(
-            max_examples=5, suppress_health_check=list(HealthCheck), deadline=None, derandomize=True, database=None
+            max_examples=3, suppress_health_check=list(HealthCheck), deadline=None, derandomize=True, database=None
         )
         @given(case=operation.as_strategy())
         def ask(case):

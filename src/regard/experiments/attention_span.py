@@ -45,6 +45,7 @@ SYSTEMS = ("lstm", *LOOKING, "ngram_rnn")
 RARE = 0.1
 """What is added to the count of every word, so that none is impossible."""
 
+BETTER, WORSE = "clearly better than", "clearly worse than"
 FEWEST = 2
 """Seeds, below which nothing is said of chance."""
 
@@ -82,13 +83,8 @@ class Lesson:
         texts = [corpus.read(split)[:characters] for split in ("train", "test")]
         tokenizer = Tokenizer.train(texts[0].split("\n"), TokenizerSettings(kind="words", vocab_size=vocab_size))
         training, test = (make_stream(text, tokenizer) for text in texts)
-        return cls(
-            training=training,
-            test=test,
-            vocab_size=tokenizer.vocab_size,
-            hidden_size=hidden_size,
-            epochs=epochs,
-        )
+        sizes = {"vocab_size": tokenizer.vocab_size, "hidden_size": hidden_size, "epochs": epochs}
+        return cls(training=training, test=test, **sizes)
 
     def build(self, name: str, hidden_size: int) -> Any:
         """A system of one layer; every LSTM begins with open forget gates."""
@@ -241,7 +237,9 @@ def rows_of(outcomes: Outcomes) -> list[Row]:
 
 def reach(runs: Sequence[Outcome]) -> list[Measured]:
     """The share of the weight within each span; nothing where nothing is looked at."""
-    return [Measured.of(shares) for shares in zip(*(one.within for one in runs), strict=True)]
+    # the last share is 1 but for rounding, and rounding has no spread
+    columns = zip(*(one.within for one in runs), strict=True)
+    return [Measured.of(round(share, 6) for share in shares) for shares in columns]
 
 
 def title(name: str) -> str:
@@ -255,13 +253,12 @@ def judge(outcomes: Outcomes) -> tuple[bool, str]:
     shares = {name: [one.short for one in outcomes[name]] for name in LOOKING}
     even = SHORT / WINDOW
     short = all(min(found) > 0.5 and clearly_above(found, [even] * len(found)) for found in shares.values())
-    broken = [
-        f"{title(better)} is not clearly better than {title(worse)}"
-        for worse, better in pairwise(SYSTEMS[:-1])
-        if not clearly_above(perplexities[worse], perplexities[better])
-    ]
-    simple, best = (perplexities[name] for name in (SYSTEMS[-1], LOOKING[-1]))
-    worse, better = clearly_above(simple, best), clearly_above(best, simple)
+    ranks = {
+        name: standing(perplexities[name], perplexities[other]) + " " + title(other)
+        for other, name in (*pairwise(SYSTEMS[:-1]), SYSTEMS[-2:])
+    }
+    broken = [f"{title(name)} is {ranks[name]}" for name in LOOKING if not ranks[name].startswith(BETTER)]
+    simple = ranks[SYSTEMS[-1]]
     told = ", ".join(f"{title(name)} {Measured.of(found).mean:.0%}" for name, found in shares.items())
     listed = ", ".join(f"{title(name)} {Measured.of(perplexities[name])}" for name in SYSTEMS)
     said = (
@@ -269,10 +266,14 @@ def judge(outcomes: Outcomes) -> tuple[bool, str]:
         f"{'attention mainly uses them' if short else 'attention does not mainly use them'}. "
         f"Perplexity: {listed}. "
         f"{'; '.join(broken) + '.' if broken else 'Each form of attention is clearly better than the one before it.'} "
-        f"The {title(SYSTEMS[-1])} is "
-        f"{'clearly worse than' if worse else 'clearly better than' if better else 'on par with'} {title(LOOKING[-1])}."
+        f"The {title(SYSTEMS[-1])} is {simple}."
     )
-    return short and not broken and not worse, said
+    return short and not broken and not simple.startswith(WORSE), said
+
+
+def standing(own: Sequence[float], other: Sequence[float]) -> str:
+    """How perplexities compare with others of the same seeds."""
+    return BETTER if clearly_above(other, own) else WORSE if clearly_above(own, other) else "on par with"
 
 
 def draw_figure(figure: Any, *, outcomes: Outcomes) -> None:

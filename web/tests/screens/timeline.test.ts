@@ -75,6 +75,12 @@ describe("what to do where nothing is on the shelf", () => {
       "regard train dates --model rnn-encoder-decoder --out runs/rnn_encoder_decoder",
     );
     expect(swapSetting(system)).toBeNull();
+    const gpt = made(2018, "language", "gpt");
+    expect(trainCommand(gpt)).toBe("regard train topics --model gpt --out runs/gpt");
+    expect(swapSetting(gpt)).toBeNull();
+    expect(trainCommand(made(2014, "sentences", "cnn"))).toBe(
+      "regard train sentences --data FILE --model cnn --out runs/cnn",
+    );
     expect(trainCommand(ITEMS[4])).toBeNull();
     expect(swapSetting(made(2016, "alignment", "sparsemax"))).toEqual({ align: "sparsemax" });
   });
