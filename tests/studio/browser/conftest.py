@@ -20,6 +20,9 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run", "--disable-quic",
 )  # fmt: skip
+AXE = Path(__file__).parents[3] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+FINDINGS = """async () => (await axe.run()).violations.flatMap((found) =>
+  found.nodes.slice(0, 3).map((node) => `${found.id}: ${node.target} ${node.failureSummary.split('\\n')[1] ?? ''}`))"""
 PAGE = Path(str(files("regard.studio").joinpath("static"))) / "index.html"
 
 
@@ -87,3 +90,16 @@ def see(browser, serving):
     yield opened
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def violations():
+    """What axe finds on a page."""
+    if not AXE.is_file():
+        pytest.skip("axe is not installed: run `make page`")
+
+    def found(page):
+        page.add_script_tag(path=AXE)
+        return page.evaluate(FINDINGS)
+
+    return found

@@ -1,28 +1,10 @@
 """axe finds nothing to object to on any screen, in the light and in the dark."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.studio.browser.seeing import SCREENS, SELECTIONS
 
 pytestmark = pytest.mark.browser
-
-AXE = Path(__file__).parents[3] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-FINDINGS = """async () => (await axe.run()).violations.flatMap((found) =>
-  found.nodes.slice(0, 3).map((node) => `${found.id}: ${node.target} ${node.failureSummary.split('\\n')[1] ?? ''}`))"""
-
-
-@pytest.fixture
-def violations():
-    if not AXE.is_file():
-        pytest.skip("axe is not installed: run `make page`")
-
-    def found(page):
-        page.add_script_tag(path=AXE)
-        return page.evaluate(FINDINGS)
-
-    return found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
