@@ -115,6 +115,8 @@ def treebank(runs: Runs) -> str:
     reading = (
         f" Read in {reports(next(iter(crops.values())), 'test-crops')[0].reading}, the test: {told}." if crops else ""
     )
+    others = {title(group): reports(group, "test")[0].reading for group in groups.values()}
+    reading += "".join(f" {name}: {how}." for name, how in others.items() if how != test.reading)
     beside = [
         (system, score, f"<{paper}>" if paper else "", perplexity(groups[ours], "test") if ours in groups else "")
         for system, score, paper, ours in REPORTED

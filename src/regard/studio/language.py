@@ -108,7 +108,10 @@ def make_reading(shelved: Shelved, ids: list[int], log_probs: Float[Tensor, "T v
 def reading_of(kept: Kept) -> Reading:
     """The reading of a look at a language model."""
     if kept.reading is None:
-        raise RefusedError(f"{kept.message.model} is no language model. GET /api/state tells what each system is.")
+        raise RefusedError(
+            f"this look is no reading: {kept.message.model} is no language model, or the look is a swap's. GET "
+            f"/api/state tells what each system is."
+        )
     return kept.reading
 
 

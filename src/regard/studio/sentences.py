@@ -94,7 +94,10 @@ def overlap_of(weights: Float[Tensor, "r L"]) -> Overlap:
 def sorted_of(kept: Kept) -> Sorted:
     """What a classifier said of a look's sentence."""
     if kept.sorted is None:
-        raise RefusedError(f"{kept.message.model} is no classifier. GET /api/state tells what each system is.")
+        raise RefusedError(
+            f"this look has no classes: {kept.message.model} is no classifier, or the look is a swap's. GET "
+            f"/api/state tells what each system is."
+        )
     return kept.sorted
 
 
