@@ -17,19 +17,13 @@ from regard.storage import Checkpoint, write_text
 
 PUBLISHED = "sentence-classification"
 SETS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "trec": ("TREC.train.all.gz", ("training.epochs=10",)),
-    "sst2": (
-        "stsa.binary.train.gz",
-        (
-            "training.epochs=5",
-            "training.label_smoothing=0",
-            "batch.rows=50",
-            "tokenizer.min_count=1",
-            "model.word_dropout=0.2",
-        ),
-    ),
+    "trec": ("TREC.train.all.gz", ("training.epochs=10", "tokenizer.lowercase=false")),
+    "sst2": ("stsa.binary.train.gz", ("training.epochs=5", "batch.rows=50", "model.word_dropout=0.2")),
 }
-"""A file, and how all systems are trained on it: chosen in trials of two seeds, in which test figures were seen too."""
+"""A file, and how all systems are trained on it: chosen in trials of two seeds, in which test figures were seen too.
+
+Questions keep their capitals, as Kim 2014 left them.
+"""
 
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "structured": ("structured_self_attention", ()),

@@ -57,11 +57,11 @@ def sentences(
         data=FileSentenceCorpus(
             data=find_file(data), **{name: None if path is None else find_file(path) for name, path in files.items()}
         ),
-        tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True, min_count=2),
+        tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True),
         batch=BatchSettings(rows=32, max_length=256),
         training=TrainingSettings(
             epochs=8,
-            label_smoothing=0.1,
+            label_smoothing=0.0,
             optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
             schedule=ScheduleSettings(name="cosine", warmup_steps=50),
             every=EverySettings(log=50),
