@@ -8,7 +8,7 @@ results/language.json, from which benchmarks.results_page writes docs/results.md
 """
 
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from benchmarks.trainings import Suite, Training, main
 from regard.models import LANGUAGE_MODELS
 from regard.recipes import count_parameters, make_run, steps_of
 from regard.recipes.language.evaluate import evaluate_language
+from regard.recipes.sizes import equal_size
 from regard.storage import Checkpoint, write_text
 
 VOCABULARY = 10_002
@@ -49,21 +50,11 @@ def parameters_of(model: str, hidden_size: int) -> int:
         return count_parameters(LANGUAGE_MODELS[model].build(sized))
 
 
-@cache
-def equal_size(model: str) -> int:
-    """The hidden size at which a system has as many parameters as the one they are all made equal to."""
-    goal = parameters_of(LIKE, HIDDEN_SIZE)
-    low, high = 16, 2048
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if parameters_of(model, middle) < goal else (low, middle)
-    return min((low - 1, low), key=lambda size: abs(parameters_of(model, size) - goal))
-
-
 def equal(model: str) -> Training:
     """A system of the common size, learned like the others."""
     open_gates = ("model.forget_bias=1",) if model == "lstm" else ()
-    return Training("ptb", model, (*ALIKE, *ADAM, *open_gates, f"model.hidden_size={equal_size(model)}"))
+    size = equal_size(parameters_of(LIKE, HIDDEN_SIZE), partial(parameters_of, model))
+    return Training("ptb", model, (*ALIKE, *ADAM, *open_gates, f"model.hidden_size={size}"))
 
 
 SYSTEMS = {

@@ -94,8 +94,8 @@ def told(metrics: dict[str, Any]) -> Any:
     return next((metrics[name] for name in METRICS if name in metrics), None)
 
 
-def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> None:
-    """One run in a process of its own; its last words if it failed."""
+def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> bool:
+    """One run in a process of its own, and whether it came to an end; its last words if it failed."""
     folder = Path(asked.out)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", f"benchmarks.{suite.name}", name, "--worker", "--data", asked.data]
@@ -110,6 +110,7 @@ def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> Non
     print(f"{name}-{seed}: exit {code} after {time.perf_counter() - began:.0f} s", flush=True)
     if code:
         print("\n".join(log.read_text().splitlines()[-8:]), flush=True)
+    return not code
 
 
 def main(suite: Suite) -> None:
@@ -122,20 +123,19 @@ def main(suite: Suite) -> None:
     results, lock = asked.results or RESULTS / f"{suite.name}.json", Lock()
 
     def work(run: tuple[str, int]) -> None:
-        launch(suite, *run, asked)
-        with lock:
-            keep(suite, run, asked, results)
+        # a run that was refused leaves what an earlier one wrote, under other settings
+        if launch(suite, *run, asked):
+            with lock:
+                keep(suite, run, asked, results)
 
     with ThreadPoolExecutor(asked.parallel) as pool:
         list(pool.map(work, product(names, asked.seed)))
 
 
 def keep(suite: Suite, run: tuple[str, int], asked: argparse.Namespace, results: Path) -> None:
-    """Add what a run wrote of itself to the results, if it came to an end."""
+    """Add what a run wrote of itself to the results."""
     name, seed = run
     folder = Path(asked.out) / f"{name}-{seed}"
-    if not any((folder / f"evaluation-{split}.json").exists() for split in SPLITS):
-        return
     changes = "".join(f" --set {change}" for change in asked.set)
     command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
     found = json.loads(results.read_text()) if results.exists() else {}

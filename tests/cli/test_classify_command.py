@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.recipes.texts import CPU, SENTENCES
+from tests.recipes.texts import CPU, SENTENCES, spoil
 
 TINY = [*(f"--set={one}" for one in CPU), "--set=model.embedding_size=8", "--set=model.maps=4"]
 CLASSES = {"CAT", "DOG", "NONE"}
@@ -55,7 +55,7 @@ def test_no_input_gives_no_output(command, classifier, capsys):
 def test_a_sentence_that_is_too_long_is_cut_and_told(command, classifier, capsys):
     assert command("classify", classifier, "a cat " * 10) == 0
     captured = capsys.readouterr()
-    assert "the last 8 tokens of a sentence were not read" in flat(captured.err)
+    assert "the last 8 tokens of sentence 1 were not read" in flat(captured.err)
     assert captured.out.split("\t")[0] in CLASSES
 
 
@@ -90,6 +90,20 @@ def test_a_class_that_training_never_saw_is_told(command, classifier, tmp_path, 
     assert "0.00%" in capsys.readouterr().out
 
 
+def test_labels_and_names_are_shown_as_they_stand(command, classifier, tmp_path, capsys):
+    (tmp_path / "mine[bold].all").write_text("[/red] a bird\nCAT a cat\n")
+    assert command("evaluate", classifier, "--source", tmp_path / "mine[bold].all") == 0
+    told = capsys.readouterr().out
+    assert "[/red]" in told and "file-mine[bold].all" in told
+
+
+def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, classifier, tmp_path, capsys):
+    spoil(classifier, tmp_path / "run")
+    assert command("classify", tmp_path / "run", "a cat") == 2
+    captured = capsys.readouterr()
+    assert "the model gives NaN for these texts" in flat(captured.err) and captured.out == ""
+
+
 def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
     (tmp_path / "a.train.all").write_bytes(SENTENCES.encode() + b"CAT na\xefve cat\nDOG\n")
     (tmp_path / "a.dev.all").write_text("BIRD a bird\nCAT a cat\n")
@@ -113,6 +127,7 @@ def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
         (b"A one\nA two\nA three\n", "are of the class 'A'. Give two classes or more"),
         (b"A one\nB two\n", "too few to hold some out"),
         (b"A\nB\n", "holds no sentence to learn from"),
+        ("A one\nB two\n".encode("utf-16"), "line 1 of"),
     ],
 )
 def test_bad_files_are_sentences(command, content, sentence, tmp_path, capsys):

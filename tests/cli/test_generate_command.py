@@ -6,7 +6,7 @@ import random
 import pytest
 
 from regard.recipes import load
-from tests.recipes.texts import CPU, SIZES, WORDS
+from tests.recipes.texts import CPU, SIZES, WORDS, spoil
 
 SETS = {model: [f"--set={one}" for one in (*SIZES[model], *CPU)] for model in SIZES}
 
@@ -94,6 +94,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--min-p", -0.1], "min_p is -0.1"),
         (["--top-k", 0], "top_k is 0, expected 1 token or more"),
         (["--repetition-penalty", 0], "repetition_penalty is 0.0, expected a number above 0"),
+        (["--repetition-penalty", "1e300"], "repetition_penalty is 1e+300, expected a number above 0, from 1e-06"),
         (["--max-tokens", 0], "max_tokens is 0, expected 1 token or more"),
         (["--stop", ""], "a stop string is empty"),
         (["--device", "tpu"], "device is 'tpu', expected auto, cpu or cuda"),
@@ -173,6 +174,19 @@ def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, 
     assert "there is no file" in flat(capsys.readouterr().err)
 
 
+def test_names_are_shown_as_they_stand(command, writers, tmp_path, capsys):
+    (tmp_path / "mine[bold].txt").write_text("the cat sat\n")
+    assert command("evaluate", writers["gpt"], "--source", tmp_path / "mine[bold].txt") == 0
+    assert capsys.readouterr().out.count("file-mine[bold].txt") >= 2
+
+
+def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, writers, tmp_path, capsys):
+    spoil(writers["gpt"], tmp_path / "run")
+    for line in (["evaluate", tmp_path / "run"], ["generate", tmp_path / "run", "--prompt", "the"]):
+        assert command(*line) == 2
+        assert "the model gives NaN for" in flat(capsys.readouterr().err)
+
+
 def test_tiny_shakespeare_has_no_test(command, tmp_path, capsys):
     (tmp_path / "input.txt").write_text("to be or not to be\n" * 40)
     sizes = [one for one in SETS["gpt"] if "vocab" not in one]
@@ -233,6 +247,7 @@ def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text
         (b"\n\n", "too short to hold some of it out"),
         (b"word", "too short to hold some of it out"),
         (b"a\n\xfe\n", "line 2 of"),
+        (b"a\n\x00\n", "has a byte 0: it is UTF-16, or no text"),
     ],
 )
 def test_bad_texts_are_sentences(command, content, sentence, tmp_path, capsys):
@@ -259,3 +274,13 @@ def test_one_line_of_very_many_words(command, tmp_path, capsys):
     # validation in many rows, for speed
     assert command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64") == 0
     assert load(tmp_path / "run").config.recipe == "text"
+
+
+def test_one_word_of_very_many_letters(command, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("x" * 20_000)
+    line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 2]
+    assert command(*line, *SETS["lstm"], "--set=tokenizer.kind=characters", "--set=validation.rows=64") == 0
+    captured = capsys.readouterr()
+    # what a word costs is beyond any number, and is not called "not a number"
+    assert "perplexity not finite" in flat(captured.err) and "nan" not in captured.err
+    assert max(map(len, captured.out.splitlines())) < 500

@@ -100,6 +100,8 @@ def test_wrong_files(tmp_path):
         read_sentences(wrote(tmp_path, "a.tsv", "label\ttext\n"))
     with pytest.raises(ValueError, match=r"line 2 of .*a\.tsv has 1 of the 2 cells that are needed: 'no tab'"):
         read_sentences(wrote(tmp_path, "a.tsv", "1\tgood\nno tab\n"))
+    with pytest.raises(ValueError, match=r"line 1 of .*a has a byte 0: it is UTF-16, or no text"):
+        read_sentences(wrote(tmp_path, "a", "1 good\n".encode("utf-16")))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_sentences(tmp_path / "nothing.tsv")
 

@@ -209,6 +209,18 @@ def test_a_model_that_learns_goes_on_learning():
     assert generate(model, [], OPTIONS["best"]) == []
 
 
+@pytest.mark.unchecked
+def test_half_a_token_is_not_waited_for():
+    found = generate(Counting(), [[3], [4, 5]], Generation(temperature=0.0, max_tokens=2.5, stop_ids=()))
+    assert [len(one.ids) for one in found] == [2, 2]
+
+
+def test_next_to_no_temperature_takes_the_best():
+    model = Counting()
+    cold = Generation(temperature=5e-324, max_tokens=6)
+    assert generate(model, PROMPTS, cold) == generate(model, PROMPTS, OPTIONS["best"])
+
+
 def test_errors_are_sentences():
     model = Counting()
     with pytest.raises(ValueError, match=r"prompt 1 is empty, .* comes after a token\. Give <eos> alone"):
@@ -232,6 +244,8 @@ def test_errors_are_sentences():
         ({"temperature": float("nan")}, "temperature is nan, expected 0"),
         ({"temperature": float("inf")}, "temperature is inf, expected 0"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, expected a number above 0"),
+        ({"repetition_penalty": 1e7}, "from 1e-06 to 1e\\+06: 1.0 changes nothing"),
+        ({"repetition_penalty": 1e-300}, "repetition_penalty is 1e-300, expected a number above 0"),
         ({"temperature": 0.0, "top_k": 0}, "top_k is 0, expected 1 token or more"),
         ({"top_p": 0.0}, "top_p is 0.0, expected a share above 0"),
         ({"min_p": -0.1}, "min_p is -0.1, expected a share of the best token's"),

@@ -89,6 +89,20 @@ def test_unknown_words_count_as_unknown(fitted):
     assert fitted.system.unknown_in("a ☃ b") == ["☃"]
 
 
+def test_what_is_no_text_is_a_sentence(fitted):
+    for ask in (fitted.system.likelihood, fitted.system.spans, fitted.system.unknown_in):
+        with pytest.raises(ValueError, match="character 2 of number 1 of the texts is half a one"):
+            ask("a\udcff")
+    with pytest.raises(ValueError, match="stop is one string, expected a list of them"):
+        fitted.system.generate(["the"], stop="the", max_tokens=2)
+
+
+@pytest.mark.unchecked
+def test_a_prompt_that_is_no_string_is_a_sentence(fitted):
+    with pytest.raises(ValueError, match="number 2 of the prompts is a int, expected a string"):
+        fitted.system.generate(["the", 5], max_tokens=2)
+
+
 def test_topics_come_with_python(tmp_path):
     changes = ["model.hidden_size=8", "model.embedding_size=8", "tokenizer.vocab_size=200", *CPU]
     fitted = fit(override(make_run("topics", "lstm", steps=2), *changes), tmp_path / "run", console=QUIET)

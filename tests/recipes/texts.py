@@ -1,6 +1,11 @@
 """A made text, made sentences, and sizes so small that a model of each kind is trained in a second."""
 
 import random
+import shutil
+
+import torch
+
+from regard.storage import Checkpoint, load_tensors, save_tensors
 
 WORDS = ["the", "a", "cat", "dog", "mat", "sat", "ran", "on", "by", "to", "in", "1", "2", "big", "small", ",", "."]
 CPU = ("training.compute.device=cpu", "training.every.validate=3", "training.every.save=3", "training.every.log=3")
@@ -57,3 +62,11 @@ TINY_SENTENCES = {
     "num_maps": 4,
 }
 """Only those that a config has are set."""
+
+
+def spoil(folder, out):
+    """A copy of a run whose weights are no longer numbers."""
+    shutil.copytree(folder, out)
+    weights = load_tensors(Checkpoint(out).weights)
+    nothing = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}
+    save_tensors(Checkpoint(out).weights, nothing, facts={"step": 4})

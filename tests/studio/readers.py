@@ -56,7 +56,9 @@ def train_readers(
         if name in LANGUAGE:
             run = override(make_run("text", name, data=text, steps=steps), *WORDS)
         else:
-            run = override(make_run("sentences", name, data=questions), f"training.steps={steps}")
+            run = override(
+                make_run("sentences", name, data=questions), f"training.steps={steps}", "training.epochs=none"
+            )
         every = () if name == "ngram" else (f"training.every.validate={steps}",)
         run = override(run, *SMALL[name], *every, *(more or {}).get(name, ()))
         fit(run, root / name, console=Console(quiet=True))

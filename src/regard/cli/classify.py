@@ -34,9 +34,10 @@ def classify(
     classifier = load_as(Classifier, folder, device=device)
     given = texts or list(read_lines(sys.stdin.buffer))
     console = Console(soft_wrap=True, highlight=False)
-    for text, found in zip(given, classifier.classify(given, return_attention=explain), strict=True):
+    answers = zip(given, classifier.classify(given, return_attention=explain), strict=True)
+    for number, (text, found) in enumerate(answers, start=1):
         if found.num_dropped:
-            warning = f"Warning: the last {found.num_dropped:,} tokens of a sentence were not read."
+            warning = f"Warning: the last {found.num_dropped:,} tokens of sentence {number} were not read."
             Console(stderr=True, soft_wrap=True).print(warning, style="yellow", markup=False, highlight=False)
         if as_json:
             sys.stdout.write(json.dumps(plain(text, found), ensure_ascii=False) + "\n")

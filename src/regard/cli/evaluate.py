@@ -78,7 +78,7 @@ def find_pairs(
 def say(console: Console, report: Report, path: Path) -> None:
     """The figures, each with how it was computed."""
     about = report.circumstances
-    console.rule(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences", align="left")
+    console.rule(Text(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences"), align="left")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)

@@ -42,7 +42,7 @@ def evaluate_classes(classifier: Classifier, folder: Path, sets: dict[str, Sente
 def say(console: Console, report: ClassificationReport) -> None:
     """The figures of one set."""
     about = report.circumstances
-    console.rule(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences", align="left")
+    console.rule(Text(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences"), align="left")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -65,11 +65,11 @@ def confusion_table(report: ClassificationReport) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("true \\ said", overflow="fold")
     for quality in report.classes:
-        table.add_column(quality.label, justify="right", overflow="fold")
+        table.add_column(Text(quality.label), justify="right", overflow="fold")
     table.add_column("F1", justify="right")
     scores = {quality.label: quality.f1 for quality in report.classes}
     for row in (*report.confusion, *report.unseen):
         score = scores.get(row.label)
         told = "never seen" if row.label not in scores else "" if score is None else f"{score:.3f}"
-        table.add_row(row.label, *map(str, row.counts), told)
+        table.add_row(Text(row.label), *map(str, row.counts), told)
     return table

@@ -31,7 +31,7 @@ def evaluate_text(writer: Writer, folder: Path, texts: dict[str, str]) -> None:
     """Read each text, the state carried through all of it."""
     console, reports = Console(), []
     for name, text in texts.items():
-        with console.status(f"reading {name}, {len(text):,} characters .."):
+        with console.status(Text(f"reading {name}, {len(text):,} characters ..")):
             report = evaluate_language(writer, text, split=name, steps=steps_of(folder))
         write_text(Checkpoint(folder).evaluation(name), report.to_json())
         reports.append(report)
@@ -53,7 +53,7 @@ def likelihood_table(reports: list[LanguageReport]) -> Table:
     for report in reports:
         found, speed = report.likelihood, report.speed
         table.add_row(
-            report.circumstances.split,
+            Text(report.circumstances.split),
             f"{report.perplexity:.2f}",
             f"{report.bits_per_character:.3f}",
             f"{report.loss:.4f}",
@@ -70,7 +70,7 @@ def reach_table(report: LanguageReport) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
-        title=f"attention on {report.circumstances.split}: weight within the last n tokens",
+        title=Text(f"attention on {report.circumstances.split}: weight within the last n tokens"),
         title_justify="left",
         title_style="bold",
     )

@@ -23,6 +23,8 @@ from regard.storage import Checkpoint, read_lines
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130
+LONGEST_EXAMPLE = 200
+"""Characters of what is suggested to try."""
 SHORT = {"valid_source": "valid", "test_source": "test"}
 """Options of files with two sides, and what those with one side call them."""
 
@@ -31,7 +33,7 @@ def train(
     recipe: Annotated[str, typer.Argument(help=f"One of {', '.join(RECIPES)}.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model and all that belongs to it.")],
-    model: Annotated[str | None, typer.Option(help="See `regard list models`; the recipe's own without it.")] = None,
+    model: Annotated[str | None, typer.Option(help="See `regard list`; the recipe's own without it.")] = None,
     pair: Annotated[str | None, typer.Option(help="Languages, such as en-de.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of published sets (default: REGARD_DATA); text, sentences: your file.")
@@ -139,7 +141,7 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     table.add_row("parameters", f"{count_parameters(fitted.system.model):,}")
     table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} tokens/s")
     table.add_row("weights", f"{result.chosen}, of step {result.chosen_step:,}")
-    table.add_row("folder", str(out))
+    table.add_row("folder", Text(str(out)))
     console.print(table)
     console.print("Try:", style="bold")
     for command in (f"regard evaluate {quote(str(out))}{split_of(fitted)}", use_of(fitted, out)):
@@ -148,7 +150,7 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
 
 def use_of(fitted: Fitted, out: Path) -> str:
     """The command that uses what was trained."""
-    folder, example = quote(str(out)), quote(fitted.example)
+    folder, example = quote(str(out)), quote(fitted.example[:LONGEST_EXAMPLE])
     run = fitted.system.config
     task = RECIPES[run.recipe].task
     if task == "language":

@@ -99,7 +99,15 @@ def read_old_lines(path: Name) -> tuple[list[str], int]:
         found.append(text.removesuffix("\r"))
     if found == [""]:
         raise ValueError(f"{path} is empty. Give a file with at least one line.")
+    check_is_text(found, path)
     return found, old
+
+
+def check_is_text(lines: Iterable[str], path: Name) -> None:
+    """Refuse what no text has: a byte 0, of which UTF-16 and files of other kinds have many."""
+    for number, line in enumerate(lines, start=1):
+        if "\0" in line:
+            raise ValueError(f"line {number} of {path} has a byte 0: it is UTF-16, or no text. Save it as UTF-8.")
 
 
 def read_bytes(path: Path) -> bytes:

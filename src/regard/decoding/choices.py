@@ -16,6 +16,9 @@ from regard.contracts import EOS
 from regard.decoding.sample import Sample
 from regard.decoding.top import best
 
+STRONGEST = 1e6
+"""Of a penalty; more of it, or of its inverse, makes infinities of logits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
@@ -41,10 +44,10 @@ class Generation:
                 f"temperature is {self.temperature}, expected 0, which always takes the best token, or a number above, "
                 f"such as 0.7."
             )
-        if not 0 < self.repetition_penalty < math.inf:
+        if not 1 / STRONGEST <= self.repetition_penalty <= STRONGEST:
             raise ValueError(
-                f"repetition_penalty is {self.repetition_penalty}, expected a number above 0: 1.0 changes nothing, "
-                f"1.2 repeats less."
+                f"repetition_penalty is {self.repetition_penalty}, expected a number above 0, from "
+                f"{1 / STRONGEST:g} to {STRONGEST:g}: 1.0 changes nothing, 1.2 repeats less."
             )
         self.sample()
 

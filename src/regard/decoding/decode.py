@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import LanguageModel, Model, Sequences
+from regard.contracts import LanguageModel, Model, SentenceModel, Sequences
 from regard.decoding.greedy import Greedy
 from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 
@@ -50,7 +50,7 @@ def decode(
 
 
 @contextmanager
-def evaluating(model: Model | LanguageModel) -> Iterator[None]:
+def evaluating(model: Model | LanguageModel | SentenceModel) -> Iterator[None]:
     """No dropout and no gradients; afterwards every module trains again that did."""
     training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
     if training and isinstance(model, nn.Module):

@@ -204,7 +204,7 @@ class Texts:
             if log_prob is not None:
                 check_number(log_prob, row)
             ended = "stop" if token in self.options.stop_ids else None
-            if ended is None and count == self.options.max_tokens:
+            if ended is None and count >= self.options.max_tokens:
                 ended = "tokens"
             said.append(Said(row=row, token=token, log_prob=log_prob, ended=ended))
         return said
@@ -212,7 +212,7 @@ class Texts:
     def leave(self) -> None:
         """Rows that are closed leave the batch, once that pays."""
         kept = [place for place, row in enumerate(self.live) if row not in self.closed]
-        if not kept or self.place == self.last:
+        if not kept or self.place >= self.last:
             self.live = []
         elif self.stepper.can_leave and leaving_pays(len(self.live) - len(kept), len(self.live)):
             rows = torch.tensor(kept, device=self.device)

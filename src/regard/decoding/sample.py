@@ -53,7 +53,9 @@ class Sample:
         self, logits: Float[Tensor, "n vocab"], numbers: Int[Tensor, " n"], step: int | Int[Tensor, " n"]
     ) -> Int[Tensor, " n"]:
         """The next token of each row; <pad> and <bos>, the first two columns, are never said."""
-        scaled = logits[:, EOS:].double() / self.temperature
+        said = logits[:, EOS:].double()
+        # below the best, so that no temperature makes infinities of which none is the best
+        scaled = (said - said.amax(dim=1, keepdim=True)) / self.temperature
         if self.top_k is None and self.top_p is None and self.min_p is None:
             return invert(scaled.softmax(dim=1), uniform(self.seed, numbers, step)) + EOS
         ranked = scaled.sort(dim=1, descending=True, stable=True)

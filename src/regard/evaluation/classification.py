@@ -12,8 +12,7 @@ Shapes: N sentences, B batch, L words.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.contracts import SentenceModel, Sequences, map_tensors
+from regard.decoding import evaluating
 from regard.evaluation.reading import read_report, write_report
 from regard.evaluation.report import Circumstances, Speed
 
@@ -107,7 +107,7 @@ def classify(model: SentenceModel, batches: Iterable[Sequences]) -> Answers:
     parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     found: list[Tensor] = []
     overlaps: list[Tensor] = []
-    with answering(model):
+    with evaluating(model):
         for given in batches:
             batch = given if parameter is None else map_tensors(lambda tensor: tensor.to(parameter.device), given)
             said = model.forward(batch)
@@ -120,20 +120,6 @@ def classify(model: SentenceModel, batches: Iterable[Sequences]) -> Answers:
         log_probs = torch.cat(found).cpu()
         cosine, penalty, count = torch.stack(overlaps).sum(dim=0).tolist() if overlaps else (0.0, 0.0, 0.0)
     return Answers(log_probs=log_probs.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
-
-
-@contextmanager
-def answering(model: SentenceModel) -> Iterator[None]:
-    """No dropout and no gradients; afterwards every module trains again that did."""
-    training = [part for part in model.modules() if part.training] if isinstance(model, nn.Module) else []
-    for part in training:
-        part.training = False
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: Sequences) -> Float[Tensor, "3"]:

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.contracts import EOS, PAD, LanguageModel
 from regard.decoding import evaluating
+from regard.decoding.generate import device_of
 
 PIECE = 256
 """Tokens that are read at once."""
@@ -70,12 +71,10 @@ def nats_of(
     """Summed over all tokens; `fresh` begins every piece with the model's start, as training on crops does."""
     if not len(ids):
         raise ValueError("there is no token to predict. Give a text with at least one.")
-    parameter = next(iter(_tensors(model)), None)
-    device = torch.device("cpu") if parameter is None else parameter.device
     nats: list[Tensor] = []
     with evaluating(model):
         state: Any = None
-        for tokens, labels in pieces(ids.to(device), rows=rows, piece=piece, fresh=fresh):
+        for tokens, labels in pieces(ids.to(device_of(model)), rows=rows, piece=piece, fresh=fresh):
             if state is None or fresh:
                 state = model.start(tokens.shape[0])
             done = model.read(tokens, state)
@@ -100,12 +99,6 @@ def pieces(
         yield from zip(read.split(rows), said.split(rows), strict=True)
     else:
         yield from zip(read.split(piece, dim=1), said.split(piece, dim=1), strict=True)
-
-
-def _tensors(model: Any) -> Iterator[Tensor]:
-    if isinstance(model, nn.Module):
-        yield from model.parameters()
-        yield from model.buffers()
 
 
 def _exp(value: float) -> float:

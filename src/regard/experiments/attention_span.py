@@ -9,7 +9,6 @@ outputs side by side: all of one size in parameters, learned alike on the same t
 """
 
 import json
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +30,7 @@ from regard.models import LANGUAGE_MODELS
 from regard.recipes import count_parameters
 from regard.recipes.language.corpora import TextCorpus, TopicsCorpus
 from regard.recipes.language.measure import likelihood, spans
+from regard.recipes.sizes import equal_size
 from regard.training import StreamObjective
 
 CLAIM = (
@@ -103,16 +103,15 @@ class Lesson:
             )
         )
 
+    def parameters_of(self, name: str, hidden_size: int) -> int:
+        """How many a system of this size has."""
+        with torch.device("meta"):
+            return count_parameters(self.build(name, hidden_size))
+
     def equal_size(self, name: str) -> int:
         """The hidden size at which a system has about as many parameters as the one they are all made equal to."""
-
-        def parameters(name: str, size: int) -> int:
-            with torch.device("meta"):
-                return count_parameters(self.build(name, size))
-
-        goal = parameters(LOOKING[-1], self.hidden_size)
-        above = 1 + bisect_left(range(1, 4 * self.hidden_size), goal, key=lambda size: parameters(name, size))
-        return min((above, max(above - 1, 1)), key=lambda size: abs(parameters(name, size) - goal))
+        goal = self.parameters_of(LOOKING[-1], self.hidden_size)
+        return equal_size(goal, partial(self.parameters_of, name), most=4 * self.hidden_size)
 
     def begin(self, model: Any) -> None:
         """The readout's bias begins with the words' frequencies; learned, they would first saturate every tanh."""

@@ -76,7 +76,8 @@ class Room:
 class GrowingCache(Room):
     """Keeps everything; `GrowingCache()` is empty. Go on with the cache of the result: `cache = read.cache`.
 
-    Room doubles when it is full, so that reading n positions one by one copies each about once.
+    Room is a power of two, the same in whatever pieces a text was read; it doubles when it is full, so that reading n
+    positions one by one copies each about once.
     """
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "GrowingCache":
@@ -90,8 +91,7 @@ class GrowingCache(Room):
                 value_room=joined(self.values, values),
                 written=[needed],
             )
-        held = 0 if self.key_room is None else self.key_room.shape[-2]
-        return replace(self, **self.filled(keys, values, held if held >= needed else max(16, 2 * needed)))
+        return replace(self, **self.filled(keys, values, max(16, 1 << (needed - 1).bit_length())))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,6 @@ https://cdn.openai.com/better-language-models/language_models_are_unsupervised_m
 GELU by its tanh formula: Hendrycks and Gimpel 2016. https://arxiv.org/abs/1606.08415
 """
 
-from dataclasses import dataclass, replace
-
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -17,21 +14,8 @@ from regard.attention import MultiHeadAttention
 from regard.attention.masks import Rule
 from regard.attention.positions import InsideHeads
 from regard.contracts import Cache
-from regard.layers.cache import GrowingCache
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import PreNorm
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextCache(GrowingCache):
-    """Keeps everything; its room is a power of two, the same in whatever pieces the text was read."""
-
-    def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> GrowingCache:
-        """The cache after reading more positions."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return super().append(keys, values)
-        needed = self.length + keys.shape[-2]
-        return replace(self, **self.filled(keys, values, max(16, 1 << (needed - 1).bit_length())))
 
 
 class CausalLayer(nn.Module):

@@ -91,7 +91,7 @@ def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Resu
         folder=checkpoint.folder,
         steps=1,
         epochs=1,
-        tokens=prepared.data.num_tokens(prepared.data.order.epoch(0)[0]),
+        tokens=sum(map(prepared.data.num_tokens, prepared.data.order.epoch(0))),
         seconds=seconds,
         stopped="epochs",
         chosen="last",

@@ -133,6 +133,8 @@ def check_texts(texts: Sequence[str], name: str) -> None:
     if isinstance(texts, str):
         raise ValueError(f"{name} is one string, expected a list of them. Write [{name}].")
     for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise ValueError(f"number {number} of the {name} is a {type(text).__name__}, expected a string.")
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -131,7 +131,7 @@ class Shelf:
     def take_kind(self, name: str, kind: Kind) -> Shelved:
         """A system of one kind."""
         if name in EXAMPLES:
-            raise RefusedError(f"{name} is a worked example, and {CANNOT[kind]}. Choose a system that was trained.")
+            raise MissingError(f"{name} is a worked example, and {CANNOT[kind]}. Choose a system that was trained.")
         shelved = self.take_system(name)
         if shelved.kind != kind:
             raise RefusedError(f"{name} {IS[shelved.kind]}, and {CANNOT[kind]}. {USE[shelved.kind]}")

@@ -63,4 +63,4 @@ class Display:
 
 
 def _figure(value: float | None) -> str:
-    return "nan" if value is None else f"{value:.4g}"
+    return "not finite" if value is None else f"{value:.4g}"

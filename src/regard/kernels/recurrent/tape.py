@@ -41,6 +41,15 @@ class WrittenTape:
         self.tokens = (tokens[0], tokens[1])
         return context
 
+    @property
+    def seen(self) -> slice:
+        """The cells that a read looks at now."""
+        return slice(self.length)
+
+    def weigh(self, scores: Float[Tensor, "n seen"]) -> Float[Tensor, "n seen"]:
+        """Softmax over the cells that are seen now."""
+        return EVERYTHING.weigh(scores)
+
     def write(self, key: Float[Tensor, "n H"], cell: Float[Tensor, "n V"]) -> None:
         """One more cell."""
         given = (key.to(self.keys.dtype), cell.to(self.cells.dtype))
@@ -56,10 +65,11 @@ class _Read(torch.autograd.Function):
         ctx: Any, query: Tensor, key_token: Tensor, cell_token: Tensor, energy: Tensor, tape: WrittenTape
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
+        ctx.seen = (slice(len(query)), tape.seen)
         # not among the saved tensors, which may not be written to: later writes leave these cells alone
-        ctx.cells = tape.cells[: len(query), : tape.length]
-        hidden = (tape.keys[: len(query), : tape.length] + query.unsqueeze(1)).tanh_()
-        weights = EVERYTHING.weigh(hidden @ energy)
+        ctx.cells = tape.cells[ctx.seen]
+        hidden = (tape.keys[ctx.seen] + query.unsqueeze(1)).tanh_()
+        weights = tape.weigh(hidden @ energy)
         ctx.save_for_backward(hidden, energy, weights)
         ctx.shapes = key_token.shape, cell_token.shape
         context = torch.bmm(weights.to(ctx.cells.dtype).unsqueeze(1), ctx.cells).squeeze(1)
@@ -73,13 +83,12 @@ class _Read(torch.autograd.Function):
         if grad is None:
             return None, keys_sum, cells_grad, energy_grad, None
         hidden, energy, weights = ctx.saved_tensors
-        rows, length = weights.shape
         keys_sum = hidden.new_zeros(ctx.shapes[0]) if keys_sum is None else keys_sum
         cells_grad = grad.new_zeros(ctx.shapes[1]) if cells_grad is None else cells_grad
         energy_grad = torch.zeros_like(energy) if energy_grad is None else energy_grad
-        cells_grad[:rows, :length] += weights.to(grad.dtype).unsqueeze(2) * grad.unsqueeze(1)
+        cells_grad[ctx.seen].addcmul_(weights.to(grad.dtype).unsqueeze(2), grad.unsqueeze(1))
         to_scores = score_grad(weights, ctx.cells, grad, None).to(hidden.dtype)
-        query_grad = add_up(to_scores, hidden, energy, keys_sum[:rows, :length], energy_grad)
+        query_grad = add_up(to_scores, hidden, energy, keys_sum[ctx.seen], energy_grad)
         return query_grad, keys_sum, cells_grad, energy_grad, None
 
 

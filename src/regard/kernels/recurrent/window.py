@@ -14,8 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.once import LOOP, differentiable_once
-from regard.kernels.recurrent.additive_look import add_up
-from regard.kernels.recurrent.look import ReadyMask, score_grad
+from regard.kernels.recurrent.look import ReadyMask
 from regard.kernels.recurrent.tape import WrittenTape
 
 
@@ -42,17 +41,16 @@ class WindowTape(WrittenTape):
         self.bias[:, : self.span].masked_fill_(~real, float("-inf"))
         self.length = self.span
 
-    def read(self, query: Float[Tensor, "B H"]) -> Float[Tensor, "B V"]:
-        """Look at the last S cells; zeros where none is real."""
-        context, *tokens, self.energy = _Read.apply(query.to(self.keys.dtype), *self.tokens, self.energy, self)
-        self.tokens = (tokens[0], tokens[1])
-        return context
+    @property
+    def seen(self) -> slice:
+        """The last S cells."""
+        return slice(self.length - self.span, self.length)
 
     def weigh(self, scores: Float[Tensor, "B S"]) -> Float[Tensor, "B S"]:
-        """Softmax over the real ones of the cells that are seen now."""
+        """Softmax over the real ones of the cells that are seen now; zeros where none is."""
         if self.length == self.span:
             return self.first.weigh(scores)
-        bias = self.bias[:, self.length - self.span : self.length]
+        bias = self.bias[:, self.seen]
         return torch.softmax(scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias, dim=-1)
 
 
@@ -76,38 +74,3 @@ class _Carry(torch.autograd.Function):
         (energy,) = ctx.saved_tensors
         keys_grad = None if keys_sum is None else keys_sum[:, : ctx.span] * energy
         return keys_grad, None if cells_grad is None else cells_grad[:, : ctx.span], None, None
-
-
-class _Read(torch.autograd.Function):
-    """One read of the window; the tokens go through it."""
-
-    @staticmethod
-    def forward(  # noqa: PLR0917 - autograd passes arguments by position
-        ctx: Any, query: Tensor, key_token: Tensor, cell_token: Tensor, energy: Tensor, tape: WindowTape
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        ctx.seen = slice(tape.length - tape.span, tape.length)
-        # not among the saved tensors, which may not be written to: later writes leave these cells alone
-        ctx.cells = tape.cells[:, ctx.seen]
-        hidden = (tape.keys[:, ctx.seen] + query.unsqueeze(1)).tanh_()
-        weights = tape.weigh(hidden @ energy)
-        ctx.save_for_backward(hidden, energy, weights)
-        ctx.shapes = key_token.shape, cell_token.shape
-        context = torch.bmm(weights.to(ctx.cells.dtype).unsqueeze(1), ctx.cells).squeeze(1)
-        return context, key_token, cell_token, energy
-
-    @staticmethod
-    @differentiable_once(LOOP)
-    def backward(
-        ctx: Any, grad: Tensor | None, keys_sum: Tensor | None, cells_grad: Tensor | None, energy_grad: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        if grad is None:
-            return None, keys_sum, cells_grad, energy_grad, None
-        hidden, energy, weights = ctx.saved_tensors
-        keys_sum = hidden.new_zeros(ctx.shapes[0]) if keys_sum is None else keys_sum
-        cells_grad = grad.new_zeros(ctx.shapes[1]) if cells_grad is None else cells_grad
-        energy_grad = torch.zeros_like(energy) if energy_grad is None else energy_grad
-        cells_grad[:, ctx.seen].addcmul_(weights.to(grad.dtype).unsqueeze(2), grad.unsqueeze(1))
-        to_scores = score_grad(weights, ctx.cells, grad, None).to(hidden.dtype)
-        query_grad = add_up(to_scores, hidden, energy, keys_sum[:, ctx.seen], energy_grad)
-        return query_grad, keys_sum, cells_grad, energy_grad, None

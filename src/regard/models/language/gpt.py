@@ -28,7 +28,7 @@ from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, InsideHeads, Learned, Rotary, Sinusoidal
 from regard.contracts import Cache, Read, Step
 from regard.layers import GrowingCache, Readout, WindowCache
-from regard.layers.causal_layer import CausalLayer, TextCache
+from regard.layers.causal_layer import CausalLayer
 from regard.layers.lean_gpt import LeanGPT, is_usual_causal, lean_step, make_gpt
 from regard.layers.lean_gpt_graph import BoardStepper
 from regard.layers.lean_stack import can_be_lean, is_at_rest
@@ -109,7 +109,7 @@ class GPT(nn.Module):
 
     def _empty(self) -> tuple[Cache, ...]:
         if self.is_placed:
-            return tuple(TextCache() for _ in self.layers)
+            return tuple(GrowingCache() for _ in self.layers)
         return tuple(WindowCache(size=self.config.context) for _ in self.layers)
 
     def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
@@ -179,7 +179,7 @@ class GPT(nn.Module):
             assert done.state.ids is not None
             return done.logits, done.state.caches, done.state.ids
 
-        full = tuple(TextCache(length=self.config.context) for _ in self.layers)
+        full = tuple(GrowingCache(length=self.config.context) for _ in self.layers)
         caches = cast(tuple[GrowingCache, ...], state.caches)
         return BoardStepper(lean, caches, state.ids, most=most, renew=renew)
 

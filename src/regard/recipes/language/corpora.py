@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from regard.data import read_lines
+from regard.data.readers import check_is_text, read_lines
 from regard.recipes.corpora import check_split, either, find_folder, part_of
 
 PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
@@ -128,7 +128,9 @@ class FileTextCorpus:
 
 def read_text(path: Path) -> str:
     """A whole text, with an end behind its last line."""
-    return "\n".join(read_lines(path)) + "\n"
+    lines = read_lines(path)
+    check_is_text(lines, path)
+    return "\n".join(lines) + "\n"
 
 
 def find_cut(text: str, share: float) -> int:

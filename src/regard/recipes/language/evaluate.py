@@ -8,7 +8,7 @@ from regard.evaluation.language_report import LanguageReport, Reach
 from regard.models import LANGUAGE_MODELS
 from regard.recipes.evaluate import hardware
 from regard.recipes.fit import count_parameters
-from regard.recipes.language.measure import likelihood, spans
+from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.writer import Writer
 
 
@@ -23,7 +23,7 @@ def evaluate_language(
     run = writer.config
     stream = make_stream(text, writer.tokenizer)
     began = time.perf_counter()
-    found = likelihood(writer.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
+    found = sure_likelihood(writer.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
     seconds = time.perf_counter() - began
     attends = LANGUAGE_MODELS[run.model_name].attends
     reaches = spans(writer.model, stream) if attends else {}

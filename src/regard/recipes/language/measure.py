@@ -1,5 +1,6 @@
 """What is measured of a language model: the likelihood of texts, and how far back it looks."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from regard.decoding import evaluating
 from regard.evaluation.likelihood import Likelihood, nats_of, pieces
 from regard.evaluation.spans import SpanMass, SpanSums, span_sums
 
+NO_NUMBERS = "the model gives NaN for this text: its parameters are not finite. Load an earlier checkpoint."
 SPAN_TOKENS, SPAN_PIECE = 4096, 128
 """Tokens of a text whose looks are measured, and how many are read at once."""
 
@@ -28,6 +30,14 @@ def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, f
     )
 
 
+def sure_likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
+    """The same of a model that is done learning: one that no longer gives numbers is refused."""
+    found = likelihood(model, stream, rows=rows, piece=piece, fresh=fresh)
+    if math.isnan(found.nats):
+        raise ValueError(NO_NUMBERS)
+    return found
+
+
 def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str, SpanMass]:
     """How far back every attention of the model reaches, by module path, over the first tokens of a stream."""
     device = next(iter(model.parameters())).device
@@ -41,11 +51,15 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
             with trace(model) as maps:
                 state = model.read(read, state).state
             for path, looks in maps.items():
+                left = read.shape[1]
                 for seen in looks:
-                    new = slice(-read.shape[1], None)
+                    read_anew = max(seen.weights.shape[-2] - left, 0)
+                    new, left = slice(read_anew, None), max(left - seen.weights.shape[-2], 0)
                     allowed = None if seen.allowed is None else seen.allowed.expand_as(seen.weights)[..., new, :]
                     found = span_sums(seen.weights[..., new, :], allowed)
                     sums[path] = sums[path] + found if path in sums else found
+    if any(math.isnan(total.distance) for total in sums.values()):
+        raise ValueError(NO_NUMBERS)
     return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
 
 

@@ -56,7 +56,7 @@ IN_PARALLEL = ("gpt", "ttt")
 
 def schedule(steps: int, *, ema: float | None) -> TrainingSettings:
     """A short warm-up, then half a cosine down to a tenth."""
-    often = max(steps // 20, 1)
+    often = max(steps // 20, min(steps, 50))
     return TrainingSettings(
         steps=steps,
         label_smoothing=0.0,

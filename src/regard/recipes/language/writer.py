@@ -16,7 +16,7 @@ from regard.data.streams import encode_text, make_stream, unknown_in
 from regard.decoding import Generation, stream
 from regard.evaluation.likelihood import Likelihood
 from regard.evaluation.spans import SpanMass
-from regard.recipes.language.measure import likelihood, spans
+from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.unfold import StoppedText, Unfolding
 from regard.recipes.translator import check_texts
@@ -73,8 +73,8 @@ class Writer:
             Continuation(
                 prompt=prompt,
                 text=text,
-                tokens=tuple(piece.token for piece in pieces if piece.token),
-                log_probs=tuple(piece.log_prob for piece in pieces if piece.token),
+                tokens=tuple(piece.token for piece in pieces),
+                log_probs=tuple(piece.log_prob for piece in pieces),
                 ended=next((piece.ended for piece in pieces if piece.ended), "tokens"),
                 unknown=tuple(unknown_in(prompt, self.tokenizer)),
             )
@@ -84,6 +84,7 @@ class Writer:
     def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
         """The same as it comes, token by token; pieces of several prompts take turns."""
         check_texts(prompts, "prompts")
+        check_texts(stop, "stop")
         ids = [self.encode(prompt) for prompt in prompts]
         shown = [StoppedText(stop) for _ in prompts]
         # a line's end is a token like any other; whoever wants one line stops at "\n"
@@ -109,14 +110,17 @@ class Writer:
 
     def unknown_in(self, text: str) -> list[str]:
         """What of a text the vocabulary does not know, each once."""
+        check_texts([text], "texts")
         return unknown_in(text, self.tokenizer)
 
     def likelihood(self, text: str) -> Likelihood:
         """How likely the model finds a text, every token given all before it."""
-        return likelihood(self.model, make_stream(text, self.tokenizer))
+        check_texts([text], "texts")
+        return sure_likelihood(self.model, make_stream(text, self.tokenizer))
 
     def spans(self, text: str) -> dict[str, SpanMass]:
         """How far back every attention of the model reaches in the first 4,096 tokens of a text, by module path."""
+        check_texts([text], "texts")
         return spans(self.model, make_stream(text, self.tokenizer))
 
     @property

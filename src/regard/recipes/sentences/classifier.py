@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.contracts import Sequences, map_tensors
 from regard.data import Tokenizer
-from regard.evaluation.classification import answering
+from regard.decoding import evaluating
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.translator import check_texts
 
@@ -64,9 +64,13 @@ class Classifier:
         whole = self.tokenizer.encode_batch(texts)
         rows = [row[:longest] for row in whole]
         given = map_tensors(lambda tensor: tensor.to(self.device), Sequences.of(rows))
-        with answering(self.model):
+        with evaluating(self.model):
             said = self.model(given)
             shares = torch.softmax(said.logits.double(), dim=-1).cpu()
+            if bool(shares.isnan().any()):
+                raise ValueError(
+                    "the model gives NaN for these texts: its parameters are not finite. Load an earlier checkpoint."
+                )
             weights = said.weights.cpu() if return_attention and said.weights is not None else None
         found = []
         for number, row in enumerate(rows):

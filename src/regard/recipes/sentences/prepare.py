@@ -53,13 +53,15 @@ class SentenceValidation:
     examples: LabelledExamples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Accuracy and log-loss; a class that training never saw counts as wrong."""
+        """Accuracy and log-loss; a class that training never saw counts as wrong, and has no loss."""
         said = answers_of(model, self.examples)
         best = said.log_probs.argmax(dim=-1).numpy()
         known = self.examples.labels >= 0
         rows = said.log_probs.numpy()[known]
-        loss = -rows[range(len(rows)), self.examples.labels[known]].mean() if len(rows) else float("nan")
-        return {"loss": float(loss), "accuracy": float((best == self.examples.labels).mean())}
+        accuracy = float((best == self.examples.labels).mean())
+        if not len(rows):
+            return {"accuracy": accuracy}
+        return {"loss": float(-rows[range(len(rows)), self.examples.labels[known]].mean()), "accuracy": accuracy}
 
 
 def answers_of(model: Any, examples: LabelledExamples) -> Answers:
