@@ -63,6 +63,26 @@ def test_files_of_different_runs(refused, writers, classifier, tmp_path):
     assert "names 2 classes, and its model has 3" in refused("classify", folder, "a")
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (("classes",), ["CAT", "CAT", "DOG"], "names 2 classes, and its model has 3"),
+        (("batch", "max_length"), 0, "batch.max_length is 0, expected 1 token or more"),
+        (("model_name",), ["cnn"], "model_name is ['cnn']; the nearest is"),
+        (("recipe",), {}, "recipe is {}; the nearest is"),
+    ],
+)
+def test_a_config_that_was_edited(refused, classifier, tmp_path, path, value, sentence):
+    folder = shutil.copytree(classifier, tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text())
+    inner = config
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    assert sentence in refused("classify", folder, "a")
+
+
 def test_a_folder_that_is_none(refused, tmp_path):
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "nothing", tmp_path / "file"):

@@ -177,7 +177,7 @@ def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, 
 def test_names_are_shown_as_they_stand(command, writers, tmp_path, capsys):
     (tmp_path / "mine[bold].txt").write_text("the cat sat\n")
     assert command("evaluate", writers["gpt"], "--source", tmp_path / "mine[bold].txt") == 0
-    assert capsys.readouterr().out.count("file-mine[bold].txt") >= 2
+    assert "attention on file-mine[bold].txt: weight" in flat(capsys.readouterr().out)
 
 
 def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, writers, tmp_path, capsys):
@@ -227,6 +227,10 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
         (["text", "--data", "{text}", "--set", "batch.rows=0"], "batch.rows is 0, expected 1 or more"),
         (["text", "--data", "{text}", "--set", "model.vocab_size=9"], "set tokenizer.vocab_size"),
         (["text", "--data", "{text}", "--set", "model.num_heads=5"], "5"),
+        (
+            ["text", "--data", "{text}", "--model", "ngram", "--set", "model.order=1000000000"],
+            "order is 1000000000, expected 1 word or more, such as 5, and 1,000 at most",
+        ),
         (["topics", "--data", "x"], "the recipe topics takes no folder"),
         (["ptb", "--data", "/no/such"], "is not there"),
     ],
@@ -274,6 +278,13 @@ def test_one_line_of_very_many_words(command, tmp_path, capsys):
     # validation in many rows, for speed
     assert command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64") == 0
     assert load(tmp_path / "run").config.recipe == "text"
+
+
+def test_a_full_memory_is_a_sentence(command, text_file, tmp_path, capsys):
+    sets = [*SETS["key_value_predict"], f"--set=model.window={10**13}"]
+    line = ["train", "text", "--data", text_file, "--model", "key_value_predict", "--out", tmp_path / "run"]
+    assert command(*line, "--steps", 1, *sets) == 2
+    assert "the memory is full" in flat(capsys.readouterr().err)
 
 
 def test_one_word_of_very_many_letters(command, tmp_path, capsys):

@@ -225,6 +225,10 @@ def test_errors_are_sentences():
     model = Counting()
     with pytest.raises(ValueError, match=r"prompt 1 is empty, .* comes after a token\. Give <eos> alone"):
         stream(model, [[3], []])
+    with pytest.raises(ValueError, match="prompt 0 has tokens from -1 to 3, expected 0 or more"):
+        stream(model, [[3, -1]])
+    with pytest.raises(ValueError, match="prompt 1 has tokens from 4 to 17, expected 0 to 16"):
+        stream(gpt(), [[3], [4, 17]])
     with pytest.raises(ValueError, match="there are 1 numbers for 2 prompts"):
         generate(model, [[3], [4]], numbers=[0])
     with torch.no_grad():

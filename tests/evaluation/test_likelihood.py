@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.contracts import EOS, PAD
+from regard.data.streams import Stream
 from regard.evaluation import Circumstances, Speed
 from regard.evaluation.language_report import LanguageReport, Reach
 from regard.evaluation.likelihood import Likelihood, nats_of, pieces
 from regard.evaluation.spans import SPANS, SpanMass, span_sums
 from regard.models.language import LANGUAGE_MODELS
+from regard.recipes.language.measure import spans
 
 VOCAB = 9
 IDS = torch.tensor([5, 6, 2, 7, 8, 2, 4, 4, 3, 5, 2, 6, 8, 8, 2, 7, 5, 4, 6, 2, 2, 5, 8])
@@ -128,6 +130,15 @@ def test_spans_with_heads_and_without_a_mask():
     assert found.within == pytest.approx([weights[..., -span:].sum(-1).mean().item() for span in SPANS], rel=1e-5)
     one = torch.ones(4, 20, dtype=torch.bool).tril(16)
     assert SpanMass.of(span_sums(weights, one)).looks == 24, "a mask for all heads"
+
+
+@pytest.mark.parametrize("context", [1, 2, 5, 6, 40])
+def test_every_token_looks_once_though_half_a_context_is_read_again(context):
+    torch.manual_seed(0)
+    entry = LANGUAGE_MODELS["gpt"]
+    model = entry.build(entry.config(vocab_size=VOCAB, **SIZES["gpt"] | {"context": context}))
+    stream = Stream(ids=IDS.numpy().astype("int32"), num_words=len(IDS), num_characters=len(IDS))
+    assert {mass.looks for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
 
 
 def test_a_model_that_looks_at_nothing_has_no_spans():

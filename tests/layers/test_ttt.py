@@ -45,7 +45,7 @@ def say(model, weights, given):
         return torch.einsum("bhi,bhio->bho", given, weights)
     linear = torch.einsum("bhi,bhio->bho", given, weights[:, :, :-1]) + weights[:, :, -1]
     normal = nn.functional.layer_norm(linear, (SIZE,))
-    return given + model.gain[:, 0] * normal + model.shift[:, 0]
+    return given + model.gain.view(model.shape)[:, 0] * normal + model.shift.view(model.shape)[:, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -211,6 +211,9 @@ def test_a_stop_string_may_span_tokens_and_is_never_shown():
     text = StoppedText(["END", "ENOUGH"])
     shown = [text.add(piece) for piece in ("a E", "N", "x EN", "D of it", "more")]
     assert shown[:4] == ["a ", "", "ENx ", ""] and text.ended and text.rest() == ""
+    for pieces in (["a bbab"], [*"a bbab"]):
+        text = StoppedText(["bbab", "ba"])
+        assert "".join(map(text.add, pieces)) == "a b", "however it is cut, what is whole first ends it"
     text = StoppedText(["END"])
     assert text.add("the EN") + text.rest() == "the EN", "what was held back is said in the end"
     with pytest.raises(ValueError, match="a stop string is empty"):

@@ -6,7 +6,7 @@ What the user got wrong is one sentence and exit code 2; `--debug`, anywhere on 
 import io
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -72,5 +72,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, ImportError, OSError) as error:
         if debug:
             raise
-        Console(stderr=True, soft_wrap=True).print(f"Error: {error}", style="red", markup=False, highlight=False)
-        sys.exit(2)
+        fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if debug or not is_memory_full(error):
+            raise
+        told = (str(error).splitlines() or [""])[0]
+        fail(f"the memory is full ({told}). Take fewer rows at once, shorter texts, or a smaller model.")
+
+
+def is_memory_full(error: Exception) -> bool:
+    """Whether there was no more memory; on a CPU torch says so in words alone."""
+    return isinstance(error, MemoryError) or any(
+        said in str(error) for said in ("out of memory", "can't allocate memory", "not enough memory")
+    )
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say what is wrong and stop."""
+    Console(stderr=True, soft_wrap=True).print(f"Error: {sentence}", style="red", markup=False, highlight=False)
+    sys.exit(2)

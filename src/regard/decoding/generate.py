@@ -96,7 +96,7 @@ def stream(
     A row that the caller puts into `closed` says nothing more: so text that ends a row, which only the caller can read,
     ends it; rows that ended are put there too. Rows count from 0, whatever their numbers.
     """
-    check_prompts(prompts)
+    check_prompts(prompts, getattr(getattr(model, "config", None), "vocab_size", None))
     if numbers is not None and len(numbers) != len(prompts):
         raise ValueError(f"there are {len(numbers)} numbers for {len(prompts)} prompts. Give one a prompt, or none.")
     # a generator's body begins only when it is first asked: what is wrong is said at once
@@ -110,13 +110,19 @@ def stream(
     )
 
 
-def check_prompts(prompts: Sequence[Sequence[int]]) -> None:
-    """Refuse a prompt without a token."""
+def check_prompts(prompts: Sequence[Sequence[int]], vocab_size: int | None = None) -> None:
+    """Refuse a prompt without a token, or with one that the model cannot know."""
     for row, prompt in enumerate(prompts):
         if not len(prompt):
             raise ValueError(
                 f"prompt {row} is empty, but a model says what comes after a token. Give <eos> alone, behind which a "
                 f"new text begins."
+            )
+        if min(prompt) < 0 or (vocab_size is not None and max(prompt) >= vocab_size):
+            known = "0 or more" if vocab_size is None else f"0 to {vocab_size - 1}"
+            raise ValueError(
+                f"prompt {row} has tokens from {min(prompt)} to {max(prompt)}, expected {known}. Encode it with the "
+                f"tokenizer that the model learned with."
             )
 
 

@@ -67,8 +67,10 @@ class NormedLinear(nn.Module):
     def __init__(self, *, num_heads: int, head_size: int) -> None:
         super().__init__()
         self.num_inputs = head_size + 1
-        self.gain = nn.Parameter(torch.ones(num_heads, 1, head_size))
-        self.shift = nn.Parameter(torch.zeros(num_heads, 1, head_size))
+        self.shape = (num_heads, 1, head_size)
+        # vectors, as those of any norm: weight decay is for matrices
+        self.gain = nn.Parameter(torch.ones(num_heads * head_size))
+        self.shift = nn.Parameter(torch.zeros(num_heads * head_size))
 
     def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
         """A 1 beside it."""
@@ -76,14 +78,15 @@ class NormedLinear(nn.Module):
 
     def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
         """Normalise and add."""
-        return given + self.gain * standardise(linear)[0] + self.shift
+        return given + self.gain.view(self.shape) * standardise(linear)[0] + self.shift.view(self.shape)
 
     def gradient(
         self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], wanted: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
         """Back through the norm."""
         normal, scale = standardise(linear)
-        slope = 2 * (given + self.gain * normal + self.shift - wanted) * self.gain
+        gain, shift = self.gain.view(self.shape), self.shift.view(self.shape)
+        slope = 2 * (given + gain * normal + shift - wanted) * gain
         along = (slope * normal).mean(dim=-1, keepdim=True)
         return (slope - slope.mean(dim=-1, keepdim=True) - normal * along) * scale
 

@@ -37,7 +37,7 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
 
 def find(table: Mapping[str, Any], name: Any, what: str) -> Any:
     """The entry of a table, or the nearest one named."""
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ValueError(
             f"{what} is {name!r}; the nearest is {nearest(str(name), table)!r}. Known: {', '.join(table)}."
         )

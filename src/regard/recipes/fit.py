@@ -81,12 +81,12 @@ def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Resu
     """What training would have left, of a model that was counted."""
     began = time.perf_counter()
     metrics = dict(prepared.validate(model))
-    save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
     seconds = time.perf_counter() - began
-    line = {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics}
-    # counted again on --resume, and told once
-    cut_lines(checkpoint.metrics, 0)
-    append_line(checkpoint.metrics, line)
+    if is_main_process():
+        save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
+        # counted again on --resume, and told once
+        cut_lines(checkpoint.metrics, 0)
+        append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
     return Result(
         folder=checkpoint.folder,
         steps=1,

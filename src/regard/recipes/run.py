@@ -37,6 +37,10 @@ class BatchSettings(Batching):
 
     max_length: int = 256
 
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise ValueError(f"batch.max_length is {self.max_length}, expected 1 token or more.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationSettings:

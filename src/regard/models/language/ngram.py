@@ -29,6 +29,8 @@ from regard.models.language.ngram_tables import Table, count_tables
 
 NEVER = 1e-30
 """The probability of what is never said."""
+LONGEST = 1000
+"""Words of an n-gram; every order is a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +42,8 @@ class NGramConfig:
     entries: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise ValueError(f"order is {self.order}, expected 1 word or more, such as 5.")
+        if not 1 <= self.order <= LONGEST:
+            raise ValueError(f"order is {self.order}, expected 1 word or more, such as 5, and {LONGEST:,} at most.")
         if self.vocab_size <= EOS:
             raise ValueError(f"vocab_size is {self.vocab_size}, expected more than {EOS}: the four marks and words.")
         if len(self.entries) not in (0, self.order):

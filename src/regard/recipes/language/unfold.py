@@ -35,10 +35,11 @@ class StoppedText:
     def add(self, text: str) -> str:
         """What can be shown now."""
         whole = self._held + text
-        places = [place for word in self._stop if (place := whole.find(word)) >= 0]
-        if places:
+        # the word that is whole first, however the text was cut into tokens
+        found = [(place + len(word), place) for word in self._stop if (place := whole.find(word)) >= 0]
+        if found:
             self.ended, self._held = True, ""
-            return whole[: min(places)]
+            return whole[: min(found)[1]]
         kept = max((overlap(whole, word) for word in self._stop), default=0)
         self._held = whole[len(whole) - kept :]
         return whole[: len(whole) - kept]

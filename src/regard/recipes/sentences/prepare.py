@@ -76,6 +76,8 @@ def answers_of(model: Any, examples: LabelledExamples) -> Answers:
 
 def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: bool, say: Say) -> Prepared:
     """Read the sentences, learn their words (or go on with those of the folder) and their classes."""
+    if run.batch.packed:
+        raise ValueError("sentences are classified in padded batches. Leave out batch.packed=true.")
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, sentences in (("train", training), ("validation", validation)):
         say(split, sentences.report)
@@ -104,9 +106,10 @@ def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: boo
 
 def open_classifier(checkpoint: Checkpoint, run: SentenceRun, model: Any) -> Classifier:
     """A classifier out of a folder and the model in it."""
-    if len(run.classes) != run.model.num_classes:
+    count = len(set(run.classes))
+    if not count == len(run.classes) == run.model.num_classes:
         raise ValueError(
-            f"{checkpoint.config} names {len(run.classes)} classes, and its model has {run.model.num_classes}. Restore "
-            f"the one that was there."
+            f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the one "
+            f"that was there."
         )
     return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), config=run)
