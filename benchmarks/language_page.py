@@ -18,7 +18,7 @@ from regard.models import LANGUAGE_MODELS
 EQUAL = "equal_"
 CHENG, ZAREMBA = "https://arxiv.org/abs/1601.06733", "https://arxiv.org/abs/1409.2329"
 REPORTED = (
-    ("5-gram, interpolated modified Kneser-Ney, no cutoffs", "141.2 (re-computed)", "", "ngram"),
+    ("5-gram, Kneser-Ney", "141 (reported)", "https://arxiv.org/abs/1601.06733", "ngram"),
     ("RNN", "129 (reported)", CHENG, None),
     ("LSTM", "115 (reported)", CHENG, None),
     ("LSTMN, 1 layer of 300", "108 (reported)", CHENG, "lstmn"),
@@ -176,7 +176,7 @@ def verdict(runs: Runs) -> str:
     if len(attention_span.common_seeds(runs)) < attention_span.FEWEST:
         return ""
     found = attention_span.recorded(runs)
-    told = "Holds." if found.holds else "Does not hold."
+    told = "Holds on this text, trained so." if found.holds else "Does not hold on this text, trained so."
     return f"\nThe claim (Daniluk et al. 2017): {found.claim} **{told}** {found.verdict}\n"
 
 

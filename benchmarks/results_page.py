@@ -49,7 +49,7 @@ What to keep in mind:
 
 - Settings were chosen by their figures on the validation set, among those that were tried.
 - Translation has one seed each: how much of a difference is chance was not measured. Other tables say their seeds.
-- Several trainings shared one GPU, so their seconds say what was spent and are not to be compared.
+- Several trainings shared one GPU, so their seconds and tokens/s say what was spent and are not to be compared.
 - Systems differ in size, as the tables show; their parameters were made equal only where a table says so.
 """
 

@@ -78,7 +78,7 @@ def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
     assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in told
     assert "Read in crops of 128 tokens, each from the start, the test: GPT 99.50." in told
     assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in told
-    assert "141.2 (re-computed) |  | 141.50 |" in told
+    assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in told
     # one's own sizes and equal ones are never in one table
     own, equal = told.split("### At equal parameters")
     assert "| LSTM | 2014" not in own
@@ -89,12 +89,12 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
     told = language_page.spans(runs)
     assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in told
     assert "| spread evenly, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
-    assert "**Holds.**" in told
+    assert "**Holds on this text, trained so.**" in told
     assert "4-gram RNN is on par" in told
     other = copy.deepcopy(runs)
     for seed in SEEDS:
         other[f"equal_key_value-{seed}"]["test"]["perplexity"] = 99.0 + seed
-    assert "**Does not hold.**" in language_page.spans(other)
+    assert "**Does not hold on this text, trained so.**" in language_page.spans(other)
     for seed in (1, 2):
         del other[f"equal_lstm-{seed}"]
     assert "hold" not in language_page.spans(other).lower()

@@ -99,7 +99,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--stop", ""], "a stop string is empty"),
         (["--device", "tpu"], "device is 'tpu', expected auto, cpu or cuda"),
         (["--stream", "--json"], "--stream prints one text as it comes"),
-        (["--stream", "--prompt", "b"], "and here are 2"),
+        (["--stream", "--prompt", "b"], "give one prompt"),
         (["--prompt", "a\udcff"], "is half a one"),
     ],
 )

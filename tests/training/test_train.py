@@ -85,6 +85,13 @@ def test_higher_can_be_better(tmp_path):
     assert result.chosen_step == 4 and result.metrics == {"bleu": 30.0}
 
 
+def test_of_equals_the_lower_loss_is_better(tmp_path):
+    told = iter([{"accuracy": 1.0, "loss": loss} for loss in (0.5, 0.1, 0.2)])
+    selection = SelectionSettings(metric="accuracy", better="higher")
+    result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: next(told))
+    assert result.chosen_step == 8 and result.metrics["loss"] == 0.1
+
+
 @pytest.mark.parametrize(("at_the_end", "chosen"), [(0.5, "average"), (9.0, "best")])
 def test_the_average_is_kept_if_it_is_better(tmp_path, at_the_end, chosen):
     seen, scores = [], iter([3.0, 2.0, 1.0, at_the_end])

@@ -1,7 +1,7 @@
 """`regard classify`: of which class a sentence is, and which words the system looked at.
 
 Sentences come as arguments, or as lines from standard input; an answer is `label<TAB>probability<TAB>sentence`.
-With --explain, every row of attention is shown over the words, the darker the more it looked there.
+With --explain, every row of attention is shown over the words, the brighter the more it looked there.
 """
 
 import json
@@ -68,7 +68,8 @@ def show(console: Console, text: str, found: Classification) -> None:
         console.print(Text("This system has no rows of attention over its words.", style="dim"))
         return
     for number, row in enumerate(found.weights.tolist(), start=1):
-        line = Text(f"{number:>3}  ", style="dim")
+        line = Text()
+        line.append(f"{number:>3}  ", style="dim")
         for token, weight in zip(found.tokens, row, strict=True):
             line.append(token, style=SHADES[sum(weight > edge for edge in EDGES)])
             # what colours alone say is lost on paper and to some eyes

@@ -13,6 +13,9 @@ from regard.recipes import Writer, evaluate_language, override, steps_of
 from regard.recipes.language.corpora import read_text
 from regard.storage import Checkpoint, write_text
 
+MOST_SHOWN = 1e5
+"""Perplexities above it, as letters have them, are written as powers of ten."""
+
 
 def find_texts(writer: Writer, split: str | None, *, data: Path | None, file: Path | None) -> dict[str, str]:
     """The texts to evaluate on, by what they are called."""
@@ -54,7 +57,7 @@ def likelihood_table(reports: list[LanguageReport]) -> Table:
         found, speed = report.likelihood, report.speed
         table.add_row(
             Text(report.circumstances.split),
-            f"{report.perplexity:.2f}",
+            f"{report.perplexity:.2f}" if report.perplexity < MOST_SHOWN else f"{report.perplexity:.2e}",
             f"{report.bits_per_character:.3f}",
             f"{report.loss:.4f}",
             f"{found.words:,}",

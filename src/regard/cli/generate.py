@@ -49,7 +49,7 @@ def generate(
         "seed": seed,
     }
     if streaming and (len(given) != 1 or as_json):
-        raise ValueError(f"--stream prints one text as it comes, and here are {len(given)}, or --json. Leave out one.")
+        raise ValueError("--stream prints one text as it comes: give one prompt, and leave out --json.")
     check_texts(given, "prompts")
     warn(writer, given)
     if streaming:

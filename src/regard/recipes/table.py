@@ -92,7 +92,7 @@ RECIPES = {
     "topics": Recipe(
         make=topics,
         corpus=TopicsCorpus,
-        amount="some 465,000 letters",
+        amount="some 440,000 letters",
         title="Python's own documentation, which comes with it",
         origin="pydoc_data.topics",
         task="language",

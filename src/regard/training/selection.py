@@ -33,13 +33,16 @@ class Standing:
 
 
 def is_better(metrics: Mapping[str, float], best: Mapping[str, float], settings: SelectionSettings) -> bool:
-    """Whether these metrics beat those; anything beats nothing, and a number beats NaN."""
+    """Whether these metrics beat those; anything beats nothing, a number beats NaN; of equals the lower loss wins."""
     value = metric_of(metrics, settings)
     if not best:
         return True
     old = metric_of(best, settings)
     if math.isnan(value) or math.isnan(old):
         return not math.isnan(value)
+    if value == old and settings.metric != "loss" and {"loss"} <= metrics.keys() & best.keys():
+        # of equally many right answers, those are better that are surer
+        return metrics["loss"] < best["loss"]
     return value < old if settings.better == "lower" else value > old
 
 

@@ -4,6 +4,7 @@ corpus.read("train" | "validation" | "test") -> the text, each line with its end
 """
 
 import pydoc_data.topics
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -14,6 +15,11 @@ from regard.recipes.corpora import check_split, either, find_folder, part_of
 PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
 PARTS = 10
 """One topic in so many is the test, one is for validation."""
+
+TOPIC_PARTS = {"test": (), "validation": (0,), "train": (0, 1)}
+"""Parts whose lines a split must not have."""
+TELLING = 4
+"""Words of a line that is told apart; shorter ones stand anywhere."""
 
 TRAINED, VALIDATED = 0.9, 0.95
 """Shares of a text behind which validation, and then the test, begin."""
@@ -73,9 +79,11 @@ class ShakespeareCorpus:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicsCorpus:
-    """The topics of Python's own documentation, which come with Python (`help("FLOAT")`): some 465,000 characters.
+    """The topics of Python's own documentation, which come with Python (`help("FLOAT")`): some 440,000 characters.
 
-    A topic belongs to a split by the SHA-1 of its name; the text is that of the Python that runs.
+    A topic belongs to a split by the SHA-1 of its name; the text is that of the Python that runs. Topics repeat each
+    other, so lines of some length that stand in the test are left out of the others, and those of validation out of the
+    training text.
     """
 
     @property
@@ -86,8 +94,18 @@ class TopicsCorpus:
     def read(self, split: str) -> str:
         """The topics of the split, by name."""
         wanted = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
-        topics = pydoc_data.topics.topics
-        return "".join(topics[name] for name in sorted(topics) if part_of(name, PARTS) in wanted)
+        lines = topic_lines(wanted)
+        for later in TOPIC_PARTS[split]:
+            told = {line.strip() for line in topic_lines((later,)) if len(line.split()) >= TELLING}
+            lines = [line for line in lines if line.strip() not in told]
+        return "\n".join(lines) + "\n"
+
+
+def topic_lines(parts: Iterable[int]) -> list[str]:
+    """The lines of the topics in these parts, by name."""
+    topics = pydoc_data.topics.topics
+    chosen = [topics[name] for name in sorted(topics) if part_of(name, PARTS) in parts]
+    return [line for text in chosen for line in text.removesuffix("\n").split("\n")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
     regard train tinyshakespeare --model gpt --data <folder> --out runs/gpt           # minutes on a GPU
     regard train tinyshakespeare-small --model gpt --data <folder> --out runs/small   # minutes on two CPU cores
 
-Both are the sizes and the schedules of nanoGPT, https://github.com/karpathy/nanoGPT, which reports a validation loss of
-1.4697 nats a character for the first and 1.88 for the second, on crops of the context's length.
+Both are the sizes and the schedules of nanoGPT, https://github.com/karpathy/nanoGPT, the second with three times its
+learning rate. It reports a validation loss of 1.4697 nats a character for the first and 1.88 for the second, on crops
+of the context's length.
 """
 
 from typing import Any
@@ -54,14 +55,14 @@ IN_PARALLEL = ("gpt", "ttt")
 """Systems that learn from crops; the others carry their state."""
 
 
-def schedule(steps: int, *, ema: float | None) -> TrainingSettings:
+def schedule(steps: int, *, ema: float | None, learning_rate: float = 1e-3) -> TrainingSettings:
     """A short warm-up, then half a cosine down to a tenth."""
     often = max(steps // 20, min(steps, 50))
     return TrainingSettings(
         steps=steps,
         label_smoothing=0.0,
-        optimizer=AdamSettings(learning_rate=1e-3, beta2=0.99, eps=1e-8, weight_decay=0.1, clip_norm=1.0),
-        schedule=ScheduleSettings(name="cosine", warmup_steps=min(100, often), floor=0.1),
+        optimizer=AdamSettings(learning_rate=learning_rate, beta2=0.99, eps=1e-8, weight_decay=0.1, clip_norm=1.0),
+        schedule=ScheduleSettings(name="cosine", warmup_steps=min(100, max(steps // 10, 1)), floor=0.1),
         every=EverySettings(log=min(50, often), validate=often, save=often),
         selection=SelectionSettings(metric="loss", better="lower", ema=ema),
     )
@@ -92,5 +93,5 @@ def tinyshakespeare_small(model: str = "gpt", *, folder: str | None = None, step
         tokenizer=CHARACTERS,
         batch=SegmentSettings(rows=12, length=64, cut="crops" if model in IN_PARALLEL else "stream"),
         validation=LanguageValidation(rows=64),
-        training=schedule(steps or 2000, ema=0.99),
+        training=schedule(steps or 2000, ema=0.99, learning_rate=3e-3),
     )
