@@ -38,6 +38,14 @@ def test_rows_of_attention_are_shown_over_the_words(command, classifier, capsys)
     assert "the [cat] sat" in told and "  1  the" in told and "  2  the" in told and "%" in told
 
 
+def test_what_is_unknown_is_told(command, classifier, capsys):
+    assert command("classify", classifier, "zzz ☃", "the cat") == 0
+    told = capsys.readouterr().err
+    assert "sentence 1 has no word that the vocabulary knows" in flat(told) and "sentence 2" not in told
+    assert command("classify", classifier, "the ☃ cat", "--explain") == 0
+    assert "read as <unk>: ☃" in flat(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("options", [[], ["--explain"], ["--json", "--explain"]])
 def test_an_empty_sentence_has_a_class_too(command, classifier, options, capsys):
     assert command("classify", classifier, "", *options) == 0

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from regard.cli.streams import read_lines
+from regard.contracts import SPECIAL_TOKENS, UNK
 from regard.recipes import Classifier, load_as
 from regard.recipes.sentences.classifier import Classification
 
@@ -36,15 +37,26 @@ def classify(
     console = Console(soft_wrap=True, highlight=False)
     answers = zip(given, classifier.classify(given, return_attention=explain), strict=True)
     for number, (text, found) in enumerate(answers, start=1):
-        if found.num_dropped:
-            warning = f"Warning: the last {found.num_dropped:,} tokens of sentence {number} were not read."
-            Console(stderr=True, soft_wrap=True).print(warning, style="yellow", markup=False, highlight=False)
+        warn(number, found)
         if as_json:
             sys.stdout.write(json.dumps(plain(text, found), ensure_ascii=False) + "\n")
         elif explain:
             show(console, text, found)
         else:
             sys.stdout.write(f"{found.label}\t{found.probability:.4f}\t{text}\n")
+
+
+def warn(number: int, found: Classification) -> None:
+    """Say on standard error what of a sentence was not read, and where nothing of it could be."""
+    said = []
+    if found.num_dropped:
+        said.append(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
+    if found.tokens and all(token == SPECIAL_TOKENS[UNK] for token in found.tokens):
+        said.append(f"sentence {number} has no word that the vocabulary knows: its class is what nothing gets.")
+    for sentence in said:
+        Console(stderr=True, soft_wrap=True).print(
+            f"Warning: {sentence}", style="yellow", markup=False, highlight=False
+        )
 
 
 def plain(text: str, found: Classification) -> dict[str, object]:
@@ -55,6 +67,7 @@ def plain(text: str, found: Classification) -> dict[str, object]:
         "probability": found.probability,
         "probabilities": found.probabilities,
         "tokens": list(found.tokens),
+        "unknown": list(found.unknown),
     }
     return told if found.weights is None else {**told, "weights": found.weights.tolist()}
 
@@ -64,6 +77,8 @@ def show(console: Console, text: str, found: Classification) -> None:
     best = sorted(found.probabilities.items(), key=lambda one: -one[1])
     console.print(Text(text, style="bold"))
     console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in best[:6])))
+    if found.unknown:
+        console.print(Text(f"unknown to the vocabulary, read as <unk>: {', '.join(found.unknown)}", style="dim"))
     if found.weights is None:
         console.print(Text("This system has no rows of attention over its words.", style="dim"))
         return

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import Sequences, map_tensors
+from regard.contracts import UNK, Sequences, map_tensors
 from regard.data import Tokenizer
+from regard.data.streams import unknown_in
 from regard.decoding import evaluating
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.translator import check_texts
@@ -26,7 +27,7 @@ class Classification:
     """The class of a sentence, how sure the model is of it and of the others, and what it looked at.
 
     `weights` has a row for every row of attention and a column for every token; None where the system has none, or was
-    not asked.
+    not asked. `unknown` is what of the text the vocabulary does not know, each once.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Classification:
     tokens: tuple[str, ...]
     weights: Float[Tensor, "rows L"] | None = None
     num_dropped: int = 0
+    unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.label
@@ -84,6 +86,7 @@ class Classifier:
                     tokens=tuple(self.tokenizer.tokens(row)),
                     weights=None if weights is None else weights[number, :, : len(row)].clone(),
                     num_dropped=len(whole[number]) - len(row),
+                    unknown=tuple(unknown_in(texts[number], self.tokenizer)) if UNK in row else (),
                 )
             )
         return found
