@@ -70,7 +70,7 @@ def gather(folder: Path) -> dict[str, Any]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return {
-        "config": json.loads((folder / "config.json").read_text()),
+        "config": nameless(json.loads((folder / "config.json").read_text())),
         "training": {
             "steps": lines[-1]["step"],
             "epochs": lines[-1]["epoch"] + 1,
@@ -87,6 +87,15 @@ def gather(folder: Path) -> dict[str, Any]:
             for path in sorted(folder.glob("evaluation-*.json"))
         },
     }
+
+
+def nameless(config: dict[str, Any]) -> dict[str, Any]:
+    """A config without the place where its data lay, which says nothing to anyone else."""
+    data = {
+        name: None if name == "folder" else Path(value).name if isinstance(value, str) and "/" in value else value
+        for name, value in config["data"].items()
+    }
+    return {**config, "data": data}
 
 
 def told(metrics: dict[str, Any]) -> Any:
