@@ -38,3 +38,7 @@ class PreNorm(nn.Module):
     ) -> Float[Tensor, "*B size"]:
         """Normalise what the sub-layer reads, add what it says."""
         return states + self.dropout(sublayer(self.norm(states)))
+
+
+NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
+"""Either order by its name."""

@@ -190,6 +190,7 @@ class TapeLoop:
         self.key = RepeatedLinear(score.key_proj.weight, sizes=sizes)
         energy = score.energy.to(self.key.weight.dtype)
         self.asked: Tensor | None = None
+        assert tape is None or tape.real is not None or not tape.cells.shape[1], "a loop goes on from a rolling tape"
         if tape is None or tape.real is None:
             self.written = WrittenTape(energy, num_rows=sizes[0], num_cells=len(sizes), size=2 * cell.hidden_size)
         else:

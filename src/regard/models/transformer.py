@@ -26,14 +26,13 @@ from regard.attention import SCORES
 from regard.attention.places import spread_memory
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Memory, Packed, Score, Sequences, Step
-from regard.layers import Embedding, GrowingCache, PostNorm, PreNorm, Readout
+from regard.layers import Embedding, GrowingCache, PostNorm, Readout
 from regard.layers.lean import is_usual, lean_step
 from regard.layers.lean_stack import LeanStack, can_be_lean, is_at_rest, make_stack, remember
 from regard.layers.ready import made_once
+from regard.layers.residual import NORMS
 from regard.layers.transformer import DecoderLayer, EncoderLayer, LayerSizes
 from regard.models.named import named
-
-NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,11 @@ from torch import nn
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import ScaledDot
 from regard.contracts import Classified, Score, Sequences
-from regard.layers import Embedding, PostNorm, PreNorm
+from regard.layers import Embedding, PostNorm
+from regard.layers.residual import NORMS
 from regard.layers.sentence import WordDropout, mean_of_words, widened
 from regard.layers.transformer import EncoderLayer, LayerSizes
 from regard.models.named import named
-
-NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
 
 
 @dataclass(frozen=True, kw_only=True)
