@@ -9,6 +9,7 @@ from torch import nn
 from regard.contracts import EOS, LanguageModel, Read, Step, choose_rows, leaves, select_rows
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language.ngram import NGram
+from tests.contracts.listed import with_variants
 
 VOCAB = 13
 TINY = {
@@ -47,21 +48,7 @@ def counted(config):
 BUILDERS = {"ngram": counted}
 """Models that are made otherwise than by `build(config)`."""
 
-CASES = [
-    pytest.param(name, change, id="-".join([name, *map(str, change.values())]))
-    for name, entry in LANGUAGE_MODELS.items()
-    for change in ({}, *entry.variants)
-]
-every_model = pytest.mark.parametrize(("name", "change"), CASES)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Tensors this small gain nothing from more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(LANGUAGE_MODELS))
 
 
 def make_config(name, change, **more):

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.contracts import BOS, EOS, Model, Sequences, Step, select_rows
 from regard.models import MODELS
+from tests.contracts.listed import with_variants
 
 TINY = {
     "source_vocab_size": 11,
@@ -30,21 +31,7 @@ TINY = {
 SOURCES = [[5, 6, 7, 8, 9, EOS], [EOS], [4, 10, 4, 7, EOS], [7, EOS], [9, 3, 5, EOS]]
 TARGETS = [[BOS, 5, 6, 7], [BOS], [BOS, 12, 3, 4, 4, 5], [BOS, 8], [BOS, 7, 7, 11, 6]]
 
-CASES = [
-    pytest.param(name, change, id="-".join([name, *map(str, change.values())]))
-    for name, entry in MODELS.items()
-    for change in ({}, *entry.variants)
-]
-every_model = pytest.mark.parametrize(("name", "change"), CASES)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Tensors this small gain nothing from more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(MODELS))
 
 
 def make_config(name, change, **more):

@@ -9,6 +9,7 @@ from torch import nn
 from regard.contracts import UNK, Classified, Labelled, SentenceModel, Sequences
 from regard.models.sentences import SENTENCE_MODELS
 from regard.training.sentence_objective import SentenceObjective
+from tests.contracts.listed import with_variants
 
 TINY = {
     "vocab_size": 11,
@@ -28,21 +29,7 @@ TINY = {
 SENTENCES = [[5, 6, 7, 8, 9, 4, 10], [3], [], [4, 10, 4, 7], [7, 8]]
 LABELS = [0, 2, 1, 1, 0]
 
-CASES = [
-    pytest.param(name, change, id="-".join([name, *map(str, change.values())]))
-    for name, entry in SENTENCE_MODELS.items()
-    for change in ({}, *entry.variants)
-]
-every_model = pytest.mark.parametrize(("name", "change"), CASES)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Tensors this small gain nothing from more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(SENTENCE_MODELS))
 
 
 def make_config(name, change, **more):
@@ -224,9 +211,11 @@ def test_the_host_is_never_waited_for(name, change):
     objective(on_device).backward()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        objective(on_device).backward()
+        loss = objective(on_device)
+        loss.backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert loss.isfinite()
 
 
 def test_the_table_is_in_history_order():
