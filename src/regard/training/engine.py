@@ -4,9 +4,11 @@ One process needs nothing but this file's defaults; several are started by `torc
 decides on sharded weights (FSDP version 2). No step waits for the device.
 """
 
+import atexit
 import copy
 import os
 import random
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -274,7 +276,21 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
     if settings.device == "cuda" and not has_cuda:
         raise ValueError("device is cuda, but torch sees no CUDA device. Choose device auto or cpu.")
     on_cpu = settings.device == "cpu"
-    return Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
+    accelerator = Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
+    if accelerator.num_processes > 1:
+        atexit.unregister(_let_go)
+        atexit.register(_let_go)
+    return accelerator
+
+
+def _let_go() -> None:
+    """Before the interpreter ends, a moment for the threads of gloo to drop the tensors they last sent.
+
+    One that drops a tensor later aborts the process: there is no interpreter to tell any more, and destroying the group
+    does not end them. https://github.com/pytorch/pytorch/pull/179291
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+        time.sleep(0.2)
 
 
 def _precision(settings: ComputeSettings, *, on_cuda: bool) -> str:
