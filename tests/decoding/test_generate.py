@@ -233,8 +233,9 @@ def test_errors_are_sentences():
         generate(model, [[3], [4]], numbers=[0])
     with torch.no_grad():
         model.table.fill_(float("nan"))
-    with pytest.raises(ValueError, match="the model gives NaN"):
-        generate(model, [[3]])
+    for return_log_probs in (True, False):
+        with pytest.raises(ValueError, match="the model gives NaN"):
+            generate(model, [[3]], return_log_probs=return_log_probs)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ LETTERS = (
 MODEL_LETTERS = (
     "Models: x, y are source and target tokens, h and s their states, c what is read of the source at a step."
 )
+MORE_MODELS = "These translate. Others write (regard list language_models) or classify (regard list sentence_models)."
 
 
 def list_mechanisms(
@@ -64,6 +65,8 @@ def list_mechanisms(
     for families, letters in ((ATTENTION, LETTERS), (("models",), MODEL_LETTERS)):
         if set(chosen) & set(families):
             console.print(letters, style="dim", highlight=False)
+    if chosen == ["models"]:
+        console.print(MORE_MODELS, style="dim", highlight=False)
 
 
 def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

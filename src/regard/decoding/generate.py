@@ -185,7 +185,7 @@ class Texts:
 
     def advance(self) -> list[list[Said]]:
         """A few steps, then a look at what was said in them."""
-        pending: list[tuple[int, Tensor, Tensor | None]] = []
+        pending: list[tuple[int, Tensor, Tensor]] = []
         while self.place < self.last and len(pending) < steps_between_looks(self.device):
             if self.tokens is not None:
                 self.logits = self.stepper(self.tokens)
@@ -194,24 +194,24 @@ class Texts:
                 own = self.prompts[:, self.place]
                 self.tokens = torch.where(self.place < self.lengths, own, self.tokens)
             self.chooser.hear(self.tokens)
-            log_probs = log_prob_of(self.logits, self.tokens) if self.return_log_probs else None
-            pending.append((self.place, self.tokens, log_probs))
+            # without a softmax the score of the choice alone tells a model that no longer gives numbers
+            value_of = log_prob_of if self.return_log_probs else score_of
+            pending.append((self.place, self.tokens, value_of(self.logits, self.tokens)))
             self.place += 1
         return [self.look(*step) for step in pending]
 
-    def look(self, place: int, tokens: Int[Tensor, " n"], log_probs: Float[Tensor, " n"] | None) -> list[Said]:
+    def look(self, place: int, tokens: Int[Tensor, " n"], values: Float[Tensor, " n"]) -> list[Said]:
         """What rows said at this place; those still in their prompts said nothing."""
-        values: list[float] | list[None] = [None] * len(self.live) if log_probs is None else log_probs.tolist()
         said = []
-        for row, token, log_prob in zip(self.live, tokens.tolist(), values, strict=True):
+        for row, token, value in zip(self.live, tokens.tolist(), values.tolist(), strict=True):
             count = place + 1 - self.sizes[row]
             if count < 1 or count > self.options.max_tokens or row in self.closed:
                 continue
-            if log_prob is not None:
-                check_number(log_prob, row)
+            check_number(value, row)
             ended = "stop" if token in self.options.stop_ids else None
             if ended is None and count >= self.options.max_tokens:
                 ended = "tokens"
+            log_prob = value if self.return_log_probs else None
             said.append(Said(row=row, token=token, log_prob=log_prob, ended=ended))
         return said
 
@@ -228,6 +228,11 @@ class Texts:
             self.prompts = self.prompts.index_select(0, rows)
             self.chooser.keep(rows)
             self.stepper.keep(rows)
+
+
+def score_of(logits: Float[Tensor, "n vocab"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The score of each row's token."""
+    return logits.gather(1, tokens[:, None])[:, 0]
 
 
 def device_of(model: LanguageModel) -> torch.device:
