@@ -1,4 +1,4 @@
-"""What the studio's timeline says of our systems: src/regard/studio/figures.json out of results/systems.json.
+"""What the studio's timeline says of our systems: src/regard/studio/figures.json out of results/.
 
     python -m benchmarks.studio_figures
 
@@ -6,51 +6,94 @@ The package is installed without benchmarks, so it carries the few figures that 
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
+from benchmarks.markdown import seeds_by_name
 from benchmarks.results_page import MULTI30K, TATOEBA, reports, systems_of
+from regard.evaluation.report import Circumstances
 
 FIGURES = Path(__file__).parents[1] / "src" / "regard" / "studio" / "figures.json"
+SOURCES = ("systems", "language", "sentences")
+
+Runs = dict[str, Any]
+Found = dict[str, list[dict[str, Any]]]
 
 
-def figure(run: dict[str, Any]) -> dict[str, Any]:
-    """A run's test figure, with what it was measured on."""
-    test = reports(run)["test"]
-    told, quality = test.circumstances, test.bleu_tokenised or test.bleu
-    assert quality is not None
+def figure(told: Sequence[Circumstances], *, metric: str, scores: Sequence[float], how: Sequence[str]) -> Any:
+    """A mean over the seeds, with what it was measured on; `how` is all that it depends on besides."""
+    first = told[0]
     return {
-        "metric": quality.name,
-        "score": quality.score,
-        "signature": quality.signature,
-        "data": told.data,
-        "split": told.split,
-        "sentences": told.sentences,
-        "search": told.search,
-        "parameters": told.parameters,
-        "steps": told.steps,
-        "seed": told.seed,
+        "metric": metric,
+        "score": fmean(scores),
+        "data": first.data,
+        "split": first.split,
+        "sentences": first.sentences,
+        "parameters": first.parameters,
+        "steps": round(fmean(one.steps for one in told)),
+        "seeds": [one.seed for one in told],
+        "how": [one for one in how if one],
     }
 
 
-def figures(runs: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def of_translation(runs: Runs) -> Found:
     """The plain run of every system, one figure for each of the data sets it was trained on."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: Found = {}
     for data in (MULTI30K, TATOEBA):
         for name in systems_of(runs, data):
-            found.setdefault(runs[name]["config"]["model_name"], []).append(figure(runs[name]))
+            test = reports(runs[name])["test"]
+            quality = test.bleu_tokenised or test.bleu
+            assert quality is not None
+            how = (test.circumstances.search, quality.signature)
+            one = figure([test.circumstances], metric=quality.name, scores=[quality.score], how=how)
+            found.setdefault(f"system/{runs[name]['config']['model_name']}", []).append(one)
     return found
 
 
-def written(runs: dict[str, Any]) -> str:
-    """The file's text."""
-    return json.dumps(figures(runs), indent=1, ensure_ascii=False) + "\n"
+def of_language(runs: Runs) -> Found:
+    """Every language model as it is trained by itself, or else as it is compared at equal size."""
+    found: Found = {}
+    for equal in (False, True):
+        for group in language_page.on_treebank(runs, equal=equal).values():
+            tests = language_page.reports(group, "test")
+            scores = [test.perplexity for test in tests]
+            told = [test.circumstances for test in tests]
+            one = figure(told, metric="Perplexity per word", scores=scores, how=[tests[0].reading])
+            found.setdefault(f"language/{group[0]['config']['model_name']}", [one])
+    return found
+
+
+def of_sentences(runs: Runs) -> Found:
+    """Every classifier on each of the sets; structured self-attention with its penalty."""
+    found: Found = {}
+    for name, group in seeds_by_name(runs).items():
+        tests = sentences_page.reports(group, "test")
+        if tests and not name.endswith(sentences_page.WITHOUT):
+            told, scores = [test.circumstances for test in tests], [100 * test.accuracy for test in tests]
+            one = figure(told, metric="Accuracy, %", scores=scores, how=())
+            found.setdefault(f"sentences/{group[0]['config']['model_name']}", []).append(one)
+    return found
+
+
+def written(runs: dict[str, Runs]) -> str:
+    """The file's text, out of the runs of every source."""
+    found = of_translation(runs["systems"]) | of_language(runs["language"]) | of_sentences(runs["sentences"])
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def recorded() -> dict[str, Runs]:
+    """The runs on record; none where nothing was run."""
+    files = {name: RESULTS / f"{name}.json" for name in SOURCES}
+    return {name: json.loads(file.read_text()) if file.exists() else {} for name, file in files.items()}
 
 
 def main() -> None:
     """Write the file."""
-    FIGURES.write_text(written(json.loads((RESULTS / "systems.json").read_text())), encoding="utf-8")
+    FIGURES.write_text(written(recorded()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
 """The timeline holds every entry of every table, with its idea, its file and the figures that were recorded."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 import regard
-from benchmarks.harness import RESULTS
-from benchmarks.studio_figures import FIGURES, written
+from benchmarks.studio_figures import FIGURES, recorded, written
 from regard.models import FAMILIES, MODELS
 from regard.studio.ideas import IDEAS
 from regard.studio.timeline import FAMILY_OF, MECHANISMS, SYSTEMS, milestones
@@ -18,7 +16,7 @@ PACKAGE = Path(regard.__file__).parent
 
 @pytest.fixture(scope="module")
 def runs():
-    return json.loads((RESULTS / "systems.json").read_text())
+    return recorded()
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +71,22 @@ def test_figures_are_those_that_were_recorded(runs):
 def test_every_system_says_what_it_reached_and_on_what(runs, line):
     figures = {one.key: one.figure for one in line}
     for name in MODELS:
-        test, told = runs[f"{name}-0"]["test"], figures[f"system/{name}"]
+        test, told = runs["systems"][f"{name}-0"]["test"], figures[f"system/{name}"]
         for said in (told.en, told.zh):
             assert f"{test['bleu_tokenised']['score']:.1f}" in said
             assert test["bleu_tokenised"]["signature"] in said
             assert test["circumstances"]["data"] in said and test["circumstances"]["split"] in said
     assert "tatoeba en-zh" in figures["system/transformer"].zh
-    assert not any(figure for key, figure in figures.items() if not key.startswith("system/"))
+
+
+def test_language_models_and_classifiers_say_it_too(runs, line):
+    figures = {one.key: one.figure for one in line}
+    perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
+    for said in (figures["language/lstm"].en, figures["language/lstm"].zh):
+        assert f"{perplexity:.1f}" in said and "ptb" in said
+    # learned three times, which the figure is a mean of
+    assert "mean of seeds 0, 1, 2" in figures["language/attention"].en
+    # counted: it has neither parameters nor steps
+    assert "steps" not in figures["language/ngram"].en
+    assert figures["language/ttt"] is None
+    assert not any(figure for key, figure in figures.items() if key.partition("/")[0] in MECHANISMS)

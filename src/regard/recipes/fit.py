@@ -15,14 +15,13 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard.contracts import make_folder
 from regard.recipes.aside import check_is_run, set_aside
 from regard.recipes.folder import build, load, read_run, save_start
 from regard.recipes.prepared import Prepared
 from regard.recipes.run import differences
 from regard.recipes.tasks import task_of
 from regard.recipes.typed import to_plain
-from regard.storage import Checkpoint, append_line, cut_lines, save_tensors, write_text
+from regard.storage import Checkpoint, append_line, cut_lines, holding, save_tensors, write_text
 from regard.training import Result, is_main_process, model_card, train
 
 
@@ -47,30 +46,42 @@ def fit(
     """Train a run into a folder. What is there already is kept, unless it is resumed or to be written over."""
     checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
     going_on = check_out(checkpoint, resume=resume, overwrite=overwrite)
-    prepared = task_of(run).prepare(run, checkpoint, going_on=going_on, say=partial(say, shown))
+    with holding(checkpoint.folder) if is_main_process() else nullcontext():
+        prepared = task_of(run).prepare(run, checkpoint, going_on=going_on, say=partial(say, shown))
+        if going_on:
+            check_same(checkpoint, prepared.run)
+        with set_aside(checkpoint) if overwrite else nullcontext():
+            return learn(prepared, checkpoint, going_on=going_on, console=shown, listeners=listeners)
+
+
+def learn(
+    prepared: Prepared,
+    checkpoint: Checkpoint,
+    *,
+    going_on: bool,
+    console: Console,
+    listeners: Sequence[Callable[[dict[str, Any]], None]],
+) -> Fitted:
+    """Train what was prepared, or keep what was counted."""
     run = prepared.run
-    if going_on:
-        check_same(checkpoint, run)
     torch.manual_seed(run.training.seed)
     model = build(run) if prepared.count is None else prepared.count()
-    with set_aside(checkpoint) if overwrite else nullcontext():
-        if is_main_process():
-            make_folder(checkpoint.folder)
-            save_start(checkpoint, run, prepared.files)
-        if prepared.count is None:
-            result = train(
-                model,
-                prepared.data,
-                run.training,
-                checkpoint.folder,
-                validate=prepared.validate,
-                objective=prepared.objective,
-                resume=going_on,
-                console=shown,
-                listeners=listeners,
-            )
-        else:
-            result = keep_counted(model, prepared, checkpoint)
+    if is_main_process():
+        save_start(checkpoint, run, prepared.files)
+    if prepared.count is None:
+        result = train(
+            model,
+            prepared.data,
+            run.training,
+            checkpoint.folder,
+            validate=prepared.validate,
+            objective=prepared.objective,
+            resume=going_on,
+            console=console,
+            listeners=listeners,
+        )
+    else:
+        result = keep_counted(model, prepared, checkpoint)
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)

@@ -33,13 +33,20 @@ MECHANISMS: dict[Mechanism, Mapping[str, Entry]] = {
 TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard, sampled"}
 """Names that are not spelled as they are written in code."""
 
+IN_CHINESE = {
+    "Perplexity per word": "每词困惑度",
+    "Accuracy, %": "准确率（%）",
+    "one stream, the state carried": "整篇作为一条流，状态相承",
+    "16 streams side by side, each from the start": "16 条流并行，各从头开始",
+}
+"""Words of figures; names and signatures are the same in both languages."""
+
 
 def milestones(models: Mapping[str, str]) -> list[Milestone]:
     """All in history order; `models` says by key which system can be watched under which name on the shelf."""
     figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
     found = [
-        # figures are of translations, and go by the names of those systems
-        system(kind, name, models.get(f"{kind}/{name}"), figures.get(name, []) if kind == "system" else [])
+        system(kind, name, models.get(f"{kind}/{name}"), figures.get(f"{kind}/{name}", []))
         for kind, systems in SYSTEMS.items()
         for name in systems
     ]
@@ -96,18 +103,19 @@ def figure_of(figures: list[dict[str, Any]]) -> Said | None:
 
 
 def in_english(one: Mapping[str, Any]) -> str:
-    """One figure as an English sentence."""
-    return (
-        f"{one['metric']}: {one['score']:.1f} on {one['data']}, {one['split']} ({one['sentences']:,} sentences), "
-        f"{one['search']}, {one['parameters'] / 1e6:.1f} M parameters, {one['steps']:,} steps, seed {one['seed']}; "
-        f"{one['signature']}."
-    )
+    """One figure as an English sentence; a model that counts has neither parameters nor steps."""
+    told = [f"{one['metric']}: {one['score']:.1f} on {one['data']}, {one['split']} ({one['sentences']:,} sentences)"]
+    if one["parameters"]:
+        told += [f"{one['parameters'] / 1e6:.1f} M parameters", f"{one['steps']:,} steps"]
+    told.append(("seed " if len(one["seeds"]) == 1 else "mean of seeds ") + ", ".join(map(str, one["seeds"])))
+    return "; ".join((", ".join(told), *one["how"])) + "."
 
 
 def in_chinese(one: Mapping[str, Any]) -> str:
     """One figure as a Chinese sentence."""
-    return (
-        f"{one['metric']}：{one['score']:.1f}，数据 {one['data']}，{one['split']}（{one['sentences']:,} 句），"
-        f"{one['search']}，{one['parameters'] / 1e6:.1f} M 参数，{one['steps']:,} 步，种子 {one['seed']}；"
-        f"{one['signature']}。"
-    )
+    metric = IN_CHINESE.get(one["metric"], one["metric"])
+    told = [f"{metric}：{one['score']:.1f}", f"数据 {one['data']}", f"{one['split']}（{one['sentences']:,} 句）"]
+    if one["parameters"]:
+        told += [f"{one['parameters'] / 1e6:.1f} M 参数", f"{one['steps']:,} 步"]
+    told.append(("种子 " if len(one["seeds"]) == 1 else "多个种子的平均：") + "、".join(map(str, one["seeds"])))
+    return "；".join(("，".join(told), *(IN_CHINESE.get(how, how) for how in one["how"]))) + "。"

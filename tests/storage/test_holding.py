@@ -1,0 +1,48 @@
+"""A folder has one writer; a second is refused, and nothing is left behind."""
+
+import subprocess
+import sys
+
+import pytest
+
+from regard.storage import holding
+
+pytest.importorskip("fcntl", reason="needs locks on folders, which this system has not")
+
+HOLD = """
+import sys
+from pathlib import Path
+from regard.storage import holding
+with holding(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
+    folder = tmp_path / "runs" / "one"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(ValueError, match=r"another process is training into .*one\. Wait until it ends"),
+            holding(folder),
+        ):
+            pass
+        other.kill()
+    with holding(folder):
+        (folder / "kept").touch()
+    assert (folder / "kept").exists()
+
+
+def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
+    with pytest.raises(RuntimeError), holding(tmp_path / "runs" / "one"):
+        raise RuntimeError
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    with holding(tmp_path):
+        pass
+    assert tmp_path.is_dir()
