@@ -101,6 +101,7 @@ def test_a_batch_straight_from_the_arrays(packed):
     straight, around = examples.batch([2, 0], packed=packed), collate([examples[2], examples[0]], packed=packed)
     assert torch.equal(straight.source.ids, around.source.ids)
     assert torch.equal(straight.target.ids, around.target.ids)
-    assert torch.equal(straight.labels, around.labels) and straight.num_tokens == around.num_tokens
+    assert torch.equal(straight.labels, around.labels)
+    assert straight.num_tokens == around.num_tokens == examples.num_tokens([2, 0])
     empty = examples.batch([], packed=packed)
     assert empty.num_tokens == 0 and len(empty.source.lengths) == 0 and empty.labels.numel() == 0

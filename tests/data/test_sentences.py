@@ -134,6 +134,8 @@ def test_long_sentences_are_cut_and_counted():
     assert examples.report == "cut 1 of 2 sentences to 3 tokens."
     with pytest.raises(ValueError, match="max_length is 0, expected 1 token or more"):
         make_labelled(TRAINED, TOKENIZER, ("no", "yes"), max_length=0)
+    with pytest.raises(ValueError, match="batched padded"):
+        examples.batch([0], packed=True)
 
 
 def test_a_class_that_training_never_saw_is_counted():

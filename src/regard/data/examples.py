@@ -60,6 +60,10 @@ class Examples(Sequence[Example]):
         """What was dropped, as a sentence; empty where nothing was."""
         return dropped_sentence(self.dropped, "pairs")
 
+    def num_tokens(self, rows: Sequence[int]) -> int:
+        """Target tokens of these examples, each end among them."""
+        return int(self.target.lengths[list(rows)].sum()) + len(rows)
+
     def batch(self, rows: Sequence[int], *, packed: bool = False) -> Batch:
         """These examples as a batch: `collate` without a detour through tuples."""
         return make_batch(self.source.take(rows), self.target.take(rows), packed=packed)

@@ -58,8 +58,10 @@ class LabelledExamples:
         """How many of these sentences have a class to be learned."""
         return int((self.labels[np.asarray(rows, dtype=np.int64)] != UNSEEN).sum())
 
-    def batch(self, rows: Sequence[int]) -> Labelled:
-        """These sentences, in this order."""
+    def batch(self, rows: Sequence[int], *, packed: bool = False) -> Labelled:
+        """These sentences, in this order, padded."""
+        if packed:
+            raise ValueError("packed is True, but sentences with classes are batched padded. Leave packed out.")
         chosen = self.ids.take(rows)
         lengths = chosen.lengths
         real: Bool[np.ndarray, "B L"] = np.arange(int(lengths.max(initial=0))) < lengths[:, None]

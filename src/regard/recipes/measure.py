@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from regard.contracts import Batch
-from regard.data import Batching, Examples, Order, Pair, TokenBudget, Tokenizers, batches_by_length, share
+from regard.data import Examples, Pair, TokenBudget, Tokenizers, batches_by_length
 from regard.evaluation import Detokenised, Form, Perplexity, TokenisedLowercase, bleu, exact_match, perplexity
 from regard.recipes.corpora import Corpus
 from regard.recipes.made import MadeCorpus
@@ -14,31 +12,6 @@ from regard.recipes.run import Run
 from regard.recipes.translator import Translator, make_search
 
 VALIDATION_TOKENS = 4096
-
-
-@dataclass(frozen=True)
-class ExampleData:
-    """Examples as training wants them."""
-
-    examples: Examples
-    batching: Batching
-
-    @cached_property
-    def order(self) -> Order:
-        """Which rows make which batch."""
-        return self.batching.order(self.examples.lengths)
-
-    def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
-        """Every `of`-th row."""
-        return share(indices, part, of)
-
-    def num_tokens(self, indices: Sequence[int]) -> int:
-        """Target tokens, each end among them."""
-        return int(self.examples.lengths[list(indices), 1].sum())
-
-    def make(self, indices: Sequence[int]) -> Batch:
-        """These rows as a batch."""
-        return self.examples.batch(indices, packed=self.batching.packed)
 
 
 def measure_perplexity(model: Any, examples: Examples) -> Perplexity:

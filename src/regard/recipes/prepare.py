@@ -4,8 +4,8 @@ from typing import Any
 
 from regard.data import Tokenizers, make_examples
 from regard.models import MODELS
-from regard.recipes.measure import ExampleData, Validation
-from regard.recipes.prepared import Prepared, Say
+from regard.recipes.measure import Validation
+from regard.recipes.prepared import ExampleData, Prepared, Say
 from regard.recipes.run import Run, fit_to
 from regard.recipes.translator import LONGEST_SOURCE, Translator
 from regard.recipes.vocabulary import read_tokenizer

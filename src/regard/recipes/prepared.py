@@ -1,11 +1,14 @@
 """What a task makes of a run before it can be trained: whatever follows from the data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import nn
 
+from regard.data import Batching, Examples, Order, share
+from regard.data.labelled import LabelledExamples
 from regard.training import Objective, TrainingData
 
 Say = Callable[[str, str], None]
@@ -27,3 +30,28 @@ class Prepared:
     example: str
     objective: Callable[..., nn.Module] = field(default=Objective)
     count: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class ExampleData:
+    """Examples as training wants them: pairs, or sentences with their classes."""
+
+    examples: Examples | LabelledExamples
+    batching: Batching
+
+    @cached_property
+    def order(self) -> Order:
+        """Which rows make which batch."""
+        return self.batching.order(self.examples.lengths)
+
+    def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
+        """Every `of`-th row."""
+        return share(indices, part, of)
+
+    def num_tokens(self, indices: Sequence[int]) -> int:
+        """How many labels these rows have."""
+        return self.examples.num_tokens(indices)
+
+    def make(self, indices: Sequence[int]) -> Any:
+        """These rows as a batch."""
+        return self.examples.batch(indices, packed=self.batching.packed)

@@ -1,16 +1,14 @@
 """Classifying sentences as a task: labelled sentences to examples, and a folder to a classifier."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from regard.contracts import Labelled
-from regard.data import Batching, Order, TokenBudget, Tokenizer, batches_by_length, share
+from regard.data import TokenBudget, Tokenizer, batches_by_length
 from regard.data.labelled import LabelledExamples, make_labelled
 from regard.data.sentences import classes_of
 from regard.evaluation.classification import Answers, classify
-from regard.recipes.prepared import Prepared, Say
+from regard.recipes.prepared import ExampleData, Prepared, Say
 from regard.recipes.sentences.classifier import Classifier
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.vocabulary import read_fitting, read_tokenizer
@@ -19,31 +17,6 @@ from regard.training.sentence_objective import SentenceObjective
 
 JUDGED_TOKENS = 4096
 FEWEST_CLASSES = 2
-
-
-@dataclass(frozen=True)
-class LabelledData:
-    """Labelled sentences as training wants them."""
-
-    examples: LabelledExamples
-    batching: Batching
-
-    @cached_property
-    def order(self) -> Order:
-        """Which rows make which batch."""
-        return self.batching.order(self.examples.lengths)
-
-    def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
-        """Every `of`-th row."""
-        return share(indices, part, of)
-
-    def num_tokens(self, indices: Sequence[int]) -> int:
-        """Sentences with a class to be learned."""
-        return self.examples.num_tokens(indices)
-
-    def make(self, indices: Sequence[int]) -> Labelled:
-        """These sentences as a batch."""
-        return self.examples.batch(indices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +70,7 @@ def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: boo
     return Prepared(
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
-        data=LabelledData(examples, run.batch),
+        data=ExampleData(examples, run.batch),
         validate=SentenceValidation(examples=held_out),
         example=validation[0].text,
         objective=SentenceObjective,
