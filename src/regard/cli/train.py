@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -19,6 +20,7 @@ from regard.cli.names import find_name, spoken
 from regard.models import FAMILIES, MODELS
 from regard.recipes import RECIPES, TASKS, Fitted, count_parameters, fit, make_run, override
 from regard.recipes.files import FileCorpus
+from regard.recipes.folder import read_run
 from regard.storage import Checkpoint, read_lines
 from regard.training import Interrupted, TensorBoard, is_main_process
 
@@ -72,7 +74,7 @@ def train(
         "training.compute.device": device,
         "training.compute.precision": precision,
     }
-    run = plan(recipe, model, given, quick, assignments or [])
+    run = plan(recipe, model, given, quick, assignments or [], begun=begun_with(out) if resume else None)
     listeners = [events(out / "tensorboard")] if tensorboard else []
     try:
         fitted = fit(run, out, resume=resume, overwrite=overwrite, listeners=listeners)
@@ -83,8 +85,22 @@ def train(
         report(Console(), fitted, out)
 
 
-def plan(recipe: str, model: str | None, given: dict[str, Any], quick: dict[str, Any], assignments: list[str]) -> Any:
-    """The run that was asked for: a recipe, then the short options, then --set."""
+def begun_with(out: Path) -> Any:
+    """The run that a folder was begun with, if it was."""
+    checkpoint = Checkpoint(out)
+    return read_run(checkpoint) if checkpoint.config.is_file() else None
+
+
+def plan(
+    recipe: str,
+    model: str | None,
+    given: dict[str, Any],
+    quick: dict[str, Any],
+    assignments: list[str],
+    *,
+    begun: Any = None,
+) -> Any:
+    """The run that was asked for: a recipe, then the short options, then --set. `begun` is the one it goes on with."""
     named = find_name(recipe, RECIPES, "recipe")
     chosen = None if model is None else find_model(model, named)
     taken = signature(RECIPES[named].make).parameters
@@ -96,6 +112,9 @@ def plan(recipe: str, model: str | None, given: dict[str, Any], quick: dict[str,
         # such a recipe fits its warm-up to the number of steps
         given = {**given, "steps": quick["training.steps"]}
     run = make_run(named, chosen, **{name: value for name, value in given.items() if value is not None})
+    if begun is not None and "steps" in taken:
+        # which was over, or under way, by another number
+        run = replace(run, training=replace(run.training, schedule=begun.training.schedule))
     if quick["training.steps"] is not None:
         run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
     run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))

@@ -25,9 +25,9 @@ SIZES: dict[str, dict[str, Any]] = {
         "embedding_size": 300,
         "hidden_size": 150,
         "attention_size": 100,
-        "num_rows": 8,
+        "num_rows": 6,
         "classifier_size": 256,
-        "penalty": 0.01,
+        "penalty": 0.03,
         "word_dropout": 0.1,
     },
     "transformer_encoder": {
