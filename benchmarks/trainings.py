@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any
 
 from benchmarks.harness import RESULTS, machine
+from regard.storage import write_text
 
 METRICS = ("bleu", "accuracy", "perplexity")
 SPLITS = ("validation", "test")
@@ -130,6 +131,10 @@ def main(suite: Suite) -> None:
         train_one(suite, names[0], asked)
         return
     results, lock = asked.results or RESULTS / f"{suite.name}.json", Lock()
+    if asked.gather:
+        for run in product(names, asked.seed):
+            keep(suite, run, asked, results)
+        return
 
     def work(run: tuple[str, int]) -> None:
         # a run that was refused leaves what an earlier one wrote, under other settings
@@ -150,7 +155,7 @@ def keep(suite: Suite, run: tuple[str, int], asked: argparse.Namespace, results:
     found = json.loads(results.read_text()) if results.exists() else {}
     found[f"{name}-{seed}"] = {"command": command, "machine": machine(), **gather(folder)}
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_text(results, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_arguments(suite: Suite) -> argparse.Namespace:
@@ -164,5 +169,6 @@ def read_arguments(suite: Suite) -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=8)
     parser.add_argument("--results", type=Path, default=None)
     parser.add_argument("--overwrite", action="store_true", help="write over runs of the same name")
+    parser.add_argument("--gather", action="store_true", help="train nothing; keep what earlier runs in --out wrote")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

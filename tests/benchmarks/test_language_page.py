@@ -181,12 +181,12 @@ def test_sentences_have_accuracy_overlap_and_a_verdict_on_the_penalty():
 
 def test_a_set_lies_where_its_training_says(tmp_path):
     training = sentences.SYSTEMS["sst2_cnn"]
-    alike = sentences.SETS["sst2"][1]
+    alike = sentences.SETS["sst2"].alike
     assert training == Training("sentences", "cnn", alike, (("data", "stsa.binary.train.gz"),))
     expected = tmp_path / "sentence-classification" / "stsa.binary.train.gz"
     assert sentences.place(str(tmp_path), training) == {"data": expected}
     changes = sentences.SYSTEMS["trec_structured_no_penalty"].changes
-    assert changes == (*sentences.SETS["trec"][1], "model.penalty=0")
+    assert changes == (*sentences.SETS["trec"].alike, "model.penalty=0.0")
 
 
 def test_seeds_are_put_together_in_their_order():

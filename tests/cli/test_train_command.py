@@ -53,6 +53,7 @@ def test_files_of_a_user(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ([], "no recipe is named. Name one of multi30k"),
         (["copi"], "there is no recipe 'copi'; the nearest is 'copy'"),
         (["copy", "--model", "bahdanow"], "there is no model 'bahdanow'; the nearest is 'bahdanau'"),
         (["copy", "--set", "model.hiden_size=3"], "the nearest is 'model.hidden_size'"),
@@ -102,12 +103,18 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     assert command(*train, "--steps", 2) == 0
     assert command(*train, "--steps", 2) == 2
     assert "is not empty. Choose another --out, go on with the run in it (--resume)" in flat(capsys.readouterr().err)
-    # the recipe's warm-up is a share of its steps, and stays what it was
-    for steps in (4, 45, 90):
-        assert command(*train, "--steps", steps, "--resume") == 0
-        assert f"{steps} steps" in capsys.readouterr().out
+    # the recipe's warm-up is a share of its steps, and stays what it was, as all does that is not given again
+    for line, steps in ((train, 4), (train, 45), (["train", "--out", tmp_path / "run"], 90)):
+        assert command(*line, "--steps", steps, "--resume") == 0
+        captured = capsys.readouterr()
+        assert f"{steps} steps" in captured.out and "Going on from step" in captured.err
+    assert command("train", "--out", tmp_path / "run", "--resume") == 0
+    assert "90 steps" in capsys.readouterr().out
     assert command(*train, "--steps", 90, "--resume", "--set", "model.hidden_size=4") == 2
     assert "model.hidden_size: 8 -> 4" in flat(capsys.readouterr().err)
+    for other in (["copy", "--model", "bahdanau"], ["topics", "--model", "lstm"]):
+        assert command("train", *other, "--out", tmp_path / "run", "--resume") == 2
+        assert "was begun with other settings" in flat(capsys.readouterr().err)
     assert command(*train, "--steps", 1, "--overwrite") == 0
     assert "1 steps" in capsys.readouterr().out
 

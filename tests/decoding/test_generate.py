@@ -234,8 +234,18 @@ def test_errors_are_sentences():
     with torch.no_grad():
         model.table.fill_(float("nan"))
     for return_log_probs in (True, False):
-        with pytest.raises(ValueError, match="the model gives NaN"):
+        with pytest.raises(ValueError, match="the model gives NaN for prompt 0"):
             generate(model, [[3]], return_log_probs=return_log_probs)
+
+
+@pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
+@pytest.mark.parametrize("options", [{"temperature": 0}, {}, {"top_k": 3}, {"top_p": 0.5}])
+def test_one_number_that_is_none_is_seen_without_log_probs_too(spoiled, options):
+    model = Counting()
+    with torch.no_grad():
+        model.table[:, 5] = spoiled
+    with pytest.raises(ValueError, match="the model gives NaN"):
+        generate(model, [[4]], Generation(max_tokens=3, **options), return_log_probs=False)
 
 
 @pytest.mark.parametrize(

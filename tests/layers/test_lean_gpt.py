@@ -8,6 +8,7 @@ from torch import nn
 from regard import trace
 from regard.kernels.linear import ReadyLinear
 from regard.layers.lean_gpt_graph import MOST_BOARDS
+from regard.layers.ready import READY
 from regard.models.language.gpt import GPT, GPTConfig
 
 SIZES = {"vocab_size": 29, "hidden_size": 16, "num_layers": 2, "num_heads": 4, "feed_forward_size": 24, "context": 9}
@@ -36,7 +37,7 @@ def test_lean_steps_equal_readable_ones(positions, dtype, atol):
     readable = stepped(model, tokens, model.start(3))
     with torch.inference_mode():
         state = model.start(3)
-        assert state.lean is not None
+        assert model._lean_for(state) is not None
         assert stepped(model, tokens, state).allclose(readable, rtol=0, atol=atol)
         state = model.read(tokens[:, :4], model.start(3)).state
         assert stepped(model, tokens[:, 4:], state).allclose(readable[:, 4:], rtol=0, atol=atol)
@@ -44,23 +45,32 @@ def test_lean_steps_equal_readable_ones(positions, dtype, atol):
 
 def test_lean_only_where_nobody_learns_or_listens():
     model = tiny()
-    assert model.start(1).lean is None
+    assert model._lean_for(model.start(1)) is None
     with torch.no_grad():
-        assert model.start(1).lean is model.start(1).lean is not None
+        assert model._lean_for(model.start(1)) is model._lean_for(model.start(1)) is not None
         with trace(model) as maps:
             stepped(model, torch.randint(0, 29, (1, 3)), model.start(1))
         assert len(maps["layers.0.attention"]) == 3
         with torch.autocast("cpu", torch.bfloat16):
-            assert model.start(1).lean is None
+            assert model._lean_for(model.start(1)) is None
         hook = model.layers[1].feed_forward.register_forward_hook(lambda *_: None)
-        assert model.start(1).lean is None
+        assert model._lean_for(model.start(1)) is None
         hook.remove()
         model.layers[0].train()
-        assert model.start(1).lean is None
+        assert model._lean_for(model.start(1)) is None
         model.eval()
         model.layers[1].feed_forward.activation = nn.GELU()
-        assert model.start(1).lean is None
-        assert tiny(positions="rotary").start(1).lean is None
+        assert model._lean_for(model.start(1)) is None
+        turned = tiny(positions="rotary")
+        assert turned._lean_for(turned.start(1)) is None
+
+
+def test_a_reading_makes_nothing_ready_for_steps():
+    model, tokens = tiny(), torch.randint(0, 29, (1, 3))
+    with torch.inference_mode():
+        state = model.read(tokens, model.start(1)).state
+        assert state.lean is None and model not in READY
+        assert model.step(tokens[:, 0], state).state.lean is READY[model][1]
 
 
 def test_a_trace_may_begin_in_the_middle():
@@ -92,19 +102,19 @@ def test_a_board_equals_steps(positions):
     with torch.inference_mode():
         for first in (1, 5, 9, 13):
             state = model.read(tokens[:, :first], model.start(3)).state
-            stepper = model._on_board(state, state.lean, 30 - first)
+            stepper = model._on_board(state, model._lean_for(state), 30 - first)
             for place in range(first, 30):
                 found = stepper(tokens[:, place])
                 assert found.allclose(whole[:, place], rtol=0, atol=1e-12)
             stepper.close()
-        assert len(state.lean.boards) == 1
+        assert len(model._lean_for(state).boards) == 1
 
 
 def test_boards_are_nobodys_but_their_steppers():
     model, tokens = tiny(context=100), torch.randint(0, 29, (1, 6))
     with torch.inference_mode():
         state = model.read(tokens[:, :2], model.start(1)).state
-        one, other, third, large = (model._on_board(state, state.lean, most) for most in (4, 4, 4, 90))
+        one, other, third, large = (model._on_board(state, model._lean_for(state), most) for most in (4, 4, 4, 90))
         assert one.board is not other.board
         assert (one.board.room, large.board.room) == (64, 128)
         expected = model.step(tokens[:, 2], state).logits
@@ -112,8 +122,8 @@ def test_boards_are_nobodys_but_their_steppers():
         assert one(tokens[:, 2]).allclose(expected, atol=1e-5)
         for stepper in (one, other, third, large):
             stepper.close()
-        assert len(state.lean.boards) == MOST_BOARDS
-        again = model._on_board(state, state.lean, 4)
+        assert len(model._lean_for(state).boards) == MOST_BOARDS
+        again = model._on_board(state, model._lean_for(state), 4)
         assert again.board in (one.board, other.board, third.board)
         assert again(tokens[:, 2]).allclose(expected, atol=1e-5)
     assert model.stepper(state, most=4) is None

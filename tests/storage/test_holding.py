@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from regard.storage import holding
 
-pytest.importorskip("fcntl", reason="needs locks on folders, which this system has not")
+fcntl = pytest.importorskip("fcntl", reason="needs locks on folders, which this system has not")
 
 HOLD = """
 import sys
@@ -40,6 +41,30 @@ def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
     with pytest.raises(RuntimeError), holding(tmp_path / "runs" / "one"):
         raise RuntimeError
     assert not (tmp_path / "runs").exists()
+
+
+def test_one_that_is_refused_takes_nothing_away(tmp_path, monkeypatch):
+    """The folder comes to be, held by another, between the first look and the lock."""
+    folder = tmp_path / "one"
+    with holding(folder):
+        monkeypatch.setattr(Path, "exists", lambda self: self != folder)
+        with pytest.raises(ValueError, match="another process"), holding(folder):
+            pass
+        monkeypatch.undo()
+        assert folder.is_dir()
+
+
+def test_a_folder_that_another_took_away_is_made_again(tmp_path, monkeypatch):
+    folder, lock = tmp_path / "one", fcntl.flock
+
+    def lock_what_is_gone(handle, how):
+        lock(handle, how)
+        monkeypatch.undo()
+        folder.rmdir()
+
+    monkeypatch.setattr(fcntl, "flock", lock_what_is_gone)
+    with holding(folder):
+        assert folder.is_dir()
 
 
 def test_a_folder_that_was_there_stays(tmp_path):

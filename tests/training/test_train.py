@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 import torch
 from rich.console import Console
+from torch import nn
 
 from regard.storage import Checkpoint, load_facts, load_tensors, load_weights, read_lines
 from regard.training import (
@@ -22,6 +23,7 @@ from regard.training import (
     SelectionSettings,
     train,
 )
+from regard.training.averaging import RunningAverage
 from tests.training.toy import Letters, Toy, loss_of, settings
 
 QUIET = Console(quiet=True)
@@ -128,6 +130,17 @@ def test_the_running_average_is_what_is_validated(tmp_path):
     assert torch.equal(model.state_dict()["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
 
 
+def test_a_running_average_follows_at_once_and_then_at_its_decay():
+    model = nn.Linear(1, 1, bias=False)
+    running, expected = RunningAverage(model, 0.5), None
+    for step in range(20):
+        nn.init.constant_(model.weight, step)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = float(step) if expected is None else decay * expected + (1 - decay) * step
+        running.update_parameters(model)
+        assert running.module.weight.item() == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_training_saves_and_goes_on(tmp_path, signal_number):
     whole, resumed, before = Toy(dropout=0.3), Toy(dropout=0.3), signal.getsignal(signal.SIGINT)
@@ -171,7 +184,7 @@ def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
             self.count = getattr(self, "count", 0) + 1
             return super().features(source, target) * (float("nan") if self.count > 5 else 1.0)
 
-    with pytest.raises(Diverged, match=r"loss is nan at step 6 .*lower learning rate"):
+    with pytest.raises(Diverged, match=r"loss is nan at step 6\. .*a learning rate below 0\.01"):
         fit(tmp_path, model=Sick(), validate=None)
     assert Checkpoint(tmp_path).points.latest().step == 3
     assert torch.isfinite(load_tensors(tmp_path / "model.safetensors")["embedding.weight"]).all()

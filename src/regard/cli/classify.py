@@ -52,7 +52,7 @@ def warn(number: int, found: Classification) -> None:
     if found.num_dropped:
         said.append(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
     if found.tokens and all(token == SPECIAL_TOKENS[UNK] for token in found.tokens):
-        said.append(f"sentence {number} has no word that the vocabulary knows: its class is what nothing gets.")
+        said.append(f"sentence {number} has no word that the vocabulary knows: all were read as <unk>.")
     for sentence in said:
         Console(stderr=True, soft_wrap=True).print(
             f"Warning: {sentence}", style="yellow", markup=False, highlight=False

@@ -55,8 +55,9 @@ def evaluate_pairs(translator: Translator, folder: Path, pairs: Pairs, name: str
         report = evaluate(translator, pairs, split=name, beam=beam, steps=steps_of(folder))
     # asking again replaces the answer; files of one name are taken for one question
     path = Checkpoint(folder).evaluation(name if beam == BEAM else f"{name}-beam-{beam}")
+    say(console, report)
     write_text(path, report.to_json())
-    say(console, report, path)
+    console.print(Text(str(path), style="dim", overflow="fold"))
 
 
 def find_pairs(
@@ -75,7 +76,7 @@ def find_pairs(
     return corpus.read(split), split
 
 
-def say(console: Console, report: Report, path: Path) -> None:
+def say(console: Console, report: Report) -> None:
     """The figures, each with how it was computed."""
     about = report.circumstances
     console.rule(Text(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences"), align="left")
@@ -96,7 +97,6 @@ def say(console: Console, report: Report, path: Path) -> None:
         table.add_row("speed", f"{report.speed.tokens_per_second:,.0f} tokens/s", told)
     console.print(table)
     console.print(lengths_table(report))
-    console.print(Text(str(path), style="dim", overflow="fold"))
 
 
 def lengths_table(report: Report) -> Table:

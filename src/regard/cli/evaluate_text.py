@@ -36,7 +36,6 @@ def evaluate_text(writer: Writer, folder: Path, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         with console.status(Text(f"reading {name}, {len(text):,} characters ..")):
             report = evaluate_language(writer, text, split=name, steps=steps_of(folder))
-        write_text(Checkpoint(folder).evaluation(name), report.to_json())
         reports.append(report)
     about = reports[0].circumstances
     console.rule(f"{about.system} on {about.data}, {about.parameters:,} parameters", align="left")
@@ -44,8 +43,10 @@ def evaluate_text(writer: Writer, folder: Path, texts: dict[str, str]) -> None:
     for report in reports:
         if report.reaches:
             console.print(reach_table(report))
-    for name in texts:
-        console.print(Text(str(Checkpoint(folder).evaluation(name)), style="dim", overflow="fold"))
+    for name, report in zip(texts, reports, strict=True):
+        path = Checkpoint(folder).evaluation(name)
+        write_text(path, report.to_json())
+        console.print(Text(str(path), style="dim", overflow="fold"))
 
 
 def likelihood_table(reports: list[LanguageReport]) -> Table:

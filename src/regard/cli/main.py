@@ -4,8 +4,10 @@ What the user got wrong is one sentence and exit code 2; `--debug`, anywhere on 
 """
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -63,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors of the user's making are sentences."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    # a stream that was closed before the start is one that is empty, or that nobody reads
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     # a terminal without ± still gets its table
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.names import find_name, spoken
-from regard.models import FAMILIES, MODELS
-from regard.recipes import RECIPES, TASKS, Fitted, count_parameters, fit, make_run, override
+from regard.models import FAMILIES, MODELS, SENTENCE_MODELS
+from regard.recipes import RECIPES, TASKS, Classifier, Fitted, count_parameters, fit, make_run, override
 from regard.recipes.files import FileCorpus
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint, read_lines
@@ -32,7 +32,7 @@ SHORT = {"valid_source": "valid", "test_source": "test"}
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help=f"One of {', '.join(RECIPES)}.")],
+    recipe: Annotated[str | None, typer.Argument(help=f"One of {', '.join(RECIPES)}; not needed to --resume.")] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model and all that belongs to it.")],
     model: Annotated[str | None, typer.Option(help="See `regard list`; the recipe's own without it.")] = None,
@@ -53,7 +53,9 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Train for so many steps.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
     precision: Annotated[str | None, typer.Option(help="auto, fp32 or bf16.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder, as it began; --steps: for longer.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the run in the folder.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.")] = False,
 ) -> None:
@@ -85,14 +87,8 @@ def train(
         report(Console(), fitted, out)
 
 
-def begun_with(out: Path) -> Any:
-    """The run that a folder was begun with, if it was."""
-    checkpoint = Checkpoint(out)
-    return read_run(checkpoint) if checkpoint.config.is_file() else None
-
-
 def plan(
-    recipe: str,
+    recipe: str | None,
     model: str | None,
     given: dict[str, Any],
     quick: dict[str, Any],
@@ -100,25 +96,40 @@ def plan(
     *,
     begun: Any = None,
 ) -> Any:
-    """The run that was asked for: a recipe, then the short options, then --set. `begun` is the one it goes on with."""
-    named = find_name(recipe, RECIPES, "recipe")
+    """The run that was asked for: a recipe, or what was begun, then the short options, then --set."""
+    if recipe is None and begun is None:
+        raise ValueError(f"no recipe is named. Name one of {', '.join(RECIPES)}.")
+    named = begun.recipe if recipe is None else find_name(recipe, RECIPES, "recipe")
     chosen = None if model is None else find_model(model, named)
-    taken = signature(RECIPES[named].make).parameters
+    if begun is not None and named == begun.recipe and chosen in (None, begun.model_name):
+        # goes on as it began; files that are named again may lie elsewhere
+        renamed = any(value is not None for value in given.values())
+        run = replace(begun, data=make(named, begun.model_name, given, None).data) if renamed else begun
+    else:
+        run = make(named, chosen, given, quick["training.steps"])
+    if quick["training.steps"] is not None:
+        run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
+    run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))
+    return override(run, *assignments)
+
+
+def make(recipe: str, model: str | None, given: dict[str, Any], steps: int | None) -> Any:
+    """A recipe with the files and languages that were given."""
+    taken = signature(RECIPES[recipe].make).parameters
     if "data" not in taken and given.get("data") is not None:
         # a published set is named by its folder
         given = {**given, "folder": str(given["data"].resolve()), "data": None}
     given = {SHORT.get(name, name) if SHORT.get(name) in taken else name: value for name, value in given.items()}
     if "steps" in taken:
         # such a recipe fits its warm-up to the number of steps
-        given = {**given, "steps": quick["training.steps"]}
-    run = make_run(named, chosen, **{name: value for name, value in given.items() if value is not None})
-    if begun is not None and "steps" in taken:
-        # which was over, or under way, by another number
-        run = replace(run, training=replace(run.training, schedule=begun.training.schedule))
-    if quick["training.steps"] is not None:
-        run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
-    run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))
-    return override(run, *assignments)
+        given = {**given, "steps": steps}
+    return make_run(recipe, model, **{name: value for name, value in given.items() if value is not None})
+
+
+def begun_with(out: Path) -> Any:
+    """The run that a folder was begun with, if it was."""
+    checkpoint = Checkpoint(out)
+    return read_run(checkpoint) if checkpoint.config.is_file() else None
 
 
 def find_model(model: str, recipe: str) -> str:
@@ -158,7 +169,8 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     for name, value in result.metrics.items():
         table.add_row(f"validation {name.replace('_', ' ')}", f"{value:.4g}")
     table.add_row("parameters", f"{count_parameters(fitted.system.model):,}")
-    table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} tokens/s")
+    unit = "sentences" if isinstance(fitted.system, Classifier) else "tokens"
+    table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} {unit}/s")
     table.add_row("weights", f"{result.chosen}, of step {result.chosen_step:,}")
     table.add_row("folder", Text(str(out)))
     console.print(table)
@@ -175,7 +187,8 @@ def use_of(fitted: Fitted, out: Path) -> str:
     if task == "language":
         return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
     if task == "sentences":
-        return f"regard classify {folder} --explain {example}"
+        explained = " --explain" if SENTENCE_MODELS[run.model_name].attends else ""
+        return f"regard classify {folder}{explained} -- {example}"
     linked = " --alignments" if MODELS[run.model_name].attends else ""
     return f"echo {example} | regard translate {folder} --beam 5{linked}"
 

@@ -111,7 +111,7 @@ def read_sentence_json(path: Name, *, text_key: str = "text", label_key: str = "
                 raise ValueError(
                     f"line {number} of {path} has no key {key!r}. Its keys: {', '.join(map(repr, value)) or 'none'}."
                 )
-            if not isinstance(value[key], kinds):
+            if not isinstance(value[key], kinds) or isinstance(value[key], bool):
                 kind = type(value[key]).__name__
                 raise ValueError(f"line {number} of {path} has a {kind} under {key!r}, and {needed} is needed.")
         found.append((str(value[text_key]), str(value[label_key])))

@@ -2,7 +2,7 @@
 
 from regard.decoding.beam import Beam
 from regard.decoding.choices import Generation
-from regard.decoding.decode import decode, evaluating
+from regard.decoding.decode import decode, device_of, evaluating
 from regard.decoding.generate import Generated, Said, generate, stream
 from regard.decoding.greedy import Greedy
 from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
@@ -26,6 +26,7 @@ __all__ = [
     "best_links",
     "decode",
     "decode_all",
+    "device_of",
     "evaluating",
     "forced_alignment",
     "from_pharaoh",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import torch
 from jaxtyping import Int
@@ -61,3 +62,10 @@ def evaluating(model: Model | LanguageModel | SentenceModel) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def device_of(model: Model | LanguageModel | SentenceModel) -> torch.device:
+    """Where the model is; the CPU if it holds nothing."""
+    tensors = chain(model.parameters(), model.buffers()) if isinstance(model, nn.Module) else ()
+    first = next(iter(tensors), None)
+    return torch.device("cpu") if first is None else first.device

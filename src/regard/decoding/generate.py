@@ -8,15 +8,14 @@ whose prompt is not yet over is given the prompt's own next token. So every row 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.contracts import PAD, LanguageModel
 from regard.decoding.choices import Chooser, Generation
-from regard.decoding.decode import evaluating
+from regard.decoding.decode import device_of, evaluating
 from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
 from regard.decoding.stepper import stepper_of
 from regard.decoding.walk import log_prob_of
@@ -194,9 +193,8 @@ class Texts:
                 own = self.prompts[:, self.place]
                 self.tokens = torch.where(self.place < self.lengths, own, self.tokens)
             self.chooser.hear(self.tokens)
-            # without a softmax the score of the choice alone tells a model that no longer gives numbers
-            value_of = log_prob_of if self.return_log_probs else score_of
-            pending.append((self.place, self.tokens, value_of(self.logits, self.tokens)))
+            values = log_prob_of(self.logits, self.tokens) if self.return_log_probs else not_numbers(self.logits)
+            pending.append((self.place, self.tokens, values))
             self.place += 1
         return [self.look(*step) for step in pending]
 
@@ -207,7 +205,7 @@ class Texts:
             count = place + 1 - self.sizes[row]
             if count < 1 or count > self.options.max_tokens or row in self.closed:
                 continue
-            check_number(value, row)
+            check_number(value, row, what="prompt")
             ended = "stop" if token in self.options.stop_ids else None
             if ended is None and count >= self.options.max_tokens:
                 ended = "tokens"
@@ -230,13 +228,7 @@ class Texts:
             self.stepper.keep(rows)
 
 
-def score_of(logits: Float[Tensor, "n vocab"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """The score of each row's token."""
-    return logits.gather(1, tokens[:, None])[:, 0]
-
-
-def device_of(model: LanguageModel) -> torch.device:
-    """Where the model is."""
-    tensors = chain(model.parameters(), model.buffers()) if isinstance(model, nn.Module) else ()
-    first = next(iter(tensors), None)
-    return torch.device("cpu") if first is None else first.device
+def not_numbers(logits: Float[Tensor, "n vocab"]) -> Float[Tensor, " n"]:
+    """NaN for a row that has no softmax, else 0: what a log-probability would tell, without the softmax."""
+    largest = logits.amax(dim=1)
+    return largest - largest

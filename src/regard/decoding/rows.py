@@ -45,10 +45,10 @@ def own(alignment: Tensor) -> Tensor:
         return alignment.clone()
 
 
-def check_number(log_prob: float, source: int) -> None:
+def check_number(log_prob: float, number: int, *, what: str = "source") -> None:
     """Refuse an answer of a model that no longer gives numbers."""
     if math.isnan(log_prob):
         raise ValueError(
-            f"the model gives NaN for source {source}: its parameters are not finite, or overflow in this precision. "
+            f"the model gives NaN for {what} {number}: its parameters are not finite, or overflow in this precision. "
             f"Load an earlier checkpoint, or decode in float32."
         )

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.contracts import SentenceModel, Sequences, map_tensors
-from regard.decoding import evaluating
+from regard.decoding import device_of, evaluating
 from regard.evaluation.reading import read_report, write_report
 from regard.evaluation.report import Circumstances, Speed
 
@@ -104,12 +104,12 @@ class ClassificationReport:
 
 def classify(model: SentenceModel, batches: Iterable[Sequences]) -> Answers:
     """What the model says of every sentence, in the order of the batches, which are moved to its device."""
-    parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    device = device_of(model)
     found: list[Tensor] = []
     overlaps: list[Tensor] = []
     with evaluating(model):
         for given in batches:
-            batch = given if parameter is None else map_tensors(lambda tensor: tensor.to(parameter.device), given)
+            batch = map_tensors(lambda tensor: tensor.to(device), given)
             said = model.forward(batch)
             found.append(torch.log_softmax(said.logits.double(), dim=-1))
             if said.weights is not None and said.weights.shape[1] > 1:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.contracts import EOS, PAD, LanguageModel
 from regard.decoding import evaluating
-from regard.decoding.generate import device_of
+from regard.decoding.decode import device_of
 
 PIECE = 256
 """Tokens that are read at once."""

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from regard.contracts import Batch, Model, map_tensors
-from regard.decoding import evaluating
+from regard.decoding import device_of, evaluating
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,12 @@ class Perplexity:
 
 def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
     """Teacher-forced, without label smoothing; batches are moved to the model's device."""
-    parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    device = device_of(model)
     nats: list[torch.Tensor] = []
     tokens = 0
     with evaluating(model):
         for given in batches:
-            batch = given if parameter is None else map_tensors(lambda tensor: tensor.to(parameter.device), given)
+            batch = map_tensors(lambda tensor: tensor.to(device), given)
             features = model.features(batch.source, batch.target)
             nats.append(model.readout.loss(features, batch.labels))
             tokens += batch.num_tokens

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint
+from regard.training import is_main_process
 
 OWN = (
     "config.json",
@@ -21,6 +22,9 @@ OWN = (
     "tensorboard/events.out.tfevents.*",
 )
 """What a run writes into its folder."""
+
+OLD = ".old-run"
+"""Where the run that is written over lies meanwhile."""
 
 
 def check_is_run(checkpoint: Checkpoint) -> None:
@@ -40,11 +44,8 @@ def check_is_run(checkpoint: Checkpoint) -> None:
 @contextmanager
 def set_aside(checkpoint: Checkpoint) -> Iterator[None]:
     """Within, the folder is free of the run that was in it; it comes back if the new one ends before its first save."""
-    folder, aside = checkpoint.folder, checkpoint.folder / ".old-run"
-    if aside.exists():
-        raise ValueError(
-            f"{aside} holds a run that was being written over when that was stopped. Move its files back, or remove it."
-        )
+    folder, aside = checkpoint.folder, checkpoint.folder / OLD
+    check_aside(checkpoint)
     move(own_paths(folder), folder, aside)
     try:
         yield
@@ -56,6 +57,28 @@ def set_aside(checkpoint: Checkpoint) -> Iterator[None]:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_aside(checkpoint: Checkpoint) -> None:
+    """Refuse a folder in which a run was left aside."""
+    aside = checkpoint.folder / OLD
+    if aside.exists():
+        raise ValueError(
+            f"{aside} holds a run that was being written over when that was stopped. Move its files back, or remove it."
+        )
+
+
+@contextmanager
+def beginning(checkpoint: Checkpoint, *, going_on: bool) -> Iterator[None]:
+    """Within, a run begins or goes on; a new one that is refused before it learned anything leaves nothing behind."""
+    try:
+        yield
+    except BaseException:
+        learned = checkpoint.metrics.exists() or checkpoint.weights.exists() or checkpoint.points.latest()
+        if is_main_process() and not going_on and not learned:
+            for path in own_paths(checkpoint.folder):
+                remove(path)
+        raise
 
 
 def own_paths(folder: Path) -> list[Path]:

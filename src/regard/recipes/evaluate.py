@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -63,6 +64,12 @@ def circumstances(translator: Translator, *, split: str, sentences: int, beam: i
         steps=steps,
         seed=run.training.seed,
     )
+
+
+def data_of(run: Any) -> str:
+    """The recipe, and the file where it is one's own."""
+    file = getattr(run.data, "data", None)
+    return run.recipe if file is None else f"{run.recipe} {Path(file).name}"
 
 
 def steps_of(folder: Path) -> int:

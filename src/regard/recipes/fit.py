@@ -4,7 +4,6 @@ read -> build -> train -> card, and what reading means the task knows
 """
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard.recipes.aside import check_is_run, set_aside
+from regard.recipes.aside import beginning, check_aside, check_is_run, set_aside
 from regard.recipes.folder import build, load, read_run, save_start
 from regard.recipes.prepared import Prepared
 from regard.recipes.run import differences
@@ -47,10 +46,14 @@ def fit(
     checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
     going_on = check_out(checkpoint, resume=resume, overwrite=overwrite)
     with holding(checkpoint.folder) if is_main_process() else nullcontext():
+        if going_on:
+            check_kind(checkpoint, run)
         prepared = task_of(run).prepare(run, checkpoint, going_on=going_on, say=partial(say, shown))
+        if prepared.counted is not None and several_processes():
+            raise ValueError(f"{run.model_name} is counted, which one process does. Start it without a launcher.")
         if going_on:
             check_same(checkpoint, prepared.run)
-        with set_aside(checkpoint) if overwrite else nullcontext():
+        with set_aside(checkpoint) if overwrite else beginning(checkpoint, going_on=going_on):
             return learn(prepared, checkpoint, going_on=going_on, console=shown, listeners=listeners)
 
 
@@ -65,10 +68,10 @@ def learn(
     """Train what was prepared, or keep what was counted."""
     run = prepared.run
     torch.manual_seed(run.training.seed)
-    model = build(run) if prepared.count is None else prepared.count()
+    model = build(run) if prepared.counted is None else prepared.counted
     if is_main_process():
         save_start(checkpoint, run, prepared.files)
-    if prepared.count is None:
+    if prepared.counted is None:
         result = train(
             model,
             prepared.data,
@@ -90,9 +93,7 @@ def learn(
 
 def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Result:
     """What training would have left, of a model that was counted."""
-    began = time.perf_counter()
-    metrics = dict(prepared.validate(model))
-    seconds = time.perf_counter() - began
+    metrics, seconds = dict(prepared.validate(model)), prepared.seconds
     if is_main_process():
         save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
         # counted again on --resume, and told once
@@ -118,17 +119,22 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
         raise ValueError("a run is resumed or written over, not both. Leave out --resume or --overwrite.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, and a folder is needed. Choose another name.")
-    if overwrite and os.environ.get("WORLD_SIZE", "1") != "1":
+    if overwrite and several_processes():
         raise ValueError("several processes cannot write over a folder together. Remove it first, or choose another.")
     if resume:
         if checkpoint.config.exists():
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
+        if any(folder.iterdir()):
+            check_aside(checkpoint)
+            raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
         check_is_run(checkpoint)
     in_use = folder.is_dir() and any(folder.iterdir())
     if in_use and is_main_process() and not overwrite:
+        if not checkpoint.config.exists():
+            check_aside(checkpoint)
         raise ValueError(
             f"{folder} is not empty. Choose another --out, go on with the run in it (--resume), or allow to write over "
             f"it (--overwrite)."
@@ -136,9 +142,24 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
     return False
 
 
+def several_processes() -> bool:
+    """Whether a launcher started more than this one."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def check_kind(checkpoint: Checkpoint, run: Any) -> None:
+    """Refuse to go on by another recipe or with another model, whose files are others too."""
+    begun = read_run(checkpoint)
+    refuse(checkpoint, [one for one in differences(begun, run) if one.startswith(("recipe:", "model_name:"))])
+
+
 def check_same(checkpoint: Checkpoint, run: Any) -> None:
     """Refuse to go on with other settings."""
-    found = differences(read_run(checkpoint), run)
+    refuse(checkpoint, differences(read_run(checkpoint), run))
+
+
+def refuse(checkpoint: Checkpoint, found: list[str]) -> None:
+    """Say what differs, if anything does."""
     if found:
         raise ValueError(
             f"{checkpoint.folder} was begun with other settings: {'; '.join(found)}. Resume with the same, or choose "

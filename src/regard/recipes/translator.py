@@ -13,7 +13,7 @@ import torch
 
 from regard.contracts import EOS
 from regard.data import Tokenizers
-from regard.decoding import Beam, Greedy, Hypothesis, Search, decode_all, links, score_all
+from regard.decoding import Beam, Greedy, Hypothesis, Search, decode_all, device_of, links, score_all
 from regard.recipes.run import Run
 from regard.recipes.translation import Translation
 
@@ -110,7 +110,7 @@ class Translator:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(iter(self.model.parameters())).device
+        return device_of(self.model)
 
 
 def make_search(beam: int, num_best: int = 1) -> Search:

@@ -20,36 +20,42 @@ except ImportError:  # not on Windows, where no lock is held
 def holding(folder: Path) -> Iterator[None]:
     """Within, no other process holds the folder. It is made if need be, and goes again if nothing was put into it."""
     made = [one for one in (folder, *folder.parents) if not one.exists()]
-    make_folder(folder)
+    handle = _take(folder)
     try:
-        with _locked(folder):
-            yield
+        yield
     finally:
+        # while it is still held, so that nobody else's goes
         with suppress(OSError):
             for one in made:
                 one.rmdir()
+        if handle is not None:
+            os.close(handle)
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        _lock(handle, folder)
-        yield
-    finally:
+def _take(folder: Path) -> int | None:
+    """The folder, locked; nothing where there are no locks."""
+    while True:
+        make_folder(folder)
+        if fcntl is None:
+            return None
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if isinstance(error, BlockingIOError):
+                raise ValueError(
+                    f"another process is training into {folder}. Wait until it ends, stop it, or choose another --out."
+                ) from None
+            # a file system that knows no locks
+            return None
+        if _is_still(handle, folder):
+            return handle
+        # whoever held it before took it away
         os.close(handle)
 
 
-def _lock(handle: int, folder: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"another process is training into {folder}. Wait until it ends, stop it, or choose another --out."
-        ) from None
-    except OSError:
-        # a file system without locks: nothing to hold
-        return
+def _is_still(handle: int, folder: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    return False

@@ -16,7 +16,7 @@ from regard.attention import SCORES, AttentionMap, Trace, trace
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.biased import Biased
 from regard.contracts import BOS, EOS, UNK, Classified, Read, Sequences
-from regard.decoding import evaluating
+from regard.decoding import device_of, evaluating
 from regard.studio.places import laid_out
 from regard.studio.schema import Kind, SideName, Site, SiteKind
 
@@ -80,7 +80,7 @@ def find_sites(model: Any, kind: Kind) -> dict[str, SiteFacts]:
 
 def look_at(model: Any, source: list[int], target: list[int]) -> Trace:
     """Every read of the model while it writes this target, given the tokens before each."""
-    device = next(iter(model.parameters())).device
+    device = device_of(model)
     rows = [Sequences.of([row]) for row in (source, target)]
     with evaluating(model), trace(model) as maps:
         model(*(Sequences(row.ids.to(device), row.lengths.to(device)) for row in rows))
@@ -100,11 +100,6 @@ def classify_at(model: Any, tokens: list[int]) -> tuple[Trace, Classified]:
     with torch.inference_mode(), trace(model) as maps:
         said = model(Sequences(row.ids.to(device), row.lengths.to(device)))
     return maps, said
-
-
-def device_of(model: Any) -> torch.device:
-    """Where a model is; one that only counts has no parameters, and no device but that of its tables."""
-    return torch.device(next(iter(model.state_dict().values())).device)
 
 
 def kind_of(reads: tuple[AttentionMap, ...]) -> SiteKind:

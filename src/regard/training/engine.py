@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from regard.contracts import map_tensors
 from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
+from regard.training.averaging import RunningAverage
 from regard.training.graph import GraphedStep
 from regard.training.objective import Objective
 from regard.training.segment_objective import StreamObjective
@@ -137,13 +137,13 @@ class Engine:
         whole: dict[str, Any] = shards.get_weights(self.objective, options=shards.full)
         return {name.removeprefix("model."): tensor for name, tensor in whole.items()}
 
-    def running_average(self, decay: float | None) -> AveragedModel | None:
+    def running_average(self, decay: float | None) -> RunningAverage | None:
         """A copy of the model that follows its weights, where a decay is given."""
         if decay is None:
             return None
         if self.sharded:
             raise ValueError("ema keeps a whole copy of the weights, which sharded training has not. Leave one out.")
-        return AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        return RunningAverage(self.model, decay)
 
     def state(self) -> "EngineState":
         """What else must be saved to go on exactly here; every process takes part."""

@@ -68,7 +68,9 @@ def train(
     shown = (console or Console(stderr=True)) if engine.is_main else Console(quiet=True)
     if warning := too_short(settings, trainer.total):
         shown.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    display = Display(shown, total=trainer.total, step=trainer.progress.step)
+    if point is not None:
+        shown.print(f"Going on from step {point.step:,}.", markup=False, highlight=False)
+    display = Display(shown, total=trainer.total, step=trainer.progress.step, unit=getattr(data, "unit", "tokens"))
     try:
         return trainer.run(display, listeners)
     finally:
@@ -190,7 +192,7 @@ class Trainer:
         self._loss, self._loss_tokens = torch.zeros_like(self._loss), 0
         self.progress = replace(self.progress, seconds=self._clock.seconds)
         if not math.isfinite(loss):
-            raise Diverged(f"the loss is {loss}", step, self.learning_rate)
+            raise Diverged(f"the loss is {loss}", step, self.settings.optimizer.learning_rate)
         return {
             "step": step,
             "epoch": work.epoch,
@@ -233,7 +235,8 @@ class Trainer:
         running = None if self.running is None else self.running.module.state_dict()
         if self.engine.is_main:
             if not all_finite(weights):
-                raise Diverged("some weights are not finite", progress.step, self.learning_rate)
+                rate = self.settings.optimizer.learning_rate
+                raise Diverged("some weights are not finite", progress.step, rate)
             if last > 1 and (validated or self.validate is None):
                 self.archive.keep(progress.step, running or weights)
                 self.progress = progress = replace(progress, kept=(*progress.kept, progress.step)[-last:])

@@ -41,7 +41,7 @@ class Diverged(ValueError):  # noqa: N818
 
     def __init__(self, what: str, step: int, learning_rate: float) -> None:
         super().__init__(
-            f"{what} at step {step} (learning rate {learning_rate:.3g}). Nothing of it was saved. Try a lower "
-            f"learning rate, a longer warm-up, clip_norm=1.0 or precision fp32, and resume from the last save."
+            f"{what} at step {step}. What was saved before is kept. Begin again with a learning rate below "
+            f"{learning_rate:.3g}, a longer warm-up, clip_norm=1.0 or precision fp32."
         )
         self.step = step

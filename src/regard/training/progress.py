@@ -11,10 +11,11 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display:
-    """Shows steps and metrics; `total` is the number of steps, where it is known."""
+    """Shows steps and metrics; `total` is the number of steps, where it is known, `unit` what is counted a second."""
 
-    def __init__(self, console: Console, *, total: int | None, step: int) -> None:
+    def __init__(self, console: Console, *, total: int | None, step: int, unit: str = "tokens") -> None:
         self._console = console
+        self._unit = unit
         self._total = total
         self._last = 0.0
         self._bar: Progress | None = None
@@ -39,7 +40,7 @@ class Display:
 
     def show(self, record: dict[str, Any]) -> None:
         """Metrics have come: validations always, others now and then."""
-        figures = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} tokens/s"
+        figures = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} {self._unit}/s"
         if self._bar is not None:
             self._bar.update(self._task, figures=figures)
         now = time.monotonic()

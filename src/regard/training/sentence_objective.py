@@ -1,7 +1,7 @@
 """What training a classifier of sentences minimises: the cross-entropy of the classes, summed, and the model's penalty.
 
 A module around the model, as objective.py has it. A sentence whose label is torch's -100 is of a class that nobody can
-learn, and counts for nothing.
+learn: it has no cross-entropy.
 """
 
 import torch.nn.functional as F

@@ -33,6 +33,7 @@ from regard.layers.lean_gpt import LeanGPT, is_usual_causal, lean_step, make_gpt
 from regard.layers.lean_gpt_graph import BoardStepper
 from regard.layers.lean_stack import can_be_lean, is_at_rest
 from regard.layers.ready import made_once
+from regard.models.language.reader import Reader
 from regard.models.named import named
 
 GPT_POSITIONS = {"learned": Learned, "sinusoidal": Sinusoidal, "rotary": Rotary, "alibi": Alibi}
@@ -71,8 +72,10 @@ class State:
     lean: LeanGPT | None = field(default=None, metadata={"rows": False})
 
 
-class GPT(nn.Module):
+class GPT(Reader):
     """Reads whole texts at once, and goes on token by token from a cache."""
+
+    readout: Readout
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -105,7 +108,7 @@ class GPT(nn.Module):
     def start(self, num_rows: int) -> State:
         """Nothing read yet."""
         ids = torch.zeros(num_rows, 0, dtype=torch.int64, device=self.embedding.weight.device)
-        return State(caches=self._empty(), ids=ids if self.is_placed else None, lean=self._made_lean())
+        return State(caches=self._empty(), ids=ids if self.is_placed else None)
 
     def _empty(self) -> tuple[Cache, ...]:
         if self.is_placed:
@@ -156,19 +159,19 @@ class GPT(nn.Module):
     def step(self, tokens: Int[Tensor, " B"], state: State) -> Step:
         """Read one token and predict the next."""
         held = state.caches[0].length
-        if state.lean is not None and held < self.config.context and can_be_lean(self):
+        if held < self.config.context and (lean := self._lean_for(state)) is not None:
             assert state.ids is not None
-            logits, caches = lean_step(state.lean, tokens, cast(tuple[GrowingCache, ...], state.caches), held)
+            logits, caches = lean_step(lean, tokens, cast(tuple[GrowingCache, ...], state.caches), held)
             ids = torch.cat([state.ids, tokens[:, None]], dim=1)
-            return Step(logits=logits, state=replace(state, caches=caches, ids=ids))
+            return Step(logits=logits, state=replace(state, caches=caches, ids=ids, lean=lean))
         features, state = self._read_piece(tokens[:, None], state)
         return Step(logits=self.readout(features[:, 0]), state=state)
 
     def stepper(self, state: State, *, most: int) -> BoardStepper | None:
         """On a GPU: steps as a replayed graph, from this state and at most so many; None where steps are as fast."""
-        if state.lean is None or state.ids is None or not state.ids.is_cuda or not can_be_lean(self):
+        if state.ids is None or not state.ids.is_cuda or (lean := self._lean_for(state)) is None:
             return None
-        return self._on_board(state, state.lean, most)
+        return self._on_board(replace(state, lean=lean), lean, most)
 
     def _on_board(self, state: State, lean: LeanGPT, most: int) -> BoardStepper:
         assert state.ids is not None
@@ -183,13 +186,14 @@ class GPT(nn.Module):
         caches = cast(tuple[GrowingCache, ...], state.caches)
         return BoardStepper(lean, caches, state.ids, most=most, renew=renew)
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
-        """Logits behind every token, from the start."""
-        return self.readout(self.read(tokens, self.start(tokens.shape[0])).features)
+    def _lean_for(self, state: State) -> LeanGPT | None:
+        """This model made ready for generation, if it can be: made by the first step, and handed on in the state."""
+        if not self.is_placed or not can_be_lean(self):
+            return None
+        return state.lean if state.lean is not None else self._made_lean()
 
     def _made_lean(self) -> LeanGPT | None:
-        """This model made ready for generation, if it can be."""
-        if not self.is_placed or not can_be_lean(self) or not is_at_rest(self):
+        if not is_at_rest(self):
             return None
         parts = [(self.embedding, nn.Embedding), (self.norm, nn.LayerNorm), (self.readout, Readout)]
         if any(type(part) is not kind for part, kind in parts) or not all(map(is_usual_causal, self.layers)):

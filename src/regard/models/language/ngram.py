@@ -24,8 +24,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, PAD, Read, Step
+from regard.contracts import BOS, EOS, PAD, Read
 from regard.models.language.ngram_tables import Table, count_tables
+from regard.models.language.reader import Reader
 
 NEVER = 1e-30
 """The probability of what is never said."""
@@ -164,8 +165,10 @@ class NGramReadout(nn.Module):
         return entries
 
 
-class NGram(nn.Module):
+class NGram(Reader):
     """Tables of n-grams; without any (nothing counted), all words are equally likely."""
+
+    readout: NGramReadout
 
     def __init__(self, config: NGramConfig) -> None:
         super().__init__()
@@ -187,11 +190,6 @@ class NGram(nn.Module):
         device = self.readout.tables[0].keys.device
         return torch.full((num_rows, self.config.order - 1), BOS, device=device)
 
-    def step(self, tokens: Int[Tensor, " B"], state: Int[Tensor, "B size"]) -> Step:
-        """Read one token and predict the next."""
-        done = self.read(tokens[:, None], state)
-        return Step(logits=self.readout(done.features[:, 0]), state=done.state)
-
     def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B size"]) -> Read:
         """The context behind every token: after <eos> a line begins, and knows nothing of the one before."""
         size, length = state.shape[1], tokens.shape[1]
@@ -203,7 +201,3 @@ class NGram(nn.Module):
         contexts = torch.where(window > ends[:, size:, None], words[:, window], BOS)
         state = torch.cat([state[:, None], contexts], dim=1)[:, -1]
         return Read(features=contexts.double(), state=state)
-
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
-        """Log-probabilities behind every token, from the start."""
-        return self.readout(self.read(tokens, self.start(len(tokens))).features)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Read, Step, leaves, map_tensors
-from regard.layers import LSTMRun, LSTMState, Readout, run_lstm
+from regard.contracts import Read, Readout, Step, leaves, map_tensors
+from regard.layers import LSTMRun, LSTMState, run_lstm
 
 Nest = TypeVar("Nest")
 

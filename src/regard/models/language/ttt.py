@@ -17,11 +17,12 @@ from typing import Any, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Read, Step
+from regard.contracts import Read
 from regard.layers import GatedFeedForward, PreNorm, Readout
 from regard.layers.linear_attention import check_heads
 from regard.layers.ttt import TTT, GradientLearner
 from regard.layers.ttt_inner import BareLinear, NormedLinear
+from regard.models.language.reader import Reader
 from regard.models.named import named
 
 INNER_MODELS: Mapping[str, type[NormedLinear] | type[BareLinear]] = {"normed": NormedLinear, "bare": BareLinear}
@@ -70,7 +71,7 @@ class TTTBlock(nn.Module):
         return self.feed_forward_norm(states, self.feed_forward), ends[0]
 
 
-class TTTLanguageModel(nn.Module):
+class TTTLanguageModel(Reader):
     """Pre-norm blocks; embedding and readout share their table."""
 
     def __init__(self, config: TTTLanguageConfig) -> None:
@@ -87,11 +88,6 @@ class TTTLanguageModel(nn.Module):
         """Every layer's learned start."""
         return tuple(block.mixer.start(num_rows) for block in cast(Iterable[TTTBlock], self.blocks))
 
-    def step(self, tokens: Int[Tensor, " B"], state: tuple[Any, ...]) -> Step:
-        """Read one token and predict the next."""
-        read = self.read(tokens[:, None], state)
-        return Step(logits=self.readout(read.features[:, 0]), state=read.state)
-
     def read(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> Read:
         """Many tokens, a mini-batch at a time side by side."""
         states, ends = self.dropout(self.embedding(tokens)), []
@@ -99,10 +95,6 @@ class TTTLanguageModel(nn.Module):
             states, end = block(states, begun)
             ends.append(end)
         return Read(features=self.norm(states), state=tuple(ends))
-
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
-        """Logits behind every token, from the start."""
-        return self.readout(self.read(tokens, self.start(len(tokens))).features)
 
 
 def begin_small(module: nn.Module) -> None:

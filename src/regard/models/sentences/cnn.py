@@ -5,7 +5,7 @@
 Kim 2014, section 2. https://arxiv.org/abs/1408.5882
 CNN-rand: the words start at random. As in the paper's code a sentence has empty places on either side, here h - 1.
 
-Departs from the paper: the rows of W are not held to norm 3 (weight decay does it more simply), and a window that
+Departs from the paper: the rows of W are not held to norm 3, and a window that
 touches no word does not count, so that a sentence's answer does not depend on the longest one of its batch.
 """
 

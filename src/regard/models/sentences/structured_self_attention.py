@@ -46,6 +46,8 @@ class StructuredSelfAttention(nn.Module):
 
     def __init__(self, config: StructuredSelfAttentionConfig) -> None:
         super().__init__()
+        if config.penalty < 0:
+            raise ValueError(f"penalty is {config.penalty}, which would reward rows for looking alike. Give 0 or more.")
         self.config = config
         size = 2 * config.hidden_size
         self.word_dropout = WordDropout(config.word_dropout)

@@ -6,7 +6,7 @@ from regard.data.streams import make_stream
 from regard.evaluation import Circumstances, Speed
 from regard.evaluation.language_report import LanguageReport, Reach
 from regard.models import LANGUAGE_MODELS
-from regard.recipes.evaluate import hardware
+from regard.recipes.evaluate import data_of, hardware
 from regard.recipes.fit import count_parameters
 from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.writer import Writer
@@ -31,7 +31,7 @@ def evaluate_language(
     return LanguageReport(
         circumstances=Circumstances(
             system=run.model_name,
-            data=run.recipe,
+            data=data_of(run),
             split=split,
             sentences=text.count("\n"),
             search="",

@@ -10,7 +10,7 @@ import torch
 from regard.attention import trace
 from regard.data.segments import SegmentSettings
 from regard.data.streams import Stream
-from regard.decoding import evaluating
+from regard.decoding import device_of, evaluating
 from regard.evaluation.likelihood import Likelihood, nats_of, pieces
 from regard.evaluation.spans import SpanMass, SpanSums, span_sums
 
@@ -40,8 +40,7 @@ def sure_likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 2
 
 def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str, SpanMass]:
     """How far back every attention of the model reaches, by module path, over the first tokens of a stream."""
-    device = next(iter(model.parameters())).device
-    ids = torch.from_numpy(stream.ids[:tokens]).long().to(device)
+    ids = torch.from_numpy(stream.ids[:tokens]).long().to(device_of(model))
     sums: dict[str, SpanSums] = {}
     # a model that reads half of its context again does so once a piece, before what is new
     piece = min(SPAN_PIECE, max(getattr(model.config, "context", 2 * SPAN_PIECE) // 2, 1))

@@ -1,5 +1,6 @@
 """Language modelling as a task: a text to a stream of segments, and a folder to a writer."""
 
+import time
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,10 +33,11 @@ def prepare_language(run: LanguageRun, checkpoint: Checkpoint, *, going_on: bool
     data = SegmentData(learned, run.batch)
     if (data.order.rows, data.order.length) != (run.batch.rows, run.batch.length):
         say("train", f"{len(learned):,} tokens fill {data.order.rows} rows of {data.order.length} tokens a step.")
-    model = None
+    model, began = None, time.perf_counter()
     if entry.counts:
         model = cast(Any, entry.build).count(learned.ids, run.model)
         run = replace(run, model=model.config)
+    seconds = time.perf_counter() - began
     return Prepared(
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
@@ -43,7 +45,8 @@ def prepare_language(run: LanguageRun, checkpoint: Checkpoint, *, going_on: bool
         validate=LanguageValidationMeasure(stream=held_out, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
-        count=None if model is None else lambda: model,
+        counted=model,
+        seconds=seconds,
     )
 
 

@@ -57,7 +57,7 @@ IN_PARALLEL = ("gpt", "ttt")
 
 def schedule(steps: int, *, ema: float | None, learning_rate: float = 1e-3) -> TrainingSettings:
     """A short warm-up, then half a cosine down to a tenth."""
-    often = max(steps // 20, min(steps, 50))
+    often = max(steps // 20, min(steps, 50), 1)
     return TrainingSettings(
         steps=steps,
         label_smoothing=0.0,

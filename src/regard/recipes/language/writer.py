@@ -13,13 +13,15 @@ import torch
 from regard.contracts import EOS
 from regard.data import Tokenizer
 from regard.data.streams import encode_text, make_stream, unknown_in
-from regard.decoding import Generation, stream
+from regard.decoding import Generation, device_of, stream
 from regard.evaluation.likelihood import Likelihood
 from regard.evaluation.spans import SpanMass
 from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.unfold import StoppedText, Unfolding
 from regard.recipes.translator import check_texts
+
+PROMPTS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +67,14 @@ class Writer:
         `options` are those of regard.decoding.Generation: temperature, top_k, top_p, min_p, repetition_penalty, seed,
         max_tokens. A text ends before the first of the `stop` strings.
         """
+        ids, chosen = self._given(prompts, stop, options)
         texts, said = ["" for _ in prompts], [list[Piece]() for _ in prompts]
-        for piece in self.stream(prompts, stop=stop, **options):
-            texts[piece.number] += piece.text
-            said[piece.number].append(piece)
+        # of like length together: a row whose prompt goes on longer is told its own tokens one by one
+        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
+        for first in range(0, len(order), PROMPTS_AT_ONCE):
+            for piece in self._pieces(ids, order[first : first + PROMPTS_AT_ONCE], stop, chosen):
+                texts[piece.number] += piece.text
+                said[piece.number].append(piece)
         return [
             Continuation(
                 prompt=prompt,
@@ -83,26 +89,35 @@ class Writer:
 
     def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
         """The same as it comes, token by token; pieces of several prompts take turns."""
+        ids, chosen = self._given(prompts, stop, options)
+        return self._pieces(ids, range(len(ids)), stop, chosen)
+
+    def _given(
+        self, prompts: Sequence[str], stop: Sequence[str], options: dict[str, Any]
+    ) -> tuple[list[list[int]], Generation]:
         check_texts(prompts, "prompts")
         check_texts(stop, "stop")
-        ids = [self.encode(prompt) for prompt in prompts]
-        shown = [StoppedText(stop) for _ in prompts]
+        StoppedText(stop)
         # a line's end is a token like any other; whoever wants one line stops at "\n"
-        return self._pieces(ids, shown, Generation(**{"stop_ids": (), **options}))
+        return [self.encode(prompt) for prompt in prompts], Generation(**{"stop_ids": (), **options})
 
-    def _pieces(self, ids: list[list[int]], shown: list[StoppedText], options: Generation) -> Iterator[Piece]:
-        texts = [Unfolding(self.tokenizer, row) for row in ids]
+    def _pieces(
+        self, ids: list[list[int]], numbers: Sequence[int], stop: Sequence[str], options: Generation
+    ) -> Iterator[Piece]:
+        """Of those prompts that are numbered, side by side."""
+        rows = [ids[number] for number in numbers]
+        texts = [(Unfolding(self.tokenizer, row), StoppedText(stop)) for row in rows]
         closed: set[int] = set()
-        for step in stream(self.model, ids, options, closed=closed):
+        for step in stream(self.model, rows, options, numbers=numbers, closed=closed):
             for said in step:
-                number, text = said.row, shown[said.row]
-                new = text.add(texts[number].add(said.token))
+                unfolding, text = texts[said.row]
+                new = text.add(unfolding.add(said.token))
                 ended = "stop" if text.ended else said.ended
                 if ended is not None:
                     new += text.rest()
-                    closed.add(number)
+                    closed.add(said.row)
                 token = self.tokenizer.tokens([said.token])[0]
-                yield Piece(number, new, token, float(said.log_prob or 0.0), ended)
+                yield Piece(numbers[said.row], new, token, float(said.log_prob or 0.0), ended)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids; without any it is the end of a line, behind which a text begins."""
@@ -126,5 +141,4 @@ class Writer:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        tensor = next(iter(self.model.state_dict().values()))
-        return torch.device(tensor.device)
+        return device_of(self.model)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.contracts import UNK, Sequences, map_tensors
 from regard.data import Tokenizer
 from regard.data.streams import unknown_in
-from regard.decoding import evaluating
+from regard.decoding import device_of, evaluating
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.translator import check_texts
 
@@ -69,9 +69,10 @@ class Classifier:
         with evaluating(self.model):
             said = self.model(given)
             shares = torch.softmax(said.logits.double(), dim=-1).cpu()
-            if bool(shares.isnan().any()):
+            if bool((lost := shares.isnan().any(dim=1)).any()):
                 raise ValueError(
-                    "the model gives NaN for these texts: its parameters are not finite. Load an earlier checkpoint."
+                    f"the model gives NaN for {texts[int(lost.int().argmax())]!r}: its parameters are not finite. Load "
+                    f"an earlier checkpoint."
                 )
             weights = said.weights.cpu() if return_attention and said.weights is not None else None
         found = []
@@ -94,4 +95,4 @@ class Classifier:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(iter(self.model.parameters())).device
+        return device_of(self.model)

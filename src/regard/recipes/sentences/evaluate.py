@@ -6,7 +6,7 @@ from regard.data.labelled import make_labelled
 from regard.data.sentences import Sentences
 from regard.evaluation import Circumstances, Speed
 from regard.evaluation.classification import ClassificationReport, classification_report
-from regard.recipes.evaluate import hardware
+from regard.recipes.evaluate import data_of, hardware
 from regard.recipes.fit import count_parameters
 from regard.recipes.sentences.classifier import Classifier
 from regard.recipes.sentences.prepare import answers_of
@@ -27,7 +27,7 @@ def evaluate_sentences(
         run.classes,
         circumstances=Circumstances(
             system=run.model_name,
-            data=run.recipe,
+            data=data_of(run),
             split=split,
             sentences=len(sentences),
             search="",
