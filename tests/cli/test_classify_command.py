@@ -42,6 +42,8 @@ def test_what_is_unknown_is_told(command, classifier, capsys):
     assert command("classify", classifier, "zzz ☃", "the cat") == 0
     told = capsys.readouterr().err
     assert "sentence 1 has no word that the vocabulary knows" in flat(told) and "sentence 2" not in told
+    assert command("classify", classifier, "the ☃ cat") == 0
+    assert "sentence 1 has '☃', which the vocabulary does not know" in flat(capsys.readouterr().err)
     assert command("classify", classifier, "the ☃ cat", "--explain") == 0
     assert "read as <unk>: ☃" in flat(capsys.readouterr().out)
 

@@ -73,7 +73,7 @@ def test_systems_and_recipes_are_listed_too(capsys):
     for name, entry in MODELS.items():
         assert name.replace("_", "-") in out
         assert str(entry.year) in out
-    assert "regard list language_models" in out
+    assert "regard list language-models" in out
     assert run("list", "recipes", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert list(told["recipes"]) == list(RECIPES)

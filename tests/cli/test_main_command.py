@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,12 @@ def test_an_error_of_the_disk_is_a_sentence(tmp_path, capsys):
     error = capsys.readouterr().err
     assert error.startswith("Error: ")
     assert "Traceback" not in error
+
+
+def test_closed_streams_are_empty_ones():
+    line = f"{Path(sys.executable).with_name('regard')} list masks"
+    done = subprocess.run(["sh", "-c", f"{line} <&- >&-"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_names_are_found_however_they_are_spelt():

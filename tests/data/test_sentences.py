@@ -138,6 +138,12 @@ def test_long_sentences_are_cut_and_counted():
         examples.batch([0], packed=True)
 
 
+def test_a_label_is_no_truth_value(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat", "label": true}\n')
+    with pytest.raises(ValueError, match=r"line 1 of .* has a bool under 'label', and a string or a whole number"):
+        read_sentences(tmp_path / "a.jsonl")
+
+
 def test_a_class_that_training_never_saw_is_counted():
     given = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
     examples = make_labelled(given, TOKENIZER, ("no", "yes"))

@@ -177,6 +177,26 @@ def test_packed_batches_teach_the_same(tmp_path, tiny_run):
         fit(override(tiny_run, "batch.packed=true"), tmp_path / "no", console=QUIET)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [("batch.rows=0", "rows"), ("training.selection.metric=nothing", "nothing")],
+)
+def test_a_run_that_is_refused_before_it_learned_leaves_nothing(change, sentence, tiny_run, tmp_path):
+    with pytest.raises(ValueError, match=sentence):
+        fit(override(tiny_run, change), tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ValueError, match="holds no run to go on with"):
+        fit(tiny_run, tmp_path, resume=True, console=QUIET)
+    (tmp_path / ".old-run").mkdir()
+    for resume in (True, False):
+        with pytest.raises(ValueError, match="holds a run that was being written over"):
+            fit(tiny_run, tmp_path, resume=resume, console=QUIET)
+
+
 def test_several_processes_do_not_write_over(tiny_run, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="several processes cannot write over"):

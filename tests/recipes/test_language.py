@@ -9,6 +9,7 @@ from rich.console import Console
 from regard.contracts import VERSION
 from regard.recipes import LanguageRun, Writer, evaluate_language, fit, load, make_run, override
 from regard.recipes.config import from_config, to_config
+from regard.recipes.language import writer
 from regard.recipes.language.corpora import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TopicsCorpus, find_cut
 from regard.recipes.language.unfold import StoppedText, Unfolding
 from regard.storage import load_tensors, read_lines
@@ -61,6 +62,15 @@ def test_a_folder_writes(fitted):
     assert ["".join(piece.text for piece in pieces if piece.number == n) for n in range(3)] == [
         one.text for one in found
     ]
+
+
+def test_prompts_in_groups_go_on_as_if_alone(fitted, monkeypatch):
+    prompts = ["the cat sat", "the", "", "a dog sat on the mat", "the dog"]
+    options = {"max_tokens": 6, "temperature": 0.9, "seed": 5}
+    whole = fitted.system.generate(prompts, **options)
+    monkeypatch.setattr(writer, "PROMPTS_AT_ONCE", 2)
+    groups = fitted.system.generate(prompts, **options)
+    assert [(one.prompt, one.text) for one in groups] == [(one.prompt, one.text) for one in whole]
 
 
 def test_a_folder_judges_texts(fitted):
@@ -126,6 +136,15 @@ def test_a_resumed_run_ends_as_one_that_was_not(text_file, tmp_path):
         assert all(torch.equal(one[key], other[key]) for key in one)
     with pytest.raises(ValueError, match=r"begun with other settings: batch\.length: 8 -> 9"):
         fit(override(long, "batch.length=9"), tmp_path / "cut", resume=True, console=QUIET)
+
+
+def test_what_is_counted_takes_one_process_and_the_time_of_the_counting(text_file, tmp_path, monkeypatch):
+    run = override(make_run("text", "ngram", data=text_file), *SIZES["ngram"], *CPU)
+    assert fit(run, tmp_path / "one", console=QUIET).result.seconds > 0
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="ngram is counted, which one process does"):
+        fit(run, tmp_path / "two", console=QUIET)
+    assert not (tmp_path / "two").exists()
 
 
 def test_what_is_counted_is_counted_again_on_resuming(text_file, tmp_path):

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.streams import read_lines
+from regard.cli.streams import named, read_input
 from regard.contracts import SPECIAL_TOKENS, UNK
 from regard.recipes import Classifier, load_as
 from regard.recipes.sentences.classifier import Classification
@@ -33,7 +33,7 @@ def classify(
 ) -> None:
     """Say of which class each sentence is."""
     classifier = load_as(Classifier, folder, device=device)
-    given = texts or list(read_lines(sys.stdin.buffer))
+    given = texts or list(read_input())
     console = Console(soft_wrap=True, highlight=False)
     answers = zip(given, classifier.classify(given, return_attention=explain), strict=True)
     for number, (text, found) in enumerate(answers, start=1):
@@ -53,6 +53,8 @@ def warn(number: int, found: Classification) -> None:
         said.append(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
     if found.tokens and all(token == SPECIAL_TOKENS[UNK] for token in found.tokens):
         said.append(f"sentence {number} has no word that the vocabulary knows: all were read as <unk>.")
+    elif found.unknown:
+        said.append(f"sentence {number} has {named(found.unknown)}, which the vocabulary does not know: read as <unk>.")
     for sentence in said:
         Console(stderr=True, soft_wrap=True).print(
             f"Warning: {sentence}", style="yellow", markup=False, highlight=False

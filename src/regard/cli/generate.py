@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from regard.cli.streams import read_lines
+from regard.cli.streams import named, read_input
 from regard.recipes import Writer, load_as
 from regard.recipes.language.writer import Continuation
 from regard.recipes.translator import check_texts
@@ -37,7 +37,7 @@ def generate(
 ) -> None:
     """Go on with a text, token by token."""
     writer = load_as(Writer, folder, device=device)
-    given = prompts if prompts is not None else list(read_lines(sys.stdin.buffer))
+    given = prompts if prompts is not None else list(read_input())
     ends = tuple(word.replace("\\n", "\n").replace("\\t", "\t") for word in stop or ())
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
@@ -71,9 +71,8 @@ def warn(writer: Writer, prompts: list[str]) -> None:
     for number, prompt in enumerate(prompts, start=1):
         unknown = writer.unknown_in(prompt)
         if unknown:
-            told = ", ".join(map(repr, unknown[:5])) + (" .." if len(unknown) > 5 else "")
             console.print(
-                f"Warning: prompt {number} has {told}, which the vocabulary does not know: read as <unk>.",
+                f"Warning: prompt {number} has {named(unknown)}, which the vocabulary does not know: read as <unk>.",
                 style="yellow",
                 markup=False,
                 highlight=False,

@@ -46,11 +46,13 @@ LETTERS = (
 MODEL_LETTERS = (
     "Models: x, y are source and target tokens, h and s their states, c what is read of the source at a step."
 )
-MORE_MODELS = "These translate. Others write (regard list language_models) or classify (regard list sentence_models)."
+MORE_MODELS = "These translate. Others write (regard list language-models) or classify (regard list sentence-models)."
 
 
 def list_mechanisms(
-    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; all without it.")] = None,
+    family: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(map(spoken, FAMILIES))}; all without it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")] = False,
 ) -> None:
     """Show every mechanism and system with its year, formula and paper; recipes; experiments."""

@@ -1,6 +1,23 @@
-"""Lines as they come in."""
+"""Lines as they come in, and words to tell of them."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+
+MOST_NAMED = 5
+
+
+def read_input() -> Iterator[str]:
+    """The lines of standard input; at a terminal it is said that they are waited for."""
+    if sys.stdin.isatty():
+        Console(stderr=True).print("One text a line; Ctrl-D ends.", style="dim", highlight=False)
+    return read_lines(sys.stdin.buffer)
+
+
+def named(words: Sequence[str]) -> str:
+    """Some words as they stand; of many the first."""
+    return ", ".join(map(repr, words[:MOST_NAMED])) + (" .." if len(words) > MOST_NAMED else "")
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:

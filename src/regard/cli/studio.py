@@ -21,9 +21,13 @@ def studio(
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ImportError(f"the studio needs {' and '.join(missing)}: pip install 'regard[studio]'.")
+    from regard.studio.app import is_built
     from regard.studio.serve import serve
 
     console = Console()
+    if not is_built():
+        warning = "Warning: the page is not built, and only the API answers. Run `make page` in the repository."
+        Console(stderr=True).print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
     serve(
         folders or [],
         host=host,

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from regard.cli.streams import read_lines
+from regard.cli.streams import read_input
 from regard.decoding import Sample, Search, to_pharaoh
 from regard.display import show
 from regard.display.show import checked_file
@@ -55,7 +55,7 @@ def translate(
         raise ValueError(f"--n-best is {num_best}, but the beam looks for {beam}. Widen it: --beam {max(num_best, 1)}.")
     search: Search = Sample(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
-    for lines in blocks(read_lines(sys.stdin.buffer), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
+    for lines in blocks(read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         looking = alignments or attention is not None
         found = translator.answer(lines, search, return_attention=looking, first=first)
         for number, translation in enumerate(found, start=first):

@@ -29,10 +29,16 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (422, "refused, with the reason"), (429, "too many"), (503, "busy"),
     )
 }  # fmt: skip
+STATIC = Path(str(files("regard.studio").joinpath("static")))
 UNBUILT = (
     "<!doctype html><meta charset=utf-8><title>regard studio</title><p>The page is not built. "
     "Did you run <code>make</code>? The API works: <code>GET /api/state</code>."
 )
+
+
+def is_built() -> bool:
+    """Whether the page is there, which a build makes of web/."""
+    return (STATIC / "index.html").is_file()
 
 
 def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
@@ -59,9 +65,8 @@ def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
         app.add_exception_handler(kind, handler)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, token=token, hosts=hosts)
-    static = Path(str(files("regard.studio").joinpath("static")))
-    if (static / "index.html").is_file():
-        app.mount("/", StaticFiles(directory=static, html=True), name="page")
+    if is_built():
+        app.mount("/", StaticFiles(directory=STATIC, html=True), name="page")
     else:
         app.add_api_route("/", unbuilt, include_in_schema=False)
     return app

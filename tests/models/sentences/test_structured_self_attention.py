@@ -1,5 +1,6 @@
 """Structured self-attention is its formula, row by row."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -67,6 +68,11 @@ def test_a_trace_sees_the_rows():
     assert path == "attention"
     assert seen.weights.shape == seen.scores.shape == (3, 3, 4)
     assert seen.weights.allclose(said.weights) and seen.context.shape == (3, 3, 10)
+
+
+def test_a_penalty_that_rewards_is_refused():
+    with pytest.raises(ValueError, match=r"penalty is -1\.0, which would reward rows for looking alike"):
+        StructuredSelfAttention(StructuredSelfAttentionConfig(penalty=-1.0))
 
 
 def test_the_penalty_parts_the_rows():

@@ -17,6 +17,7 @@ from regard.storage import Checkpoint
 from regard.training import CropObjective, StreamObjective
 
 EXAMPLE_WORDS = 6
+EXAMPLE_CHARACTERS = 24
 
 
 def prepare_language(run: LanguageRun, checkpoint: Checkpoint, *, going_on: bool, say: Say) -> Prepared:
@@ -75,4 +76,7 @@ def check_length(run: LanguageRun) -> None:
 def first_words(text: str, *, characters: bool) -> str:
     """The beginning of a text, as a prompt."""
     line = next(line for line in text.split("\n") if line.strip())
-    return line[:24] if characters else " ".join(line.split()[:EXAMPLE_WORDS])
+    if not characters:
+        return " ".join(line.split()[:EXAMPLE_WORDS])
+    beginning = line[:EXAMPLE_CHARACTERS]
+    return beginning if beginning == line else beginning.rpartition(" ")[0] or beginning
