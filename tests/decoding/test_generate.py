@@ -239,7 +239,7 @@ def test_errors_are_sentences():
 
 
 @pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
-@pytest.mark.parametrize("options", [{"temperature": 0}, {}, {"top_k": 3}, {"top_p": 0.5}])
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {}, {"top_k": 3}, {"top_p": 0.5}])
 def test_one_number_that_is_none_is_seen_without_log_probs_too(spoiled, options):
     model = Counting()
     with torch.no_grad():
