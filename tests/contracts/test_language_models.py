@@ -137,6 +137,17 @@ def test_read_in_pieces_equals_read_at_once(name, change):
 
 @every_model
 @torch.no_grad()
+def test_a_piece_may_be_empty(name, change):
+    model = make(name, change)
+    before = model.read(TOKENS[:, :3], model.start(len(TOKENS)))
+    for state in (model.start(len(TOKENS)), before.state):
+        done = model.read(TOKENS[:, :0], state)
+        assert done.features.shape == (len(TOKENS), 0, before.features.shape[2])
+        assert same_state(done.state, state)
+
+
+@every_model
+@torch.no_grad()
 def test_rows_can_be_kept_dropped_and_repeated(name, change):
     model, rows = make(name, change), torch.tensor([3, 3, 0, 1, 3])
     state = model.read(TOKENS[:, :4], model.start(len(TOKENS))).state

@@ -44,6 +44,8 @@ def start_rolling(cell: TapeCell, *, num_rows: int, span: int) -> RollingTape:
 def roll(cell: TapeCell, inputs: Float[Tensor, "B L input"], rolling: RollingTape) -> Rolled:
     """Read a text, looking back at the last S cells before every word."""
     length = inputs.shape[1]
+    if not length:
+        return Rolled(hidden=rolling.cells[:, :0, : cell.hidden_size], tape=rolling)
     keys = cell.look.prepare(rolling.cells[..., : cell.hidden_size])
     tape = Tape(keys=keys, cells=rolling.cells, summary=rolling.summary, real=rolling.real)
     real = torch.cat([rolling.real, rolling.real.new_ones(len(inputs), length)], dim=1)[:, length:]

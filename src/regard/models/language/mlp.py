@@ -58,8 +58,9 @@ class MLPLanguageModel(Reader):
     def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B seen"]) -> Read:
         """All places at once; the state is the last words."""
         ids = torch.cat([state, tokens], dim=1)
-        words = self.dropout(self.embedding(ids[:, 1:]))
-        seen = words.unfold(1, self.config.order - 1, 1).transpose(2, 3).flatten(2)
+        # of no tokens the window over the state alone, which is cut off again
+        words = self.dropout(self.embedding(ids[:, 1:] if tokens.shape[1] else ids))
+        seen = words.unfold(1, self.config.order - 1, 1).transpose(2, 3).flatten(2)[:, : tokens.shape[1]]
         features = self.dropout(torch.tanh(self.hidden(seen)))
         if self.config.direct:
             features = torch.cat([features, seen.to(features.dtype)], dim=-1)

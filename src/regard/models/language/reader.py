@@ -58,6 +58,8 @@ class WordLSTM(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> LSTMRun:
         """The top layer behind every token, and the state after the last."""
+        if not tokens.shape[1]:
+            return LSTMRun(outputs=state.hidden[:, :0, :], state=state)
         run = run_lstm(self.lstm, self.dropout(self.embedding(tokens)), state=state)
         return LSTMRun(outputs=run.outputs, state=as_kept(run.state, state))
 
