@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.streams import named, read_input
+from regard.cli.streams import named, read_input, warn
 from regard.contracts import SPECIAL_TOKENS, UNK
 from regard.recipes import Classifier, load_as
 from regard.recipes.sentences.classifier import Classification
@@ -37,7 +37,7 @@ def classify(
     console = Console(soft_wrap=True, highlight=False)
     answers = zip(given, classifier.classify(given, return_attention=explain), strict=True)
     for number, (text, found) in enumerate(answers, start=1):
-        warn(number, found)
+        warn_of_sentence(number, found)
         if as_json:
             sys.stdout.write(json.dumps(plain(text, found), ensure_ascii=False) + "\n")
         elif explain:
@@ -46,19 +46,14 @@ def classify(
             sys.stdout.write(f"{found.label}\t{found.probability:.4f}\t{text}\n")
 
 
-def warn(number: int, found: Classification) -> None:
-    """Say on standard error what of a sentence was not read, and where nothing of it could be."""
-    said = []
+def warn_of_sentence(number: int, found: Classification) -> None:
+    """Say what of a sentence was not read, and where nothing of it could be."""
     if found.num_dropped:
-        said.append(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
+        warn(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
     if found.tokens and all(token == SPECIAL_TOKENS[UNK] for token in found.tokens):
-        said.append(f"sentence {number} has no word that the vocabulary knows: all were read as <unk>.")
+        warn(f"sentence {number} has no word that the vocabulary knows: all were read as <unk>.")
     elif found.unknown:
-        said.append(f"sentence {number} has {named(found.unknown)}, which the vocabulary does not know: read as <unk>.")
-    for sentence in said:
-        Console(stderr=True, soft_wrap=True).print(
-            f"Warning: {sentence}", style="yellow", markup=False, highlight=False
-        )
+        warn(f"sentence {number} has {named(found.unknown)}, which the vocabulary does not know: read as <unk>.")
 
 
 def plain(text: str, found: Classification) -> dict[str, object]:

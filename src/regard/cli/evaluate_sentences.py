@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard.cli.streams import warn
 from regard.data.labelled import make_labelled
 from regard.data.sentences import Sentences, read_sentences
 from regard.evaluation.classification import ClassificationReport
@@ -34,19 +35,19 @@ def evaluate_classes(classifier: Classifier, folder: Path, sets: dict[str, Sente
     console = Console()
     for name, sentences in sets.items():
         report = evaluate_sentences(classifier, sentences, split=name, steps=steps_of(folder))
-        warn(classifier, sentences, name)
+        warn_of_sentences(classifier, sentences, name)
         path = Checkpoint(folder).evaluation(name)
         say(console, report)
         write_text(path, report.to_json())
         console.print(Text(str(path), style="dim", overflow="fold"))
 
 
-def warn(classifier: Classifier, sentences: Sentences, name: str) -> None:
+def warn_of_sentences(classifier: Classifier, sentences: Sentences, name: str) -> None:
     """Say on standard error what was not read, and which classes nobody could have learned."""
     run = classifier.config
     told = make_labelled(sentences, classifier.tokenizer, run.classes, run.batch.max_length).report
     if told:
-        Console(stderr=True, soft_wrap=True).print(f"{name}: {told}", style="yellow", markup=False, highlight=False)
+        warn(f"{name}: {told}")
 
 
 def say(console: Console, report: ClassificationReport) -> None:

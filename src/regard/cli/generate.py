@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from regard.cli.streams import named, read_input
+from regard.cli.streams import named, read_input, warn
 from regard.recipes import Writer, load_as
 from regard.recipes.language.writer import Continuation
 from regard.recipes.translator import check_texts
@@ -51,7 +50,7 @@ def generate(
     if streaming and (len(given) != 1 or as_json):
         raise ValueError("--stream prints one text as it comes: give one prompt, and leave out --json.")
     check_texts(given, "prompts")
-    warn(writer, given)
+    warn_of_prompts(writer, given)
     if streaming:
         pieces = writer.stream(given, stop=ends, **options)
         sys.stdout.write(given[0])
@@ -64,27 +63,18 @@ def generate(
         say(found, number, as_json=as_json)
 
 
-def warn(writer: Writer, prompts: list[str]) -> None:
-    """Say on standard error what of the prompts the model cannot read."""
-    console = Console(stderr=True, soft_wrap=True)
+def warn_of_prompts(writer: Writer, prompts: list[str]) -> None:
+    """Say what of the prompts the model cannot read."""
     context = getattr(writer.config.model, "context", None)
     for number, prompt in enumerate(prompts, start=1):
         unknown = writer.unknown_in(prompt)
         if unknown:
-            console.print(
-                f"Warning: prompt {number} has {named(unknown)}, which the vocabulary does not know: read as <unk>.",
-                style="yellow",
-                markup=False,
-                highlight=False,
-            )
+            warn(f"prompt {number} has {named(unknown)}, which the vocabulary does not know: read as <unk>.")
         length = len(writer.encode(prompt))
         if context is not None and length > context:
-            console.print(
-                f"Warning: prompt {number} has {length:,} tokens and the model looks back {context}: what goes on "
-                f"depends on its end alone.",
-                style="yellow",
-                markup=False,
-                highlight=False,
+            warn(
+                f"prompt {number} has {length:,} tokens and the model looks back {context}: what goes on depends on "
+                f"its end alone."
             )
 
 

@@ -1,4 +1,4 @@
-"""Lines as they come in, and words to tell of them."""
+"""Lines as they come in, and warnings beside what goes out."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +13,11 @@ def read_input() -> Iterator[str]:
     if sys.stdin.isatty():
         Console(stderr=True).print("One text a line; Ctrl-D ends.", style="dim", highlight=False)
     return read_lines(sys.stdin.buffer)
+
+
+def warn(sentence: str) -> None:
+    """A sentence on standard error."""
+    Console(stderr=True, soft_wrap=True).print(f"Warning: {sentence}", style="yellow", markup=False, highlight=False)
 
 
 def named(words: Sequence[str]) -> str:

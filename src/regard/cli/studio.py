@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from regard.cli.streams import warn
+
 
 def studio(
     folders: Annotated[
@@ -26,8 +28,7 @@ def studio(
 
     console = Console()
     if not is_built():
-        warning = "Warning: the page is not built, and only the API answers. Run `make page` in the repository."
-        Console(stderr=True).print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        warn("the page is not built, and only the API answers. Run `make page` in the repository.")
     serve(
         folders or [],
         host=host,

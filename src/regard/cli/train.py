@@ -18,7 +18,7 @@ from rich.text import Text
 
 from regard.cli.names import find_name, spoken
 from regard.models import FAMILIES, MODELS, SENTENCE_MODELS
-from regard.recipes import RECIPES, TASKS, Classifier, Fitted, count_parameters, fit, make_run, override
+from regard.recipes import RECIPES, TASKS, Fitted, count_parameters, fit, make_run, override
 from regard.recipes.files import FileCorpus
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint, read_lines
@@ -169,8 +169,7 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     for name, value in result.metrics.items():
         table.add_row(f"validation {name.replace('_', ' ')}", f"{value:.4g}")
     table.add_row("parameters", f"{count_parameters(fitted.system.model):,}")
-    unit = "sentences" if isinstance(fitted.system, Classifier) else "tokens"
-    table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} {unit}/s")
+    table.add_row("trained", f"{result.steps:,} steps, {result.seconds:.0f} s, {speed_of(fitted):,.0f} {fitted.unit}/s")
     table.add_row("weights", f"{result.chosen}, of step {result.chosen_step:,}")
     table.add_row("folder", Text(str(out)))
     console.print(table)

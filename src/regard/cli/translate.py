@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from regard.cli.streams import read_input
+from regard.cli.streams import read_input, warn
 from regard.decoding import Sample, Search, to_pharaoh
 from regard.display import show
 from regard.display.show import checked_file
@@ -78,7 +77,7 @@ def write(translation: Translation, number: int, *, num_best: int, alignments: b
     """One line, or the best of it."""
     if translation.num_dropped:
         said = cut_off(f"line {number + 1}", translation.num_dropped)
-        Console(stderr=True, soft_wrap=True).print(f"Warning: {said}", style="yellow", markup=False, highlight=False)
+        warn(said)
     for one in (translation, *translation.alternatives):
         linked = f"\t{to_pharaoh(one.links or ())}" if alignments else ""
         text = one.text if num_best == 1 else f"{number} ||| {one.text} ||| {one.score:.4f}"

@@ -26,11 +26,15 @@ from regard.training import Result, is_main_process, model_card, train
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A trained system, how its training went, and something to give it that it has not learned from."""
+    """A trained system, how its training went, and something to give it that it has not learned from.
+
+    `unit` is what it had labels for: tokens, or sentences.
+    """
 
     system: Any
     result: Result
     example: str
+    unit: str = "tokens"
 
 
 def fit(
@@ -80,6 +84,7 @@ def learn(
             validate=prepared.validate,
             objective=prepared.objective,
             resume=going_on,
+            unit=prepared.unit,
             console=console,
             listeners=listeners,
         )
@@ -88,7 +93,7 @@ def learn(
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
-    return Fitted(system=loaded, result=result, example=prepared.example)
+    return Fitted(system=loaded, result=result, example=prepared.example, unit=prepared.unit)
 
 
 def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Result:
@@ -126,7 +131,7 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
-        if any(folder.iterdir()):
+        if is_main_process() and any(folder.iterdir()):
             check_aside(checkpoint)
             raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():

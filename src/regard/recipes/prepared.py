@@ -20,7 +20,8 @@ class Prepared:
     """A run with the sizes that its data came to, and all that its training needs.
 
     `files` are what stands beside the weights, by name. `validate` is called with the model as it learns. `example` is
-    something that the model will not have learned from. A model that is counted is there already, after `seconds`.
+    something that the model will not have learned from. `unit` is what has a label. A model that is counted is there
+    already, after `seconds`.
     """
 
     run: Any
@@ -29,6 +30,7 @@ class Prepared:
     validate: Callable[[Any], Mapping[str, float]]
     example: str
     objective: Callable[..., nn.Module] = field(default=Objective)
+    unit: str = "tokens"
     counted: Any = None
     seconds: float = 0.0
 
@@ -39,11 +41,6 @@ class ExampleData:
 
     examples: Examples | LabelledExamples
     batching: Batching
-
-    @property
-    def unit(self) -> str:
-        """What has a label: every target token, or a whole sentence."""
-        return "tokens" if isinstance(self.examples, Examples) else "sentences"
 
     @cached_property
     def order(self) -> Order:

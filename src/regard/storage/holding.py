@@ -38,7 +38,10 @@ def _take(folder: Path) -> int | None:
         make_folder(folder)
         if fcntl is None:
             return None
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -43,6 +43,7 @@ def train(
     validate: Validate | None = None,
     objective: Callable[..., nn.Module] = Objective,
     resume: bool = False,
+    unit: str = "tokens",
     console: Console | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Result:
@@ -50,7 +51,8 @@ def train(
 
     `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
     `validate` is called with the model in evaluation mode, on the main process. `listeners` are given each line of
-    metrics.jsonl. With `resume`, a training in the folder goes on, and one that never saved begins again.
+    metrics.jsonl. `unit` is what the data have labels for. With `resume`, a training in the folder goes on, and one that
+    never saved begins again.
     """
     if validate is None and settings.selection.patience is not None:
         raise ValueError("patience needs a validation to wait for. Give validate, or leave patience out.")
@@ -70,7 +72,7 @@ def train(
         shown.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if point is not None:
         shown.print(f"Going on from step {point.step:,}.", markup=False, highlight=False)
-    display = Display(shown, total=trainer.total, step=trainer.progress.step, unit=getattr(data, "unit", "tokens"))
+    display = Display(shown, total=trainer.total, step=trainer.progress.step, unit=unit)
     try:
         return trainer.run(display, listeners)
     finally:

@@ -74,6 +74,7 @@ def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: boo
         validate=SentenceValidation(examples=held_out),
         example=validation[0].text,
         objective=SentenceObjective,
+        unit="sentences",
     )
 
 
