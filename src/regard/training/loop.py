@@ -51,8 +51,8 @@ def train(
 
     `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
     `validate` is called with the model in evaluation mode, on the main process. `listeners` are given each line of
-    metrics.jsonl. `unit` is what the data have labels for. With `resume`, a training in the folder goes on, and one that
-    never saved begins again.
+    metrics.jsonl. `unit` is what the data have labels for. With `resume`, a training in the folder goes on, and one
+    that never saved begins again.
     """
     if validate is None and settings.selection.patience is not None:
         raise ValueError("patience needs a validation to wait for. Give validate, or leave patience out.")
