@@ -1,8 +1,9 @@
-"""`python -m benchmarks [NAME ...]`: every benchmark, or those named."""
+"""`python -m benchmarks [NAME ...]`: every benchmark, or those named; `ablation` alone takes options after its name."""
 
 import sys
 
 from benchmarks import (
+    ablation,
     additive,
     additive_cuda,
     additive_training,
@@ -19,6 +20,7 @@ from benchmarks import (
 )
 
 BENCHMARKS = {
+    "ablation": ablation.run,
     "additive": additive.run,
     "additive_cuda": additive_cuda.run,
     "additive_training": additive_training.run,
@@ -37,6 +39,9 @@ BENCHMARKS = {
 
 def main(names: list[str]) -> None:
     """Run what was named."""
+    if names and names[0] == "ablation":
+        ablation.run(names[1:])
+        return
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         sys.exit(f"no benchmark is called {', '.join(unknown)}; there is {', '.join(BENCHMARKS)}.")

@@ -1,0 +1,79 @@
+"""Batches as the trainer cuts them by default, out of tokens drawn at random: no corpus is needed.
+
+Multi30k: 4,096 cells a side, rows of like length together; sentences: 32 rows. Of an epoch it is the batch in the
+middle, by length.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.translation_pairs import our_batch
+from regard.contracts import EOS, UNK, Batch, Labelled, Segment, Sequences, map_tensors
+from regard.data.order import Order, RowBudget, TokenBudget
+from regard.training.graph import FILL
+
+SEED = 0
+VOCAB_SIZE = 10_000
+NUM_PAIRS = 29_000
+TOKENS = 4_096
+
+
+@cache
+def pair_lengths() -> np.ndarray:
+    """Lengths like Multi30k's: sources about 15, targets a little off that, <eos> and <bos> among them."""
+    draw = np.random.default_rng(SEED)
+    source = np.clip(draw.lognormal(2.62, 0.36, NUM_PAIRS), 3, 60)
+    target = np.maximum(np.round(source * draw.uniform(0.8, 1.3, NUM_PAIRS)), 2)
+    return np.stack([np.round(source) + 1, target + 1], axis=1).astype(np.int64)
+
+
+def middle(batches: list[list[int]], costs: np.ndarray) -> list[int]:
+    """The batch whose longest example is the median of all."""
+    ordered = sorted(batches, key=lambda batch: int(costs[batch].max()))
+    return ordered[len(ordered) // 2]
+
+
+def translation_batch(*, is_packed: bool) -> Batch:
+    """The median batch of an epoch, as the trainer cuts it."""
+    lengths = pair_lengths()
+    numbers = middle(Order(lengths, budget=TokenBudget(TOKENS), seed=SEED).epoch(0), lengths.max(axis=1))
+    draw = np.random.default_rng(SEED)
+    pairs = [
+        tuple(draw.integers(UNK + 1, VOCAB_SIZE, count - 1).tolist() for count in lengths[number]) for number in numbers
+    ]
+    return our_batch([([*source, EOS], target) for source, target in pairs], packed=is_packed)
+
+
+def sentence_batch() -> Labelled:
+    """32 sentences of like length, with two classes."""
+    draw = np.random.default_rng(SEED)
+    lengths = np.clip(draw.lognormal(2.3, 0.4, 5_000).round(), 2, 40).astype(np.int64)
+    order = Order(np.stack([lengths, lengths], axis=1), budget=RowBudget(32), seed=SEED)
+    numbers = middle(order.epoch(0), lengths)
+    sentences = Sequences.of([draw.integers(UNK + 1, VOCAB_SIZE, lengths[number]).tolist() for number in numbers])
+    labels = torch.from_numpy(draw.integers(0, 2, len(numbers)))
+    return Labelled(sentences=sentences, labels=labels, num_tokens=len(numbers))
+
+
+def segment(num_rows: int, length: int, vocab_size: int) -> Segment:
+    """A piece of so many streams."""
+    draw = torch.Generator().manual_seed(SEED)
+    tokens = torch.randint(UNK + 1, vocab_size, (num_rows, length + 1), generator=draw)
+    fresh = torch.ones(num_rows, dtype=torch.bool)
+    return Segment(tokens=tokens[:, :-1], labels=tokens[:, 1:], fresh=fresh, num_tokens=num_rows * length)
+
+
+def filled(make: Callable[[], Any]) -> Callable[[], Any]:
+    """The same batch filled up to the shape of a graph."""
+    return lambda: FILL(make())
+
+
+def shapes(batch: Any) -> list[list[int]]:
+    """Of every tensor in it."""
+    found: list[list[int]] = []
+    map_tensors(lambda tensor: found.append(list(tensor.shape)) or tensor, batch)
+    return found

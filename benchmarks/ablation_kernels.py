@@ -1,0 +1,243 @@
+"""Kernels by themselves: matrix products, the best columns of a row, the chunked loss, Gaussian attention's backward.
+
+Sizes are those that the recipes' models multiply. Each side is the same function of the same tensors.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.ablation_batches import SEED
+from benchmarks.ablation_decoding import repeated
+from benchmarks.ablation_training import one_side, transformer_task, unmade
+from benchmarks.harness import device_clock, device_peak_mib, peak_memory_mib
+from benchmarks.sides import Case, Duel, Side
+from regard import attend
+from regard.attention.masks import causal
+from regard.attention.scores import Gaussian
+from regard.contracts import PAD
+from regard.decoding import top
+from regard.kernels import cross_entropy, linear, product
+from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, logits, logits_triton, plain_cross_entropy
+from regard.kernels.gaussian import features, features_triton, fused, fused_triton, read
+
+PRODUCTS = {"projection": (256, 256), "hidden": (256, 1024), "output": (1024, 256), "readout": (256, 10_000)}
+"""Input and output of the Multi30k Transformer's layers."""
+CHOICE = import_module("regard.kernels.choose")
+"""The module: in its package the name is a function's."""
+LOSSES = {"multi30k": (3_600, 256, 10_000), "ptb, gpt": (4_096, 384, 10_002), "bahdanau": (3_600, 512, 10_000)}
+"""Labels, features, vocabulary of a training batch."""
+MEASURED_MEMORY = "multi30k"
+"""The one whose memory is measured on a CPU, which takes three processes."""
+SMOOTHING = 0.1
+MEMORY = """
+from benchmarks.ablation_kernels import loss_tensors, loss_step, plain_cross_entropy, chunked_cross_entropy
+tensors = loss_tensors({label!r}, "cpu")
+{run}
+"""
+
+
+def work(times: int, run: Callable[[], Any]) -> Side:
+    """A side of one function without gradients, many times over: one is short."""
+
+    def numbers() -> dict[str, Tensor]:
+        with torch.inference_mode():
+            return {"result": run()}
+
+    def timed() -> None:
+        with torch.inference_mode():
+            for _ in range(times):
+                run()
+
+    return Side(run=timed, numbers=numbers)
+
+
+def product_duel(num_inputs: int, num_outputs: int, num_rows: int) -> Duel:
+    """One product of few rows, without gradients."""
+    torch.manual_seed(SEED)
+    inputs, weight, bias = (
+        torch.randn(num_rows, num_inputs),
+        torch.randn(num_outputs, num_inputs),
+        torch.randn(num_outputs),
+    )
+    if not linear.HAS_ONEDNN:
+        raise RuntimeError("torch was built without oneDNN.")
+    layer = linear.ReadyLinear.of_weight(weight, bias)
+    assert layer.laid_out is not None
+    times = max(2**24 // (num_inputs * num_outputs), 8)
+    sides = {
+        "F.linear": work(times, lambda: F.linear(inputs, weight, bias)),
+        "oneDNN, weight as it lies": work(times, lambda: product.product(inputs, weight, bias)),
+        "oneDNN, weight laid out": work(times, lambda: layer(inputs)),
+    }
+    return Duel(sides=sides, tolerance=1e-4, notes={"products a turn": times, "seed": SEED})
+
+
+def learned_product_duel(num_inputs: int, num_outputs: int, num_rows: int) -> Duel:
+    """One product of a training loop, with the gradients of inputs, weight and bias."""
+    torch.manual_seed(SEED)
+    shapes = (num_rows, num_inputs), (num_outputs, num_inputs), (num_outputs,)
+    tensors = [torch.randn(shape).requires_grad_() for shape in shapes]
+    grad = torch.randn(num_rows, num_outputs)
+
+    def side(multiply: Callable[..., Tensor]) -> Side:
+        def run() -> tuple[Tensor, ...]:
+            return torch.autograd.grad(multiply(*tensors), tensors, grad)
+
+        return Side(run=repeated(run, 4), numbers=lambda: dict(zip("xwb", run(), strict=True)))
+
+    sides = {"F.linear": side(F.linear), "oneDNN": side(product.linear)}
+    return Duel(sides=sides, tolerance=1e-4, notes={"products a turn": 4, "seed": SEED})
+
+
+def top_duel(num_rows: int, count: int) -> Duel:
+    """The best columns of a vocabulary's log-probabilities."""
+    torch.manual_seed(SEED)
+    values = torch.randn(num_rows, 9_997).log_softmax(dim=1)
+    times = max(2_000 // num_rows, 4)
+    if count == 1:
+        plain, blocks = work(times, lambda: values.argmax(dim=1)), work(times, lambda: top.best(values))
+        return Duel(sides={"torch.argmax": plain, "by blocks": blocks}, tolerance=0.0)
+    sides = {
+        "torch.topk": work(times, lambda: values.topk(count, dim=1).values),
+        "by blocks": work(times, lambda: top.top(values, count)[0]),
+    }
+    return Duel(sides=sides, tolerance=0.0, notes={"calls a turn": times, "seed": SEED})
+
+
+def loss_tensors(label: str, device: str) -> tuple[list[Tensor], Tensor]:
+    """Features, weight and bias, and labels of which every twentieth is padding."""
+    torch.manual_seed(SEED)
+    num_labels, size, vocab_size = LOSSES[label]
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    tensors = [torch.randn(num_labels, size), torch.randn(vocab_size, size) * size**-0.5, torch.zeros(vocab_size)]
+    labels = torch.randint(1, vocab_size, (num_labels,))
+    labels[::20] = PAD
+    return [tensor.to(device, dtype).requires_grad_() for tensor in tensors], labels.to(device)
+
+
+def loss_step(loss: Callable[..., Tensor], tensors: list[Tensor], labels: Tensor) -> dict[str, Tensor]:
+    """The loss and its gradients."""
+    value = loss(*tensors, labels, ignored=PAD, label_smoothing=SMOOTHING)
+    gradients = torch.autograd.grad(value, tensors)
+    return {"loss": value.detach(), **dict(zip("xwb", gradients, strict=True))}
+
+
+def loss_duel(label: str, device: str) -> Duel:
+    """All logits at once, and some tokens at a time, without the readout's optimizer."""
+    tensors = loss_tensors(label, device)
+    losses = {"readout, then F.cross_entropy": plain_cross_entropy, "chunked": chunked_cross_entropy}
+    runs = {name: partial(loss_step, loss, *tensors) for name, loss in losses.items()}
+    if device == "cuda":
+        memory = {name: device_peak_mib(run) for name, run in runs.items()}
+    elif label != MEASURED_MEMORY:
+        memory = {}
+    else:
+        # a process of its own each; without a loss it is as large as torch and the tensors
+        bare = peak_memory_mib(MEMORY.format(label=label, run=""))
+        programs = {name: f"loss_step({loss.__name__}, *tensors)" for name, loss in losses.items()}
+        memory = {name: peak_memory_mib(MEMORY.format(label=label, run=run)) - bare for name, run in programs.items()}
+    notes = {
+        "labels, features, vocabulary": LOSSES[label],
+        "peak memory, MiB": {name: round(value) for name, value in memory.items()},
+        "seed": SEED,
+    }
+    sides = {name: Side(run=run) for name, run in runs.items()}
+    return Duel(sides=sides, tolerance=1e-2, notes=notes)
+
+
+def gaussian_duel(shape: tuple[int, ...], *, is_causal: bool) -> Duel:
+    """Forward and backward, the square multiplied out by torch; in features for a dot product; with our backward."""
+    torch.manual_seed(SEED)
+    tensors = [torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3)]
+    grad = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+    score = Gaussian(width=shape[-1] ** -0.5).to("cuda", torch.bfloat16).requires_grad_(False)
+    mask = causal() if is_causal else None
+
+    def run() -> dict[str, Tensor]:
+        context = attend(*tensors, score=score, mask=mask).context
+        return dict(zip("qkv", torch.autograd.grad(context, tensors, grad), strict=True))
+
+    by_dot = (CHOICE, "GAUSSIAN_PATHS", {})
+    by_square = (read, "feature_refusals", lambda *_: iter(("measured without it",)))
+    kernels = ((fused, "gradients"),)
+    sides = {
+        "square multiplied out, dot product": Side(run=run, swaps=(by_dot, by_square), avoids=kernels),
+        "features, dot product": Side(run=run, swaps=(by_dot,), avoids=kernels),
+        "features, our backward": Side(run=run, calls=kernels),
+    }
+    return Duel(sides=sides, tolerance=5e-2, clock=device_clock, notes={"shape": shape, "seed": SEED})
+
+
+def gaussian_training_duel() -> Duel:
+    """A training step of the recipe's Transformer with Gaussian scores, packed rows; the kernels may not be reached."""
+    task = transformer_task(is_packed=True, score="gaussian")
+    sides = {
+        "features, dot product": one_side(task, "cuda", Side(run=unmade, swaps=((CHOICE, "GAUSSIAN_PATHS", {}),))),
+        "as it is": one_side(task, "cuda", Side(run=unmade)),
+    }
+    return Duel(sides=sides, tolerance=5e-2, notes={"seed": SEED})
+
+
+def cpu_cases() -> list[Case]:
+    """Products and the best columns, which are done otherwise on a CPU alone."""
+    made = [
+        Case(
+            group="oneDNN product", name=f"{name} {sizes[0]} x {sizes[1]}, {num_rows} rows",
+            build=partial(product_duel, *sizes, num_rows), own=(linear,), share=0.6,
+        )
+        for name, sizes in PRODUCTS.items()
+        for num_rows in (1, 5, 16, 64, 80, 320)
+    ]  # fmt: skip
+    made += [
+        Case(
+            group="oneDNN product", name=f"training, {sizes[0]} x {sizes[1]}, {num_rows} rows",
+            build=partial(learned_product_duel, *sizes, num_rows), own=(product,), share=2.0,
+        )
+        for sizes, num_rows in (((512, 1536), 256), ((1024, 2048), 256), ((256, 1536), 4_096))
+    ]  # fmt: skip
+    made += [
+        Case(
+            group="best columns", name=f"{'the best' if count == 1 else f'{count} best'} of 9,997, {num_rows} rows",
+            build=partial(top_duel, num_rows, count), own=(top,), share=0.6,
+        )
+        for count in (1, 5)
+        for num_rows in (1, 5, 16, 80, 320)
+    ]  # fmt: skip
+    return made
+
+
+def cuda_cases() -> list[Case]:
+    """Gaussian attention, which has kernels of its own on a GPU alone."""
+    made = [
+        Case(
+            group="Gaussian backward", name=f"{shape}, {'causal' if is_causal else 'full'}, bfloat16",
+            build=partial(gaussian_duel, shape, is_causal=is_causal), own=(fused, fused_triton),
+            shared=(features, features_triton), share=2.0,
+        )
+        for shape in ((64, 8, 128, 64), (16, 8, 512, 64), (4, 16, 4096, 64), (4, 16, 4096, 128))
+        for is_causal in (False, True)
+    ]  # fmt: skip
+    training = Case(
+        group="Gaussian backward", name="training step of the Transformer with Gaussian scores, eager",
+        build=gaussian_training_duel, own=(fused, fused_triton), share=4.0,
+    )  # fmt: skip
+    return [*made, training]
+
+
+def cases(device: str) -> list[Case]:
+    """All of a device."""
+    losses = [
+        Case(
+            group="chunked cross-entropy", name=f"{label}, {'CPU' if device == 'cpu' else 'GPU, bfloat16'}",
+            build=partial(loss_duel, label, device), own=(chunked, logits, logits_triton, cross_entropy),
+            share=15.0 if device == "cpu" and label == MEASURED_MEMORY else 4.0,
+        )
+        for label in LOSSES
+    ]  # fmt: skip
+    return losses + (cpu_cases() if device == "cpu" else cuda_cases())
