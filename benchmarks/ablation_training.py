@@ -196,7 +196,11 @@ def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         run()
-    replay: Callable[[], None] = graph.replay
+
+    def replay(kept: Callable[[], Tensor] = run) -> None:
+        """The graph reads the tensors that the step holds: without the step they would be freed."""
+        graph.replay()
+
     return replay
 
 
