@@ -85,6 +85,7 @@ def learn(
             objective=prepared.objective,
             resume=going_on,
             unit=prepared.unit,
+            capturable=task_of(run).models[run.model_name].capturable,
             console=console,
             listeners=listeners,
         )
