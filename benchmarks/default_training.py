@@ -26,7 +26,7 @@ import torch
 from rich.console import Console
 
 from benchmarks.allocators import turns
-from benchmarks.harness import RESULTS, command, machine
+from benchmarks.harness import RESULTS, command, commit, machine
 from benchmarks.translation_pairs import SEED, invented_rows
 from regard.data import Examples
 from regard.data.ragged import Ragged
@@ -118,6 +118,7 @@ def compare_steps(model: str, size: Size) -> dict[str, Any]:
     result = {
         "question": f"target tokens a second of `regard train multi30k --model {model}`",
         "machine": machine(),
+        "commit": commit(),
         "command": command(),
         "tokens a second": medians,
         "of each turn": rates,

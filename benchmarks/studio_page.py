@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS, machine
+from benchmarks.harness import RESULTS, commit, machine
 from benchmarks.studio import Server
 
 TRIES = 11
@@ -106,7 +106,8 @@ def run(demo: Path) -> dict[str, Any]:
         finally:
             server.process.terminate()
             server.process.wait(30)
-    return {"machine": machine(), "command": "python -m benchmarks.studio_page DEMO", "tries": TRIES, **figures}
+    where = {"machine": machine(), "commit": commit(), "command": "python -m benchmarks.studio_page DEMO"}
+    return {**where, "tries": TRIES, **figures}
 
 
 def main() -> None:
