@@ -1,11 +1,14 @@
-"""The tests that need a GPU, in one run whose result is recorded: `make test-gpu`."""
+"""The tests that need a GPU, in one run whose result is recorded with its commit: `make test-gpu`.
+
+A copy without git is told its commit: `REGARD_COMMIT=$(git rev-parse HEAD) make test-gpu`.
+"""
 
 import json
 import re
 import subprocess
 import sys
 
-from benchmarks.harness import RESULTS, machine
+from benchmarks.harness import RESULTS, commit, machine
 
 
 def main() -> int:
@@ -16,6 +19,7 @@ def main() -> int:
     counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
     found = {
         "machine": machine(),
+        "commit": commit(),
         "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
         "counts": {name: int(count) for name, count in counts.items()},
         "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M),

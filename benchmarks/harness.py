@@ -25,6 +25,17 @@ HELD_BACK = 6_000_000
 """Cycles of a GPU, about 3 ms."""
 
 
+def commit() -> str | None:
+    """The commit that is measured, marked where files differ from it; REGARD_COMMIT names it where there is no git."""
+    if named := os.environ.get("REGARD_COMMIT"):
+        return named
+    line = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    try:
+        return subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds of one candidate: the median of its turns, and the middle half of them."""
@@ -46,6 +57,7 @@ class Report:
     baseline: str
     ratios: dict[str, float]
     notes: dict[str, Any] = field(default_factory=dict)
+    commit: str | None = field(default_factory=commit)
 
 
 def machine() -> dict[str, Any]:

@@ -24,8 +24,7 @@ from regard.storage import Checkpoint, write_text
 VOCABULARY = 10_002
 LIKE, HIDDEN_SIZE = "key_value_predict", 300
 EQUAL = ("lstm", "attention", "key_value", "key_value_predict", "ngram_rnn")
-GRAPHED = "training.compute.step=graphed"
-ALIKE = ("model.embedding_size=300", "model.num_layers=1", "model.dropout=0.5", GRAPHED)
+ALIKE = ("model.embedding_size=300", "model.num_layers=1", "model.dropout=0.5")
 ADAM = (
     "batch.rows=32",
     "training.epochs=10",
@@ -59,13 +58,13 @@ def equal(model: str) -> Training:
 
 SYSTEMS = {
     "ngram": Training("ptb", "ngram"),
-    "mlp": Training("ptb", "mlp", (GRAPHED,)),
-    "lstm": Training("ptb", "lstm", (GRAPHED,)),
-    "lstmn": Training("ptb", "lstmn", (GRAPHED,)),
-    "gpt": Training("ptb", "gpt", (GRAPHED,)),
-    "ttt": Training("ptb", "ttt", (GRAPHED,)),
+    "mlp": Training("ptb", "mlp"),
+    "lstm": Training("ptb", "lstm"),
+    "lstmn": Training("ptb", "lstmn"),
+    "gpt": Training("ptb", "gpt"),
+    "ttt": Training("ptb", "ttt"),
     **{f"equal_{model}": equal(model) for model in EQUAL},
-    "shakespeare": Training("tinyshakespeare", "gpt", (GRAPHED,)),
+    "shakespeare": Training("tinyshakespeare", "gpt"),
     "shakespeare_small": Training("tinyshakespeare_small", "gpt"),
 }
 

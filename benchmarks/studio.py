@@ -24,11 +24,11 @@ from typing import Any
 
 import httpx
 
-from benchmarks.harness import RESULTS, machine
+from benchmarks.harness import RESULTS, commit, machine
 from regard.recipes import DEMO_SYSTEMS
 
 CLIENTS, SECONDS = 50, 60.0
-BUSY = (429, 503)
+BUSY = (503,)
 
 
 @dataclass
@@ -151,6 +151,7 @@ def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:
             server.process.wait(30)
     return {
         "machine": machine(),
+        "commit": commit(),
         "command": f"python -m benchmarks.studio DEMO {seconds:g}",
         "page after, s": round(server.page_after, 2),
         "text to weights, ms": alone,

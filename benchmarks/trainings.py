@@ -19,7 +19,7 @@ from statistics import median
 from threading import Lock
 from typing import Any
 
-from benchmarks.harness import RESULTS, machine
+from benchmarks.harness import RESULTS, commit, machine
 from regard.storage import write_text
 
 METRICS = ("bleu", "accuracy", "perplexity")
@@ -153,7 +153,7 @@ def keep(suite: Suite, run: tuple[str, int], asked: argparse.Namespace, results:
     changes = "".join(f" --set {change}" for change in asked.set)
     command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
     found = json.loads(results.read_text()) if results.exists() else {}
-    found[f"{name}-{seed}"] = {"command": command, "machine": machine(), **gather(folder)}
+    found[f"{name}-{seed}"] = {"command": command, "machine": machine(), "commit": commit(), **gather(folder)}
     results.parent.mkdir(parents=True, exist_ok=True)
     write_text(results, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 

@@ -64,7 +64,6 @@ def our_training_step(
 ) -> Callable[[], Tensor]:
     """A function that trains on the next batch and gives its loss, still on the device."""
     model = our_model(config).to(place.device).train()
-    parameters = list(model.parameters())
     on_gpu = place.device == "cuda"
     optimizer = adam(model, fused=True)
     objective = Objective(model, label_smoothing=LABEL_SMOOTHING)
@@ -82,7 +81,7 @@ def our_training_step(
         optimizer.zero_grad()
         return loss.detach()
 
-    learn = GraphedStep(compute, parameters, optimizer) if on_gpu else plain
+    learn = GraphedStep(compute, model, optimizer) if on_gpu else plain
 
     def step() -> Tensor:
         batch = next(turn)

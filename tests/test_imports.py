@@ -29,14 +29,16 @@ NAMED = {
     "studio": ["experiments"],
 }
 
-# a third-party package that may be missing -> where it may be imported, late; regression is an estimator of sklearn's,
-# and tiles.py goes on without triton
+# a third-party package that may be missing, or that takes long to import -> where it may be imported, late; regression
+# is an estimator of sklearn's, and tiles.py works without triton
 OPTIONAL = {
     "entmax": "attention/alignments/sparse.py",
     "matplotlib": "display/figure.py",
     "sklearn": "regression",
     "babel": "data/dates.py",
     "accelerate": "training/engine.py",
+    "filelock": "storage/holding.py",
+    "platformdirs": "recipes/home.py",
     "tensorboard": "training/tensorboard.py",
     "triton": "kernels/tiles.py",
     "fastapi": "studio",

@@ -119,6 +119,14 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     assert "1 steps" in capsys.readouterr().out
 
 
+def test_a_run_that_was_begun_with_eager_steps_keeps_them(command, tmp_path, capsys):
+    out, eager = tmp_path / "run", "--set=training.compute.step=eager"
+    assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 2, *TINY, eager) == 0
+    assert command("train", "--out", out, "--steps", 3, "--resume") == 0
+    assert "Training steps" not in capsys.readouterr().err
+    assert json.loads((out / "config.json").read_text())["training"]["compute"]["step"] == "eager"
+
+
 def test_ctrl_c_saves_says_how_to_go_on_and_is_130(tmp_path):
     """In a process of its own, for the signal."""
     out = tmp_path / "run"

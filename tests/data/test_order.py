@@ -1,7 +1,6 @@
 """The order of learning: every example once an epoch, within the budget, the same on every machine, resumable."""
 
 import hashlib
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -28,15 +27,11 @@ def test_every_example_once_and_the_budget_kept(lengths, budget, seed, epoch):
                 assert 1 <= len(batch) <= budget.count
 
 
-@given(LENGTHS, BUDGETS, SEEDS, st.integers(0, 40))
-def test_resuming_gives_the_same_rest(lengths, budget, seed, stop):
-    turns = list(islice(Order(lengths, budget=budget, seed=seed).turns(), stop + 10))
-    if not len(lengths):
-        assert turns == []
-        return
-    place = turns[stop]
-    again = Order(lengths, budget=budget, seed=seed).turns(place.epoch, place.index)
-    assert list(islice(again, 10)) == turns[stop:]
+@given(LENGTHS, BUDGETS, SEEDS, st.integers(0, 5))
+def test_an_epoch_does_not_depend_on_those_before(lengths, budget, seed, epoch):
+    order = Order(lengths, budget=budget, seed=seed)
+    epochs = [order.epoch(number) for number in range(epoch + 1)]
+    assert Order(lengths, budget=budget, seed=seed).epoch(epoch) == epochs[-1]
 
 
 @given(st.lists(st.integers(), max_size=40), st.integers(1, 9))

@@ -2,22 +2,19 @@
 
 import hashlib
 import json
-import math
 import os
 import subprocess
 import sys
 from functools import cache
-from itertools import product
 
-import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.contracts import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from regard.data import Pair, Tokenizer, Tokenizers, TokenizerSettings
 from regard.data.learn import KINDS
-from regard.data.unigram import Splits, learn_pieces
 
 LINES = [
     "A man rides a bike, and a dog runs behind the man.",
@@ -123,10 +120,9 @@ def test_settings_are_kept():
 
 
 def test_chinese_learns_pieces_without_spaces():
-    for kind in ("bpe", "unigram"):
-        tokenizer = train(kind, ["我喜欢猫。", "我喜欢狗。", "他喜欢猫。", "你喜欢鱼吗？"] * 10)
-        assert len(tokenizer.encode("我喜欢猫。")) < 6
-        assert "。" in tokenizer.tokens(tokenizer.encode("我喜欢猫。"))
+    tokenizer = train("bpe", ["我喜欢猫。", "我喜欢狗。", "他喜欢猫。", "你喜欢鱼吗？"] * 10)
+    assert len(tokenizer.encode("我喜欢猫。")) < 6
+    assert "。" in tokenizer.tokens(tokenizer.encode("我喜欢猫。"))
 
 
 def digests():
@@ -210,25 +206,10 @@ def test_links_between_tokens(kind):
     assert tokenizers.links(Pair("March", "3")) is None
 
 
-def test_unigram_finds_the_words_of_text_without_spaces():
-    words = ["dog", "cat", "mouse", "tiger"]
-    tokenizer = train("unigram", ["".join(four) for four in product(words, repeat=4)], vocab_size=26)
-    assert tokenizer.tokens(tokenizer.encode("tigermousecatdog"))[-3:] == ["mouse", "cat", "dog"]
-
-
-@given(st.dictionaries(st.text("abc", min_size=1, max_size=40), st.integers(1, 5), min_size=1), st.integers(3, 30))
-def test_unigram_pieces_are_a_distribution_that_covers_every_character(counts, size):
-    pieces = dict(learn_pieces(counts, size))
-    assert {character for text in counts for character in text} <= set(pieces)
-    assert len(pieces) <= size
-    assert sum(math.exp(score) for score in pieces.values()) == pytest.approx(1.0, abs=1e-4)
-
-
-def test_unigram_expects_what_counting_all_splits_gives():
-    splits = Splits(["aab"], ["a", "aa", "ab", "b"], whole=True)
-    a, aa, ab, b = chances = np.array([0.4, 0.1, 0.2, 0.3])
-    ways = {(0, 0, 3): a * a * b, (1, 3): aa * b, (0, 2): a * ab}
-    total = sum(ways.values())
-    expected = [sum(way.count(piece) * chance for way, chance in ways.items()) / total for piece in range(4)]
-    np.testing.assert_allclose(splits.expected(chances, np.array([1.0])), expected)
-    np.testing.assert_allclose(splits.best(np.log(chances)), np.log(max(ways.values())))
+@pytest.mark.unchecked
+def test_an_unknown_kind_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"there is no tokenizer 'unigram'.*Known: bpe, words, characters"):
+        TokenizerSettings(kind="unigram")
+    model = tokenizers.models.Unigram([(mark, 0.0) for mark in SPECIAL_TOKENS], UNK, False)
+    with pytest.raises(ValueError, match=r"is of the kind Unigram.*Train one of bpe, words, characters"):
+        Tokenizer.from_json(tokenizers.Tokenizer(model).to_str())

@@ -53,6 +53,12 @@ def test_a_folder_in_use_is_refused_and_stays(tiny_run, tmp_path):
         fit(tiny_run, tmp_path / "nothing", resume=True, console=QUIET)
 
 
+def test_the_lock_of_a_killed_run_is_no_use_of_a_folder(tiny_run, tmp_path):
+    (tmp_path / ".lock").touch()
+    fit(tiny_run, tmp_path, console=QUIET)
+    assert (tmp_path / "model.safetensors").exists() and not (tmp_path / ".lock").exists()
+
+
 def test_overwriting_removes_the_old_run_and_nothing_else(tiny_run, tmp_path):
     fit(tiny_run, tmp_path, console=QUIET)
     (tmp_path / "notes.txt").write_text("mine")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.storage import holding
+from regard.storage import holding, is_unused
 
-fcntl = pytest.importorskip("fcntl", reason="needs locks on folders, which this system has not")
+fcntl = pytest.importorskip("fcntl", reason="patches the lock that filelock takes on this system")
 
 HOLD = """
 import sys
@@ -32,9 +32,38 @@ def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
         ):
             pass
         other.kill()
+    # the file of one that was killed holds nothing, and is no use of the folder
+    assert [path.name for path in folder.iterdir()] == [".lock"] and is_unused(folder)
     with holding(folder):
         (folder / "kept").touch()
-    assert (folder / "kept").exists()
+    assert [path.name for path in folder.iterdir()] == ["kept"] and not is_unused(folder)
+
+
+TAKE_TURNS = """
+import sys
+from pathlib import Path
+from regard.storage import holding
+folder, busy = Path(sys.argv[1]), Path(sys.argv[1] + ".busy")
+turns = 0
+while turns < 8:
+    try:
+        with holding(folder):
+            busy.mkdir()
+            busy.rmdir()
+            turns += 1
+    except ValueError:
+        pass
+print("alone")
+"""
+
+
+def test_processes_that_take_turns_never_hold_it_together(tmp_path):
+    """Each removes the file that the next may have opened already."""
+    line = [sys.executable, "-c", TAKE_TURNS, str(tmp_path / "one")]
+    processes = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=200)[0] for process in processes] == ["alone\n"] * 2
+    # one that found the folder there leaves it, and none leaves its lock
+    assert not (tmp_path / "one" / ".lock").exists()
 
 
 def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):

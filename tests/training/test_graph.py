@@ -212,7 +212,7 @@ def test_graphed_steps_are_the_eager_steps(name):
         torch.optim.AdamW(objective.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.0, fused=True)
         for objective in (eager, graphed)
     ]
-    step = GraphedStep(graphed, list(graphed.parameters()), optimizers[1], clip_norm=1.0)
+    step = GraphedStep(graphed, graphed, optimizers[1], clip_norm=1.0)
     for number, batch in enumerate(batches):
         # another rate at every step: a graph must read it, not remember it
         rate = 1e-3 * (1 + number % 3)
@@ -243,7 +243,7 @@ def graphed():
     """An objective, and what trains it by graphs."""
     objective = make_objective(torch.float32).cuda()
     optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
-    return objective, GraphedStep(objective, list(objective.parameters()), optimizer)
+    return objective, GraphedStep(objective, objective, optimizer)
 
 
 @pytest.mark.cuda

@@ -5,7 +5,7 @@ from regard.data.dates import Dates
 from regard.data.examples import Example, Examples, make_examples
 from regard.data.labelled import UNSEEN, LabelledExamples, make_labelled
 from regard.data.learn import TokenizerSettings
-from regard.data.order import Batching, Budget, Order, RowBudget, TokenBudget, Turn, batches_by_length, share
+from regard.data.order import Batching, Budget, Order, RowBudget, TokenBudget, batches_by_length, share
 from regard.data.pairs import Pair, Pairs, Span
 from regard.data.readers import read_json_lines, read_lines, read_parallel, read_partners, read_tsv
 from regard.data.sentences import (
@@ -47,7 +47,6 @@ __all__ = [
     "Tokenizer",
     "TokenizerSettings",
     "Tokenizers",
-    "Turn",
     "batches_by_length",
     "classes_of",
     "collate",

@@ -1,12 +1,11 @@
 """Vocabularies learned from text with the tokenizers library.
 
 bpe         merges the most frequent neighbours. Sennrich, Haddow and Birch 2016. https://arxiv.org/abs/1508.07909
-unigram     keeps the pieces that make the text likeliest. Kudo 2018. https://arxiv.org/abs/1804.10959
 words       splits at whitespace: for text that is tokenised already
 characters  every character for itself
 
-White space is one space, or, with `spaces="kept"`, as it stands (but for words); `▁` marks where a word begins (bpe,
-unigram). Pieces never cross from letters to digits to punctuation, nor from Chinese or Japanese to other writing; so
+White space is one space, or, with `spaces="kept"`, as it stands (but for words); `▁` marks where a word begins (bpe).
+Pieces never cross from letters to digits to punctuation, nor from Chinese or Japanese to other writing; so
 Chinese needs no spaces, and text that spells a mark, such as "<eos>", is never one piece. Ties are broken by spelling:
 the same text gives the same vocabulary.
 """
@@ -19,11 +18,10 @@ from typing import Literal, get_args
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.contracts import SPECIAL_TOKENS, UNK, check_name
-from regard.data.unigram import learn_pieces
 
 SPACE = "▁"
 Spaces = Literal["single", "kept"]
-KINDS = ("bpe", "unigram", "words", "characters")
+KINDS = ("bpe", "words", "characters")
 
 _UNKNOWN = SPECIAL_TOKENS[UNK]
 _WHITE = rf"[\s{SPACE}\x1c-\x1f\x85]+"
@@ -61,7 +59,7 @@ class TokenizerSettings:
 
 def learn(lines: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer of the library whose ids begin with the four marks."""
-    tokenizer = {"bpe": _bpe, "unigram": _unigram}.get(settings.kind, _lookup)(lines, settings)
+    tokenizer = (_bpe if settings.kind == "bpe" else _lookup)(lines, settings)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise ValueError(
             f"there is no text to learn a vocabulary from, or nothing in it occurs {settings.min_count} times."
@@ -87,26 +85,6 @@ def _bpe(lines: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     if alphabet:
         tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
-
-
-def _unigram(lines: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
-    rules = _subwords(models.Unigram(), settings)
-    texts: Counter[str] = Counter()
-    for line in lines:
-        texts.update(text for text, _ in rules.pre_tokenizer.pre_tokenize_str(rules.normalizer.normalize_str(line)))
-    counts: Counter[str] = Counter()
-    for text, count in texts.items():
-        for character in text:
-            counts[character] += count
-    known = set(_most_frequent(counts, settings))
-    runs: Counter[str] = Counter()
-    for text, count in texts.items():
-        for run in "".join(character if character in known else "\n" for character in text).split("\n"):
-            runs[run] += count
-    del runs[""]
-    pieces = learn_pieces(runs, settings.vocab_size - len(SPECIAL_TOKENS)) if runs else []
-    marks = [(mark, 0.0) for mark in SPECIAL_TOKENS]
-    return _subwords(models.Unigram([*marks, *pieces], UNK, False), settings)
 
 
 def _lookup(lines: Iterable[str], settings: TokenizerSettings) -> Tokenizer:

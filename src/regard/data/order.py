@@ -5,7 +5,7 @@ a batch would exceed its budget; then the batches are shuffled. The drawing uses
 change, so (seed, epoch) names the same batches on every machine, and (epoch, index) is all that resuming needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -72,15 +72,6 @@ class Batching:
         return Order(lengths, budget=self.budget, seed=self.seed)
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One global batch, and where it stands."""
-
-    epoch: int
-    index: int
-    rows: list[int]
-
-
 class Order:
     """Batches of an epoch as lists of example numbers; `lengths` has the two sides' lengths of every example."""
 
@@ -97,16 +88,6 @@ class Order:
         keys = draws.random_raw(len(self.lengths))
         batches = _cut(self.lengths, np.argsort(keys, kind="stable"), self.budget)
         return [batches[place] for place in np.argsort(draws.random_raw(len(batches)), kind="stable")]
-
-    def turns(self, epoch: int = 0, index: int = 0) -> Iterator[Turn]:
-        """Batch after batch, epoch after epoch, without end, from this place on."""
-        while True:
-            batches = self.epoch(epoch)
-            if not batches:
-                return
-            for place in range(index, len(batches)):
-                yield Turn(epoch, place, batches[place])
-            epoch, index = epoch + 1, 0
 
 
 def batches_by_length(lengths: Int[np.ndarray, "N 2"], budget: Budget) -> list[list[int]]:

@@ -38,14 +38,18 @@ class Tokenizer:
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"this is no tokenizer file, or not a whole one ({error}).") from None
         marks = tuple(library.id_to_token(place) for place in range(len(SPECIAL_TOKENS)))
-        kinds = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "characters" if parts.get("decoder") else "words"}
-        kind = kinds.get(parts["model"].get("type", "BPE"))
-        if marks != SPECIAL_TOKENS or kind not in KINDS:
+        kinds = {"BPE": "bpe", "WordLevel": "characters" if parts.get("decoder") else "words"}
+        kind = parts["model"].get("type", "BPE")
+        if kind not in kinds:
             raise ValueError(
-                f"this tokenizer was made elsewhere: its first ids are {', '.join(map(str, marks))} "
-                f"({parts['model'].get('type')}), and {', '.join(SPECIAL_TOKENS)} are needed. Train one with regard."
+                f"this tokenizer is of the kind {kind}, which regard does not read. Train one of {', '.join(KINDS)}."
             )
-        return cls(library, kind)
+        if marks != SPECIAL_TOKENS:
+            raise ValueError(
+                f"this tokenizer was made elsewhere: its first ids are {', '.join(map(str, marks))}, and "
+                f"{', '.join(SPECIAL_TOKENS)} are needed. Train one with regard."
+            )
+        return cls(library, kinds[kind])
 
     def to_json(self) -> str:
         """The tokenizers library's own JSON."""

@@ -21,6 +21,7 @@ MODELS = {
         formula="h_t = sigmoid(I y_{t-1} + R h_{t-1} + S fold(x))",
         paper="https://aclanthology.org/D13-1176",
         attends=False,
+        capturable=True,
     ),
     "rnn_encoder_decoder": ModelEntry(
         build=RNNEncoderDecoder,
@@ -30,6 +31,7 @@ MODELS = {
         formula="c = tanh(V h_S), s_t = GRU([y_{t-1}; c], s_{t-1})",
         paper="https://arxiv.org/abs/1406.1078",
         attends=False,
+        capturable=True,
     ),
     "seq2seq": ModelEntry(
         build=Seq2Seq,
@@ -39,6 +41,7 @@ MODELS = {
         formula="s_0 = LSTM(x_S .. x_1), s_t = LSTM(y_{t-1}, s_{t-1})",
         paper="https://arxiv.org/abs/1409.3215",
         attends=False,
+        capturable=True,
     ),
     "bahdanau": ModelEntry(
         build=Bahdanau,
@@ -48,6 +51,7 @@ MODELS = {
         formula="c_t = attend(s_{t-1}, h), s_t = GRU(y_{t-1}, c_t, s_{t-1})",
         paper="https://arxiv.org/abs/1409.0473",
         attends=True,
+        capturable=True,
     ),
     "luong": ModelEntry(
         build=Luong,
@@ -57,6 +61,7 @@ MODELS = {
         formula="c_t = attend(s_t, h), h~_t = tanh(W_c [c_t; s_t])",
         paper="https://arxiv.org/abs/1508.04025",
         attends=True,
+        capturable=True,
         variants=(
             *({"score": score, "alignment": alignment} for score in LUONG_SCORES for alignment in LUONG_ALIGNMENTS),
             {"input_feeding": False},
@@ -70,6 +75,7 @@ MODELS = {
         formula="c_t = r attend(source tape) + f attend(own tape) + i c^_t",
         paper="https://arxiv.org/abs/1601.06733",
         attends=True,
+        capturable=True,
         variants=({"fusion": "shallow"},),
     ),
     "conv_seq2seq": ModelEntry(
@@ -80,6 +86,7 @@ MODELS = {
         formula="h = GLU(conv(y)), h + attend(W h + g, z, z + e) in every layer",
         paper="https://arxiv.org/abs/1705.03122",
         attends=True,
+        capturable=True,
     ),
     "transformer": ModelEntry(
         build=Transformer,
@@ -89,6 +96,7 @@ MODELS = {
         formula="y = norm(y + attend(y, y before)), y = norm(y + attend(y, x)), y = norm(y + FFN(y))",
         paper="https://arxiv.org/abs/1706.03762",
         attends=True,
+        capturable=True,
         packs=True,
         variants=({"norm": "pre"}, {"score": "additive"}, {"shared_embeddings": False}),
     ),

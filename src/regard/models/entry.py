@@ -10,8 +10,9 @@ class ModelEntry:
     """A system with its place in history: `build(config(..))` makes one.
 
     `attends` says that its steps have an alignment (of other families, that it looks back at all), `packs` that it
-    learns from batches without padding, `counts` that it is counted rather than trained. `variants` are the paper's
-    other forms, as changes of the config.
+    learns from batches without padding, `counts` that it is counted rather than trained. `capturable` says that batches
+    of one shape always run the same kernels, so that a training step can be replayed as a CUDA graph. `variants` are
+    the paper's other forms, as changes of the config.
     """
 
     build: Callable[..., Any]
@@ -23,4 +24,5 @@ class ModelEntry:
     attends: bool
     packs: bool = False
     counts: bool = False
+    capturable: bool = False
     variants: tuple[Mapping[str, Any], ...] = ()

@@ -20,7 +20,7 @@ from regard.recipes.prepared import Prepared
 from regard.recipes.run import differences
 from regard.recipes.tasks import task_of
 from regard.recipes.typed import to_plain
-from regard.storage import Checkpoint, append_line, cut_lines, holding, save_tensors, write_text
+from regard.storage import Checkpoint, append_line, cut_lines, holding, is_unused, save_tensors, write_text
 from regard.training import Result, is_main_process, model_card, train
 
 
@@ -85,6 +85,7 @@ def learn(
             objective=prepared.objective,
             resume=going_on,
             unit=prepared.unit,
+            capturable=task_of(run).models[run.model_name].capturable,
             console=console,
             listeners=listeners,
         )
@@ -131,12 +132,12 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
-        if is_main_process() and any(folder.iterdir()):
+        if is_main_process() and not is_unused(folder):
             check_aside(checkpoint)
             raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
         check_is_run(checkpoint)
-    in_use = folder.is_dir() and any(folder.iterdir())
+    in_use = folder.is_dir() and not is_unused(folder)
     if in_use and is_main_process() and not overwrite:
         if not checkpoint.config.exists():
             check_aside(checkpoint)

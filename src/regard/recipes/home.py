@@ -1,7 +1,6 @@
 """What is remembered between two days, in the user's own folder: where the last demo is."""
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +11,10 @@ DEMO_SYSTEMS = ("seq2seq", "bahdanau", "transformer")
 
 
 def home() -> Path:
-    """The user's own folder for such things (XDG_DATA_HOME, or ~/.local/share)."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "regard"
+    """The user's own folder for the data of a program: on Linux in XDG_DATA_HOME, or in ~/.local/share."""
+    from platformdirs import user_data_path
+
+    return user_data_path("regard", appauthor=False)
 
 
 def remember_demo(folder: Path) -> None:

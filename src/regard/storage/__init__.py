@@ -3,7 +3,7 @@
 from regard.storage.checkpoint import Checkpoint
 from regard.storage.documents import append_line, cut_lines, load_json, read_lines, read_text, save_json
 from regard.storage.files import creating_folder, tidy, write_text
-from regard.storage.holding import holding
+from regard.storage.holding import holding, is_unused
 from regard.storage.optimizer import load_optimizer, pack_optimizer, unpack_optimizer
 from regard.storage.points import Point, Points
 from regard.storage.randomness import pack_random, unpack_random
@@ -19,6 +19,7 @@ __all__ = [
     "cut_lines",
     "fit_weights",
     "holding",
+    "is_unused",
     "load_facts",
     "load_json",
     "load_optimizer",

@@ -1,64 +1,61 @@
-"""One writer a folder: whoever trains into it holds it, and a second one is told so.
+"""One writer a folder: while a process trains into a folder it holds a lock on it, and a second one is refused.
 
-The lock is the system's own, on the folder itself: no file is left behind, and a process that is killed lets go.
+The lock is the system's own, on a file inside the folder: it ends with the process, however that ends. The file is
+removed at the end; one that a killed process left is taken over by the next.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from regard.contracts import make_folder
 
-try:
-    import fcntl
-except ImportError:  # not on Windows, where no lock is held
-    fcntl = None  # type: ignore[assignment]
+LOCK = ".lock"
+RETRY_SECONDS = 0.2
+"""How long a lock is tried for: a holder that ends may have just removed its file."""
 
 
 @contextmanager
 def holding(folder: Path) -> Iterator[None]:
-    """Within, no other process holds the folder. It is made if need be, and goes again if nothing was put into it."""
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
-    handle = _take(folder)
+    """Within, no other process holds the folder. It is made if need be, and removed if nothing was put into it."""
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    lock = _take(folder)
     try:
         yield
     finally:
-        # while it is still held, so that nobody else's goes
+        # all of it before the release: afterwards the file and the folders may be those of another process
         with suppress(OSError):
-            for one in made:
+            if lock is not None:
+                (folder / LOCK).unlink()
+            for one in new:
                 one.rmdir()
-        if handle is not None:
-            os.close(handle)
+        if lock is not None:
+            lock.release()
 
 
-def _take(folder: Path) -> int | None:
-    """The folder, locked; nothing where there are no locks."""
+def is_unused(folder: Path) -> bool:
+    """Whether nothing but a lock is in the folder."""
+    return all(path.name == LOCK for path in folder.iterdir())
+
+
+def _take(folder: Path) -> Any:
+    """The folder's lock, held; None on a file system without locks."""
+    # half as long to import as all of regard, and only training needs it
+    from filelock import FileLock, Timeout
+
     while True:
         make_folder(folder)
-        if fcntl is None:
-            return None
+        lock = FileLock(folder / LOCK, timeout=RETRY_SECONDS, fallback_to_soft=False)
         try:
-            handle = os.open(folder, os.O_RDONLY)
+            lock.acquire()
+        except Timeout:
+            raise ValueError(
+                f"another process is training into {folder}. Wait until it ends, stop it, or choose another --out."
+            ) from None
         except FileNotFoundError:
+            # whoever held it removed the folder: it was new and nothing was put into it
             continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
-            if isinstance(error, BlockingIOError):
-                raise ValueError(
-                    f"another process is training into {folder}. Wait until it ends, stop it, or choose another --out."
-                ) from None
-            # a file system that knows no locks
+        except OSError:
             return None
-        if _is_still(handle, folder):
-            return handle
-        # whoever held it before took it away
-        os.close(handle)
-
-
-def _is_still(handle: int, folder: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(handle), folder.stat())
-    return False
+        return lock

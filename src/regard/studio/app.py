@@ -25,8 +25,8 @@ GONE = 499
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description}
     for status, description in (
-        (400, "not understood"), (401, "no token"), (404, "not there"), (413, "too large"), (421, "wrong host"),
-        (422, "refused, with the reason"), (429, "too many"), (503, "busy"),
+        (400, "not understood"), (401, "no token"), (404, "not there"), (413, "too large"),
+        (422, "refused, with the reason"), (503, "busy"),
     )
 }  # fmt: skip
 STATIC = Path(str(files("regard.studio").joinpath("static")))

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.contracts import map_tensors
 from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
 from regard.training.averaging import RunningAverage
-from regard.training.graph import GraphedStep
+from regard.training.graph import FILL, GraphedStep, StepChoice, choose_step, reasons_against_replay
 from regard.training.objective import Objective
 from regard.training.segment_objective import StreamObjective
 from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
@@ -44,7 +44,12 @@ class Engine:
     """A model ready to learn on whatever devices and processes there are."""
 
     def __init__(
-        self, model: nn.Module, settings: TrainingSettings, make_objective: Callable[..., nn.Module] = Objective
+        self,
+        model: nn.Module,
+        settings: TrainingSettings,
+        make_objective: Callable[..., nn.Module] = Objective,
+        *,
+        capturable: bool = False,
     ) -> None:
         self.accelerator = _make_accelerator(settings.compute)
         self.sharded = str(getattr(self.accelerator.distributed_type, "value", "")) == "FSDP"
@@ -61,8 +66,11 @@ class Engine:
                 "carried on. Choose compute.accumulation=1 and fewer batch.rows."
             )
         optimizer = make_optimizer(objective, settings.optimizer)
+        self.choice = choose_step(
+            settings.compute, model, device=self.device, num_processes=self.num_processes, capturable=capturable
+        )
         self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
-        self.graphed = self._make_graphed(objective) if settings.compute.step != "eager" else None
+        self.graphed = None if self.choice.kind == "eager" else self._make_graphed(objective)
 
     @property
     def device(self) -> torch.device:
@@ -87,7 +95,11 @@ class Engine:
     def learn(self, parts: tuple[tuple[Any, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
         """One step; returns this process's summed loss, still on the device."""
         if self.graphed is not None:
-            return self.graphed(parts[0][0], num_tokens=num_tokens, learning_rate=learning_rate)
+            loss = self.graphed(parts[0][0], num_tokens=num_tokens, learning_rate=learning_rate)
+            if self.graphed.failure:
+                self.choice = StepChoice(kind="eager", reasons=(self.graphed.failure,))
+                self.graphed = None
+            return loss
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         total = torch.zeros((), device=self.device)
@@ -178,6 +190,8 @@ class Engine:
 
     def restore(self, state: "EngineState") -> None:
         """Go on where the state was taken; a process that was not there then keeps its seed."""
+        if self.graphed is not None:
+            self.graphed.drop()
         if self.sharded:
             whole = unpack_optimizer(state.optimizer, state.facts)
             shards = Shards()
@@ -190,28 +204,30 @@ class Engine:
             carried = [state.carried[str(number)] for number in range(len(state.carried))]
             self.plain.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
 
+    def reshape(self, batch: Any) -> Any:
+        """The batch in the shape in which the step takes it."""
+        return batch if self.graphed is None else FILL(batch)
+
     def _make_graphed(self, objective: nn.Module) -> GraphedStep:
-        """The step as CUDA graphs, which stand for one process, one GPU and one part a batch."""
-        if self.device.type != "cuda" or self.num_processes > 1 or self.settings.compute.accumulation > 1:
-            raise ValueError(
-                f"a {self.settings.compute.step} step needs one process on one CUDA device, without accumulation; here "
-                f"are {self.num_processes} on {self.device.type}, accumulation {self.settings.compute.accumulation}. "
-                "Choose compute.step=eager."
-            )
         half = self.accelerator.mixed_precision == "bf16"
         # as it was before accelerate wrapped it, whose own autocast keeps copies of the weights
-        forward: Callable[[Any], Tensor] = partial(type(objective).forward, objective)
-        if self.settings.compute.step == "compiled":
-            forward = torch.compile(forward, dynamic=True)
+        readable: Callable[[Any], Tensor] = partial(type(objective).forward, objective)
+        compiled = torch.compile(readable, dynamic=True) if self.choice.kind == "compiled" else readable
 
-        def run(batch: Any) -> Tensor:
+        def run(forward: Callable[[Any], Tensor], batch: Any) -> Tensor:
             # copies of the weights must not outlive the graph's own memory
             with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
                 return forward(batch)
 
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        clip_norm = self.settings.optimizer.clip_norm
-        return GraphedStep(run, parameters, self.optimizer.optimizer, clip_norm=clip_norm)
+        return GraphedStep(
+            partial(run, compiled),
+            objective,
+            self.optimizer.optimizer,
+            clip_norm=self.settings.optimizer.clip_norm,
+            readable=partial(run, readable),
+            reasons=partial(reasons_against_replay, self.model),
+            cautious=self.settings.compute.step == "auto",
+        )
 
     def _move(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, non_blocking=True)

@@ -20,7 +20,6 @@ from regard.storage import Point, append_line, fit_weights, load_weights, save_t
 from regard.training.archive import Archive, Progress, Tensors, finite_or_none
 from regard.training.engine import Engine
 from regard.training.feed import Ahead, Feed, TrainingData, Work
-from regard.training.graph import FILL
 from regard.training.interrupts import Interrupts
 from regard.training.objective import Objective
 from regard.training.outcome import Diverged, Interrupted, Result
@@ -44,6 +43,7 @@ def train(
     objective: Callable[..., nn.Module] = Objective,
     resume: bool = False,
     unit: str = "tokens",
+    capturable: bool = False,
     console: Console | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Result:
@@ -51,8 +51,9 @@ def train(
 
     `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
     `validate` is called with the model in evaluation mode, on the main process. `listeners` are given each line of
-    metrics.jsonl. `unit` is what the data have labels for. With `resume`, a training in the folder goes on, and one
-    that never saved begins again.
+    metrics.jsonl. `unit` is what the data have labels for. `capturable` declares that a step on batches of one shape
+    always runs the same kernels and never waits for the device, so that it can be replayed as a CUDA graph. With
+    `resume`, a training in the folder goes on, and one that never saved begins again.
     """
     if validate is None and settings.selection.patience is not None:
         raise ValueError("patience needs a validation to wait for. Give validate, or leave patience out.")
@@ -60,7 +61,7 @@ def train(
     point = archive.find(resume=resume)
     if point is not None:
         archive.load_model(point, model)
-    engine = Engine(model, settings, objective)
+    engine = Engine(model, settings, objective, capturable=capturable)
     engine.wait()
     if engine.is_main:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +120,7 @@ class Trainer:
             num_processes=self.engine.num_processes,
             accumulation=self.settings.compute.accumulation,
             pin=self.engine.device.type == "cuda",
-            reshape=None if self.engine.graphed is None else FILL,
+            reshape=self.engine.reshape,
         )
         works = Ahead(feed.works(self.progress.position), self.settings.compute.ahead)
         self._clock = Clock(self.progress.seconds)
@@ -134,7 +135,11 @@ class Trainer:
     def _learn(
         self, works: Iterator[Work], interrupts: Interrupts, display: Display, listeners: Sequence[Listener]
     ) -> None:
+        choice = None
         while self._why_stop() is None:
+            if choice is not self.engine.choice and self.settings.compute.step == "auto":
+                choice = self.engine.choice
+                display.say(str(choice))
             work = next(works)
             self._step(work)
             display.advance(self.progress.step)

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 Better = Literal["lower", "higher"]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
-StepKind = Literal["eager", "graphed", "compiled"]
+StepKind = Literal["auto", "eager", "graphed", "compiled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +121,14 @@ class ComputeSettings:
     """How the same numbers are computed: none of these changes what is learned, but for rounding.
 
     `accumulation` splits each global batch into so many parts that follow each other. `precision` "auto" is bf16 where
-    the GPU has it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "compiled", for the Transformer,
-    compiles what the graphs replay, which takes minutes at first. `ahead` is how many batches are prepared while the
-    model computes.
+    the GPU has it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "auto" is that where it is
+    supported, and "eager" elsewhere; "compiled", for the Transformer, compiles what the graphs replay, which takes
+    minutes at first. `ahead` is how many batches are prepared while the model computes.
     """
 
     device: Device = "auto"
     precision: Precision = "auto"
-    step: StepKind = "eager"
+    step: StepKind = "auto"
     accumulation: int = 1
     ahead: int = 4
 

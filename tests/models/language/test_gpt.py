@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.gpt_peer import same_gpt2
 from regard.contracts import LanguageModel, select_rows
 from regard.kernels.dot import sdpa
 from regard.models.language.gpt import GPT, GPT_POSITIONS, GPTConfig
@@ -25,9 +26,6 @@ def text(*shape):
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_same_numbers_as_transformers(dtype, atol):
-    pytest.importorskip("transformers")
-    from benchmarks.gpt_peer import same_gpt2
-
     model = tiny(context=20).to(dtype)
     tokens = text(3, 20)
     with torch.no_grad():

@@ -1,6 +1,5 @@
 """What every browser test does with the page: open it at a selection, wait for its content, notice what goes wrong."""
 
-import json
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -86,11 +85,3 @@ class Seen:
     def shoot(self, name):
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
-
-
-def record(name, figures):
-    """Add figures to the file of measured times."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    path = SCREENSHOTS / "speed.json"
-    told = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(told | {name: figures}, indent=1) + "\n")

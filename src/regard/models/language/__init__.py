@@ -36,6 +36,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="h_t = tanh(d + H [x_{t-n+2}; ..; x_t])",
         paper="https://jmlr.org/papers/v3/bengio03a.html",
         attends=False,
+        capturable=True,
         variants=({"direct": True},),
     ),
     "lstm": ModelEntry(
@@ -46,6 +47,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="h_t = LSTM(D(x_t), h_{t-1}), D: dropout",
         paper="https://arxiv.org/abs/1409.2329",
         attends=False,
+        capturable=True,
         variants=({"tied": True},),
     ),
     "lstmn": ModelEntry(
@@ -56,6 +58,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="h_t, c_t = LSTM(x_t, attend(h_1 .. h_{t-1}), attend(c_1 .. c_{t-1}))",
         paper="https://arxiv.org/abs/1601.06733",
         attends=True,
+        capturable=True,
     ),
     "attention": ModelEntry(
         build=AttentionLanguageModel,
@@ -65,6 +68,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="h*_t = tanh(W_r attend(h_t, h_{t-L} .. h_{t-1}) + W_x h_t)",
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
+        capturable=True,
     ),
     "key_value": ModelEntry(
         build=KeyValue,
@@ -74,6 +78,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="[k_t; v_t] = h_t, h*_t = tanh(W_r attend(k_t, K, V) + W_x v_t)",
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
+        capturable=True,
     ),
     "key_value_predict": ModelEntry(
         build=KeyValuePredict,
@@ -83,6 +88,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="[k_t; v_t; p_t] = h_t, h*_t = tanh(W_r attend(k_t, K, V) + W_x p_t)",
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
+        capturable=True,
     ),
     "ngram_rnn": ModelEntry(
         build=NGramRNN,
@@ -92,6 +98,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="h*_t = tanh(W [h_t^1; h_{t-1}^2; ..; h_{t-N+2}^{N-1}])",
         paper="https://arxiv.org/abs/1702.04521",
         attends=False,
+        capturable=True,
     ),
     "gpt": ModelEntry(
         build=GPT,
@@ -101,6 +108,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="x = x + attend(norm(x), x before), x = x + FFN(norm(x))",
         paper="https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf",
         attends=True,
+        capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
     ),
     "ttt": ModelEntry(
@@ -111,6 +119,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         formula="W_t = W_{t-1} - eta_t grad ||f(W_K x_t; W) - W_V x_t||^2, output f(W_Q x_t; W_t)",
         paper="https://arxiv.org/abs/2407.04620",
         attends=False,
+        capturable=True,
         variants=({"inner": "bare"},),
     ),
 }

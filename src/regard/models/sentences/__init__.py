@@ -19,6 +19,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
         formula="z = max_i relu(w . x_{i:i+h} + b)",
         paper="https://arxiv.org/abs/1408.5882",
         attends=False,
+        capturable=True,
     ),
     "bilstm": ModelEntry(
         build=BiLSTM,
@@ -28,6 +29,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
         formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
         paper="https://arxiv.org/abs/1503.00075",
         attends=False,
+        capturable=True,
     ),
     "lstmn_encoder": ModelEntry(
         build=LSTMNEncoder,
@@ -37,6 +39,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
         formula="c_t = f attend(own tape) + i c^_t, z = mean_t h_t",
         paper="https://arxiv.org/abs/1601.06733",
         attends=False,
+        capturable=True,
         variants=({"num_layers": 2},),
     ),
     "structured_self_attention": ModelEntry(
@@ -47,6 +50,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
         formula="A = softmax(W_2 tanh(W_1 H^T)), M = A H, ||A A^T - I||_F^2",
         paper="https://arxiv.org/abs/1703.03130",
         attends=True,
+        capturable=True,
     ),
     "transformer_encoder": ModelEntry(
         build=TransformerEncoder,
@@ -56,6 +60,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
         formula="x = norm(x + attend(x, x)), x = norm(x + FFN(x)), z = mean_i x_i",
         paper="https://arxiv.org/abs/1706.03762",
         attends=False,
+        capturable=True,
         variants=({"norm": "pre"},),
     ),
 }

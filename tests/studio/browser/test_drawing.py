@@ -1,0 +1,90 @@
+"""The page is small, large heads are drawn, and typing draws again; benchmarks/studio_page.py has the times."""
+
+import gzip
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+LARGE, HEADS = 1024, 3
+WATCHED = """
+  window.marks = [];
+  const read = Response.prototype.arrayBuffer;
+  Response.prototype.arrayBuffer = async function () {
+    const isWeights = this.url.includes('/weights');
+    const data = await read.call(this);
+    if (isWeights) window.marks.push(['data', performance.now()]);
+    return data;
+  };
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      if (entry.name === 'matrix-draw') window.marks.push(['drawn', entry.startTime + entry.duration]);
+    }
+  }).observe({ entryTypes: ['measure'] });
+"""
+"""Marks when weights have come and when a matrix was drawn."""
+DRAWN = """() => {
+  const data = window.marks.findLast(([name]) => name === 'data');
+  return data !== undefined && window.marks.some(([name, time]) => name === 'drawn' && time >= data[1]);
+}"""
+
+
+def test_the_bundle_is_small():
+    static = Path(str(files("regard.studio").joinpath("static")))
+    if not (static / "index.html").is_file():
+        pytest.skip("the page is not built: run `make page`")
+    parts = [path for path in static.rglob("*") if path.suffix in (".js", ".css", ".html")]
+    assert 10_000 < sum(len(gzip.compress(path.read_bytes())) for path in parts) < 250_000
+
+
+def large_look(heads):
+    tokens = [f"t{place}" for place in range(LARGE)]
+    pieces = [{"text": text, "first": at, "last": at, "mark": False} for at, text in enumerate(tokens)]
+    sides = [{"name": name, "tokens": tokens, "pieces": pieces} for name in ("source", "target", "read")]
+    site = {
+        "path": "large", "layer": "large", "kind": "source", "heads": heads, "queries": "source", "keys": "source",
+        "score": "dot", "align": "softmax",
+    }  # fmt: skip
+    return {
+        "id": "large", "model": "bahdanau", "text": "3 May 2031", "answer": "large", "given": False, "log_prob": -1,
+        "num_dropped": 0, "sides": sides, "sites": [site], "milliseconds": 1, "milliseconds_per_token": 1,
+    }  # fmt: skip
+
+
+def test_each_head_of_1024_tokens_is_drawn(see):
+    seen = see()
+    page = seen.page
+    page.add_init_script(WATCHED)
+    body = bytes((row * 7 + column * 13) % 256 for row in range(LARGE) for column in range(LARGE))
+    sizes = {"X-Queries": str(LARGE), "X-Keys": str(LARGE), "X-High": "0.9"}
+    look = json.dumps(large_look(HEADS))
+    page.route("**/api/looks", lambda route: route.fulfill(body=look, content_type="application/json"))
+    page.route(
+        "**/api/looks/large/weights*",
+        lambda route: route.fulfill(body=body, headers=sizes, content_type="application/octet-stream"),
+    )
+    seen.open("watch", model="bahdanau", text="3 May 2031", site="large", head=0)
+    page.wait_for_function(DRAWN)
+    chooser = page.get_by_role("combobox", name="Head")
+    for head in range(1, HEADS):
+        page.evaluate("window.marks = []")
+        chooser.select_option(str(head))
+        page.wait_for_function(DRAWN)
+    seen.shoot("watch-1024")
+
+
+@pytest.mark.parametrize("model", ["bahdanau", "transformer"])
+def test_a_key_brings_another_picture(see, model):
+    seen = see()
+    page = seen.page
+    page.add_init_script(WATCHED)
+    seen.open("watch", model=model, text="May 3, 203")
+    page.wait_for_timeout(300)
+    page.evaluate("window.marks = []")
+    page.get_by_label("Text", exact=True).press("End")
+    page.keyboard.type("1")
+    page.wait_for_function(DRAWN)
+    seen.wait_part("text", "May 3, 2031")
