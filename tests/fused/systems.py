@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from regard.data import Tokenizer, TokenizerSettings, Tokenizers
+from regard.data import Tokenizer, Tokenizers, TokenizerSettings
 from regard.decoding import Beam, Generation, Greedy, Limit, decode_all, generate
 from regard.models.language.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
