@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import torch
 
+from regard.contracts import EOS
 from regard.data import Tokenizer, Tokenizers, TokenizerSettings
 from regard.decoding import Beam, Generation, Greedy, Limit, decode_all, generate
+from regard.fused import fuse
 from regard.models.language.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.recipes import Translator, Writer, make_run
@@ -33,7 +35,11 @@ def make_transformer(*, norm="post", score="scaled_dot", shared_embeddings=True)
         score=score,
         shared_embeddings=shared_embeddings,
     )
-    return drawn(Transformer(config))
+    model = drawn(Transformer(config))
+    with torch.no_grad():
+        # answers of several tokens: <eos> is no more probable than others
+        model.target_embedding.table.weight[EOS] = 0.0
+    return model
 
 
 def make_gpt(*, positions="learned", context=9, num_heads=2):
@@ -94,14 +100,14 @@ def searching(search):
     """Translate by a search."""
 
     def answer(model):
-        rows = decode_all(model, SOURCES, search=search, limit=Limit(0, 6))
-        return [(tuple(best.ids), best.log_prob) for best, *_ in rows]
+        rows = decode_all(fuse(model), SOURCES, search=search, limit=Limit(0, 6))
+        return [(one.ids, one.log_prob) for hypotheses in rows for one in hypotheses]
 
     return answer
 
 
 def generating(model):
-    return [(row.ids, sum(row.log_probs)) for row in generate(model, PROMPTS, OPTIONS)]
+    return [(row.ids, sum(row.log_probs)) for row in generate(fuse(model), PROMPTS, OPTIONS)]
 
 
 def translating(model):
@@ -123,7 +129,7 @@ def writing(model):
 
 SYSTEMS = {
     "transformer greedy": System(make_transformer, transformer_parts, searching(Greedy())),
-    "transformer beam": System(make_transformer, transformer_parts, searching(Beam(size=3))),
+    "transformer beam": System(make_transformer, transformer_parts, searching(Beam(size=3, num_best=3))),
     "translator": System(make_transformer, transformer_parts, translating),
     "gpt": System(make_gpt, gpt_parts, generating),
     "writer": System(make_gpt, gpt_parts, writing),
