@@ -17,6 +17,7 @@ from benchmarks.harness import Report, compare, save
 from benchmarks.peers import available, versions
 from regard.contracts import PAD, UNK
 from regard.decoding import Generation, generate
+from regard.fused import fuse
 from regard.models.language.gpt import GPT, GPTConfig
 
 SEED = 0
@@ -52,8 +53,9 @@ def make_model(config: GPTConfig, place: Place) -> GPT:
 
 def ours(model: GPT, prompts: Rows, place: Place) -> Callable[[], Rows]:
     """Our generate."""
+    fused = fuse(model)
     options = Generation(max_tokens=place.new, temperature=0.0, stop_ids=())
-    return lambda: [list(one.ids) for one in generate(model, prompts, options, return_log_probs=False)]
+    return lambda: [list(one.ids) for one in generate(fused, prompts, options, return_log_probs=False)]
 
 
 def theirs(model: Any, prompts: Rows, place: Place) -> Callable[[], Rows]:

@@ -32,6 +32,7 @@ from benchmarks.translation_training import CONFIG, VOCAB_SIZE
 from regard.contracts import Sequences
 from regard.decoding import Beam, Greedy, Limit, decode, decode_all
 from regard.decoding.many import batches as cut
+from regard.fused import fuse
 from regard.models.transformer import Transformer
 
 FIXED_TOKENS = 16
@@ -92,16 +93,17 @@ def sentences(count: int, *, ends: bool) -> tuple[list[list[int]], str]:
 
 def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
     """Our search over the task's batches, or over its text."""
+    fused = fuse(model)
     search = Greedy() if task["beam_size"] == 1 else Beam(size=task["beam_size"])
     limit = Limit(factor=0.0, extra=task["most"])
     if (tokens := task["tokens_a_batch"]) is not None:
         (text,) = task["batches"]
         return lambda: [
-            list(found[0].ids) for found in decode_all(model, text, search=search, limit=limit, tokens_per_batch=tokens)
+            list(found[0].ids) for found in decode_all(fused, text, search=search, limit=limit, tokens_per_batch=tokens)
         ]
     sources = [Sequences.of(rows) for rows in task["batches"]]
     return lambda: [
-        list(found[0].ids) for source in sources for found in decode(model, source, search=search, limit=limit)
+        list(found[0].ids) for source in sources for found in decode(fused, source, search=search, limit=limit)
     ]
 
 

@@ -11,7 +11,7 @@ from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal
 from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import Additive, Gaussian
-from regard.attention.trace import listeners
+from regard.contracts import active_recorders
 
 
 class Block(nn.Module):
@@ -82,7 +82,7 @@ def test_calls_are_kept_in_order_and_nothing_after_the_block():
     attention(states, attention.remember(states))
     assert [seen.weights.shape[-2] for seen in maps[""]] == [1, 2, 3]
     assert not attention._forward_hooks and not attention._forward_pre_hooks
-    assert listeners() == ()
+    assert active_recorders() == ()
 
 
 def test_an_error_inside_leaves_no_hooks_and_the_right_path():
@@ -186,7 +186,7 @@ def test_weights_are_exchanged_where_asked_and_nowhere_else():
     # a trace inside sees what the model did by itself
     assert torch.equal(within[asked][0].weights, before[asked][0].weights)
     assert not changed.allclose(model(states))
-    assert not listeners()
+    assert not active_recorders()
 
 
 def test_a_head_that_reads_nothing_gives_what_its_absence_gives():

@@ -31,8 +31,8 @@ from regard.attention.check import (
 from regard.attention.lowering import fused_read, lower, reasons_to_form
 from regard.attention.masks import Real, Rule, as_mask
 from regard.attention.scores import ScaledDot
-from regard.attention.trace import AttentionMap, listeners, tell
-from regard.contracts import Align, Attended, Grid, Look, Memory, Score
+from regard.attention.trace import AttentionMap, tell
+from regard.contracts import Align, Attended, Grid, Look, Memory, Score, active_recorders
 from regard.kernels import Choice, choose, read_fused, spread_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
@@ -156,7 +156,7 @@ def read(
     # what is returned is what was used: dropout before, not after
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
     context = aggregate(weights, values, extra)
-    if listeners():
+    if active_recorders():
         seen = AttentionMap(
             queries=queries, keys=keys, values=values, scores=scores, weights=weights, context=context,
             allowed=allows, score=score, align=align, look=look,

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.attention.masks import Rule
-from regard.attention.trace import listeners
-from regard.contracts import Align, Lowered, LoweredSquare, LoweredSum, Score
+from regard.contracts import Align, Lowered, LoweredSquare, LoweredSum, Score, active_recorders
 from regard.kernels import (
     AdditiveRead,
     DotRead,
@@ -29,7 +28,7 @@ def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
     reasons = []
     if return_weights:
         reasons.append("the weights are needed")
-    if listeners():
+    if active_recorders():
         reasons.append("the model is being traced")
     if type(align) is not Softmax:
         reasons.append(f"{type(align).__name__} is not softmax, the one alignment fused kernels know")

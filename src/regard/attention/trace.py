@@ -11,7 +11,6 @@ on the modules: hooks tell where the model is, and `attend` hands what it comput
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Align, Look, Score
+from regard.contracts import Align, Look, Score, active_recorders, recording, unwrap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,19 +120,10 @@ class Trace(Listener, Mapping[str, tuple[AttentionMap, ...]]):
         return f"Trace({', '.join(told)})"
 
 
-_listening: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listening", default=())
-
-
-def listeners() -> tuple[Listener, ...]:
-    """Those that want to hear of every read, outermost first."""
-    # a compiled graph cannot be listened to; inside a trace torch.compile is told to stay away
-    return () if torch.compiler.is_compiling() else _listening.get()
-
-
 def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor] | None:
     """Tell everyone of a read, innermost first; the weights and the context that someone put in place of its own."""
     changed, seen = None, read.detached()
-    for listener in reversed(listeners()):
+    for listener in reversed(active_recorders()):
         weights = listener.hear(seen)
         if weights is not None:
             changed = weights, aggregate(weights)
@@ -186,6 +176,7 @@ def change(model: nn.Module, how: Change) -> Iterator[None]:
 @contextmanager
 def listening(model: nn.Module, listener: Heard, name: str) -> Iterator[Heard]:
     """Hooks tell the listener where the model is, and every attention what it read."""
+    model = unwrap(model)
     if not isinstance(model, nn.Module):
         raise ValueError(f"{name} takes a torch.nn.Module, not {type(model).__name__}.")
     # a compiled model wraps the original, whose module names are the ones people know
@@ -194,20 +185,18 @@ def listening(model: nn.Module, listener: Heard, name: str) -> Iterator[Heard]:
     for path, module in inner.named_modules():
         # another thread may run the same modules meanwhile: it is not listening
         def enter(module: nn.Module, arguments: Any, path: str = path) -> None:
-            if listener in listeners():
+            if listener in active_recorders():
                 listener.enter(path)
 
         def leave(module: nn.Module, arguments: Any, result: Any, path: str = path) -> None:
-            if listener in listeners():
+            if listener in active_recorders():
                 listener.leave(path)
 
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))
-    token = _listening.set((*_listening.get(), listener))
     try:
-        with EAGER:
+        with recording(listener), EAGER:
             yield listener
     finally:
-        _listening.reset(token)
         for handle in handles:
             handle.remove()

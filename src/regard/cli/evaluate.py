@@ -31,10 +31,11 @@ def evaluate_folder(
     data: Annotated[Path | None, typer.Option(help="Folder of published sets, where it moved.")] = None,
     source: Annotated[Path | None, typer.Option(help="Other sentences or another text, instead of a split.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
+    fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Measure what a system was trained for: BLEU and more, perplexity and reach, or accuracy and confusions."""
-    system = load(folder, device=device)
+    system = load(folder, device=device, fused=fused)
     if target is not None and not isinstance(system, Translator):
         raise ValueError(
             f"--target is for translations, and {folder} holds a {system.config.model_name}. Leave it out."

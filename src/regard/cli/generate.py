@@ -32,10 +32,11 @@ def generate(
     ] = None,
     streaming: Annotated[bool, typer.Option("--stream", help="Print as it comes; for one prompt.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a prompt.")] = False,
+    fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Go on with a text, token by token."""
-    writer = load_as(Writer, folder, device=device)
+    writer = load_as(Writer, folder, device=device, fused=fused)
     given = prompts if prompts is not None else list(read_input())
     ends = tuple(word.replace("\\n", "\n").replace("\\t", "\t") for word in stop or ())
     options: dict[str, Any] = {

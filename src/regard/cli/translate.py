@@ -37,6 +37,7 @@ def translate(
         Path | None, typer.Option(help="Draw the first line's attention: .html, .png, .svg or .pdf.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the picture.")] = False,
+    fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Translate lines from standard input to standard output."""
@@ -44,7 +45,7 @@ def translate(
         checked_file(attention, overwrite=overwrite)
     if sample and num_best > 1:
         raise ValueError("a line has one sample. Leave out --n-best, or sample again with another --seed.")
-    translator = load_as(Translator, folder, device=device)
+    translator = load_as(Translator, folder, device=device, fused=fused)
     name = translator.config.model_name
     if (alignments or attention is not None) and not MODELS[name].attends:
         raise ValueError(

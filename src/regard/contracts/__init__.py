@@ -14,13 +14,15 @@ from regard.contracts.attention import (
 )
 from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
+from regard.contracts.execution import has_hooks, mode_reasons, unsupported_reasons
 from regard.contracts.files import check_free, make_folder, replacing, write_atomic
-from regard.contracts.language import LanguageModel, Read, Segment
+from regard.contracts.language import LanguageModel, Read, Segment, StepFunction
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Model, Readout, Step, is_watched
+from regard.contracts.model import Model, Readout, Step
 from regard.contracts.names import check_name, nearest
 from regard.contracts.nest import choose_rows, leaves, map_tensors, select_rows
 from regard.contracts.packed import Packed
+from regard.contracts.runtime import active_recorders, device_of, evaluating, recording, unwrap
 from regard.contracts.sentence import Classified, Labelled, SentenceModel
 from regard.contracts.sequences import Sequences
 from regard.contracts.tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
@@ -58,15 +60,23 @@ __all__ = [
     "SentenceModel",
     "Sequences",
     "Step",
+    "StepFunction",
+    "active_recorders",
     "check_free",
     "check_name",
     "choose_rows",
-    "is_watched",
+    "device_of",
+    "evaluating",
+    "has_hooks",
     "leaves",
     "make_folder",
     "map_tensors",
+    "mode_reasons",
     "nearest",
+    "recording",
     "replacing",
     "select_rows",
+    "unsupported_reasons",
+    "unwrap",
     "write_atomic",
 ]

@@ -54,6 +54,30 @@ class LanguageModel(Protocol):
         ...
 
 
+@runtime_checkable
+class StepFunction(Protocol):
+    """One text's steps, token after token: a model's own, or a captured graph's, which has buffers of its own.
+
+    A language model may offer `step_function(state, limit)`, which continues from a state for at most `limit` tokens;
+    the answer may be None. `LanguageModel.step` cannot express it, since buffers are overwritten in place.
+    """
+
+    can_drop_rows: bool
+    """Whether `select_rows` is supported."""
+
+    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B vocab"]:
+        """Logits after one more token of each batch element, valid until the next call."""
+        ...
+
+    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+        """Continue with these batch elements only."""
+        ...
+
+    def close(self) -> None:
+        """Release the buffers: no call follows."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Segment:
     """A piece of several streams side by side: what is read, what comes next, and which rows begin anew.

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
-from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch import Tensor
 
 from regard.contracts.packed import Packed
 from regard.contracts.sequences import Sequences
@@ -68,11 +67,3 @@ class Model(Protocol):
     def forward(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
         ...
-
-
-def is_watched(model: nn.Module) -> bool:
-    """Whether someone waits for a part of the model to be called: then it must be called, and by one thread."""
-    return bool(_has_any_global_hook()) or any(
-        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
-        for part in model.modules()
-    )

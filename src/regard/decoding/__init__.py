@@ -1,8 +1,9 @@
 """Search over the Model contract, scoring, alignments as links; generation over LanguageModel. Knows no model class."""
 
+from regard.contracts import device_of, evaluating
 from regard.decoding.beam import Beam
 from regard.decoding.choices import Generation
-from regard.decoding.decode import decode, device_of, evaluating
+from regard.decoding.decode import decode
 from regard.decoding.generate import Generated, Said, generate, stream
 from regard.decoding.greedy import Greedy
 from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task

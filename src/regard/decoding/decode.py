@@ -1,14 +1,10 @@
 """Decoding: answers to a batch of sources, by any search, over any model."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
-
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.contracts import LanguageModel, Model, SentenceModel, Sequences
+from regard.contracts import Model, Sequences, evaluating
 from regard.decoding.greedy import Greedy
 from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 
@@ -48,24 +44,3 @@ def decode(
     )
     with evaluating(model):
         return search.run(task)
-
-
-@contextmanager
-def evaluating(model: Model | LanguageModel | SentenceModel) -> Iterator[None]:
-    """No dropout and no gradients; afterwards every module trains again that did."""
-    training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
-    if training and isinstance(model, nn.Module):
-        model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-def device_of(model: Model | LanguageModel | SentenceModel) -> torch.device:
-    """Where the model is; the CPU if it holds nothing."""
-    tensors = chain(model.parameters(), model.buffers()) if isinstance(model, nn.Module) else ()
-    first = next(iter(tensors), None)
-    return torch.device("cpu") if first is None else first.device

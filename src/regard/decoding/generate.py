@@ -13,11 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import PAD, LanguageModel
+from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, unwrap
 from regard.decoding.choices import Chooser, Generation
-from regard.decoding.decode import device_of, evaluating
 from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
-from regard.decoding.stepper import stepper_of
+from regard.decoding.step_function import step_function_of
 from regard.decoding.walk import log_prob_of
 
 OPTIONS = Generation()
@@ -95,7 +94,7 @@ def stream(
     A row that the caller puts into `closed` says nothing more: so text that ends a row, which only the caller can read,
     ends it; rows that ended are put there too. Rows count from 0, whatever their numbers.
     """
-    check_prompts(prompts, getattr(getattr(model, "config", None), "vocab_size", None))
+    check_prompts(prompts, getattr(getattr(unwrap(model), "config", None), "vocab_size", None))
     if numbers is not None and len(numbers) != len(prompts):
         raise ValueError(f"there are {len(numbers)} numbers for {len(prompts)} prompts. Give one a prompt, or none.")
     # a generator's body begins only when it is first asked: what is wrong is said at once
@@ -151,7 +150,7 @@ def writing(
             with evaluating(model):
                 batch.leave()
     finally:
-        batch.stepper.close()
+        batch.step.close()
 
 
 class Texts:
@@ -179,7 +178,7 @@ class Texts:
         self.logits: Float[Tensor, "n vocab"] = model.readout(read.features[:, -1])
         self.chooser = Chooser(options, numbers=order, texts=self.prompts, vocab_size=self.logits.shape[1])
         self.last = longest + options.max_tokens
-        self.stepper = stepper_of(model, read.state, most=self.last - self.place - 1)
+        self.step: StepFunction = step_function_of(model, read.state, limit=self.last - self.place - 1)
         self.tokens: Int[Tensor, " n"] | None = None
 
     def advance(self) -> list[list[Said]]:
@@ -187,7 +186,7 @@ class Texts:
         pending: list[tuple[int, Tensor, Tensor]] = []
         while self.place < self.last and len(pending) < steps_between_looks(self.device):
             if self.tokens is not None:
-                self.logits = self.stepper(self.tokens)
+                self.logits = self.step(self.tokens)
             self.tokens = self.chooser(self.logits, self.place + 1 - self.lengths)
             if self.place < self.prompts.shape[1]:
                 own = self.prompts[:, self.place]
@@ -218,14 +217,14 @@ class Texts:
         kept = [place for place, row in enumerate(self.live) if row not in self.closed]
         if not kept or self.place >= self.last:
             self.live = []
-        elif self.stepper.can_leave and leaving_pays(len(self.live) - len(kept), len(self.live)):
+        elif self.step.can_drop_rows and leaving_pays(len(self.live) - len(kept), len(self.live)):
             rows = torch.tensor(kept, device=self.device)
             self.live = [self.live[place] for place in kept]
             assert self.tokens is not None
             self.tokens, self.lengths = self.tokens.index_select(0, rows), self.lengths.index_select(0, rows)
             self.prompts = self.prompts.index_select(0, rows)
             self.chooser.keep(rows)
-            self.stepper.keep(rows)
+            self.step.select_rows(rows)
 
 
 def not_numbers(logits: Float[Tensor, "n vocab"]) -> Float[Tensor, " n"]:

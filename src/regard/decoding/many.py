@@ -5,10 +5,9 @@ first: where memory does not suffice, that shows at once. On a CPU a few batches
 """
 
 import torch
-from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, Model, Sequences
-from regard.decoding.decode import GREEDY, LIMIT, decode, evaluating
+from regard.contracts import BOS, EOS, Model, Sequences, device_of, evaluating
+from regard.decoding.decode import GREEDY, LIMIT, decode
 from regard.decoding.hypothesis import Hypothesis, Limit, Search
 from regard.decoding.score import score
 from regard.decoding.side_by_side import count_workers, share_of, side_by_side
@@ -32,7 +31,7 @@ def decode_all(
     Left out, the device is the one that the model is on. `numbers` are what a sample is drawn by, one a row, for rows
     that are part of a longer text; left out, they count from 0.
     """
-    place = home(model) if device is None else torch.device(device)
+    place = device_of(model) if device is None else torch.device(device)
     drawn_by = list(range(len(rows))) if numbers is None else numbers
 
     def answer(places: list[int]) -> list[list[Hypothesis]]:
@@ -68,7 +67,7 @@ def score_all(
     """log p(target <eos> | source) of each pair; sources end with <eos>, targets have no marks."""
     if len(sources) != len(targets):
         raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets. Give one target a source.")
-    place = home(model) if device is None else torch.device(device)
+    place = device_of(model) if device is None else torch.device(device)
     results = [0.0] * len(sources)
     pairs = zip(sources, targets, strict=True)
     for numbers in batches([max(len(source), len(target) + 1) for source, target in pairs], tokens_per_batch):
@@ -97,9 +96,3 @@ def batches(lengths: list[int], tokens_per_batch: int) -> list[list[int]]:
 def moved(sequences: Sequences, device: torch.device) -> Sequences:
     """The same sequences on this device."""
     return Sequences(sequences.ids.to(device), sequences.lengths.to(device))
-
-
-def home(model: Model) -> torch.device:
-    """The device that a model's parameters are on."""
-    first: Tensor | None = next(model.parameters(), None) if isinstance(model, nn.Module) else None
-    return torch.device("cpu") if first is None else first.device

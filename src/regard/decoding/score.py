@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import PAD, Model, Sequences
-from regard.decoding.decode import evaluating
+from regard.contracts import PAD, Model, Sequences, evaluating
 from regard.decoding.rows import own
 
 POSITIONS_AT_ONCE = 1024

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from regard.contracts import Model, is_watched
+from regard.contracts import Model, has_hooks, unwrap
 
 MOST_WORKERS = 4
 FEWEST_TOKENS = 512
@@ -24,10 +24,11 @@ Made = TypeVar("Made")
 
 def count_workers(model: Model, device: torch.device) -> int:
     """How many batches go side by side: one where the cores are a GPU's, or where someone watches the model's calls."""
-    if device.type != "cpu" or not isinstance(model, nn.Module) or torch.is_autocast_enabled("cpu"):
+    module = unwrap(model)
+    if device.type != "cpu" or not isinstance(module, nn.Module) or torch.is_autocast_enabled("cpu"):
         return 1
     # a compiled model is compiled by whoever calls it first, and what others call meanwhile is nobody's promise
-    alone = is_watched(model) or hasattr(model, "_orig_mod")
+    alone = has_hooks(module) or hasattr(module, "_orig_mod")
     return 1 if alone else min(torch.get_num_threads(), MOST_WORKERS)
 
 

@@ -18,8 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.contracts import EOS, PAD, LanguageModel
-from regard.decoding import evaluating
-from regard.decoding.decode import device_of
+from regard.decoding import device_of, evaluating
 
 PIECE = 256
 """Tokens that are read at once."""

@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.linear import HAS_ONEDNN, PRODUCT
 from regard.kernels.values import is_plain_here
+
+HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+PRODUCT: Any = torch.ops.mkldnn._linear_pointwise.default if HAS_ONEDNN else None
 
 
 def is_served(inputs: Tensor, weight: Tensor) -> bool:

@@ -13,8 +13,8 @@ score function into the heads. `Step.alignment` is the last layer's look at the 
 """
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -27,9 +27,6 @@ from regard.attention.places import spread_memory
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Memory, Packed, Score, Sequences, Step
 from regard.layers import Embedding, GrowingCache, PostNorm, Readout
-from regard.layers.lean import is_usual, lean_step
-from regard.layers.lean_stack import LeanStack, can_be_lean, is_at_rest, make_stack, remember
-from regard.layers.ready import made_once
 from regard.layers.residual import NORMS
 from regard.layers.transformer import DecoderLayer, EncoderLayer, LayerSizes
 from regard.models.named import named
@@ -53,14 +50,9 @@ class TransformerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What each decoder layer reads of the source; where steps are lean, also the stack made ready for them.
-
-    `bias` is then the source's mask as numbers to add.
-    """
+    """Keys and values of the source for each decoder layer."""
 
     memories: tuple[Memory, ...]
-    bias: Float[Tensor, "B 1 1 source"] | None = None
-    lean: LeanStack | None = field(default=None, metadata={"rows": False})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,34 +94,11 @@ class Transformer(nn.Module):
         self.readout = Readout(size=size, vocab_size=config.target_vocab_size, tied=self.target_embedding.table.weight)
 
     def encode(self, source: Sequences | Packed) -> Encoded:
-        """Read the source once; every decoder layer keeps its own keys and values of it."""
-        has_words = isinstance(source, Sequences) and len(source.lengths) > 0 and int(source.lengths.amin()) > 0
-        lean = self._made_lean() if has_words else None
-        if lean is None or isinstance(source, Packed):
-            return Encoded(memories=tuple(map(spread_memory, self._remember(source))))
-        memories, bias = remember(lean, source, embedding=self.source_embedding, positions=self.positions)
-        return Encoded(memories=memories, bias=bias, lean=lean)
+        """Encode the source once; every decoder layer has its own keys and values of it."""
+        return Encoded(memories=tuple(map(spread_memory, self._prepare_memories(source))))
 
-    def _made_lean(self) -> LeanStack | None:
-        """This model made ready for decoding, if it can be."""
-        usual = all(map(is_usual, [*self.encoder, *self.decoder])) and type(self.readout) is Readout
-        if not usual or type(self.encoder_norm) not in (nn.Identity, nn.LayerNorm):
-            return None
-        if not can_be_lean(self) or not is_at_rest(self):
-            return None
-        return made_once(
-            self,
-            lambda model: make_stack(
-                cast(Iterable[EncoderLayer], model.encoder),
-                cast(Iterable[DecoderLayer], model.decoder),
-                model.readout,
-                encoder_norm=model.encoder_norm,
-                positions=model.positions,
-            ),
-        )
-
-    def _remember(self, source: Sequences | Packed) -> tuple[Memory, ...]:
-        """What each decoder layer reads of the source."""
+    def _prepare_memories(self, source: Sequences | Packed) -> tuple[Memory, ...]:
+        """Keys and values of the source for each decoder layer."""
         packed, mask = (source, None) if isinstance(source, Packed) else (None, source.mask)
         states = self._embed(self.source_embedding, source)
         # packed rows know their lengths; padded ones are masked as (batch, heads, queries, keys)
@@ -145,45 +114,18 @@ class Transformer(nn.Module):
         return State(caches=tuple(GrowingCache() for _ in self.decoder))
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
-        """Read one target token and predict the next; the last layer says where it looked."""
-        if encoded.lean is not None and can_be_lean(self):
-            return self._lean_step(tokens, state, encoded, encoded.lean)
-        place = torch.tensor([state.length], device=tokens.device)
-        states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), place))
+        """Consume one target token and predict the next; the alignment is the last layer's, averaged over its heads."""
+        position = torch.tensor([state.length], device=tokens.device)
+        states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), position))
         caches, weights = [], None
         layers = cast(Iterable[DecoderLayer], self.decoder)
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
             states, back, across = layer.step(states, memory, cache, return_weights=layer is self.decoder[-1])
             caches.append(back.cache)
             weights = across.weights
-        return self._say(self.readout, states[:, 0], state, caches, weights)
-
-    def _lean_step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded, lean: LeanStack) -> Step:
-        """The same in fewer calls."""
-        if state.length < len(lean.places):
-            place = lean.places[state.length]
-        else:
-            place = self.positions.encode(torch.tensor(state.length, device=tokens.device), lean.places.dtype)
-        states = self.target_embedding(tokens) + place
-        caches, weights = [], None
-        for layer, memory, cache in zip(lean.decoder, encoded.memories, state.caches, strict=True):
-            done = lean_step(layer, states, memory, cache, bias=encoded.bias)
-            states, weights = done.states, done.weights
-            caches.append(done.cache)
-        return self._say(lean.readout, states, state, caches, weights)
-
-    def _say(
-        self,
-        readout: Callable[[Tensor], Tensor],
-        states: Float[Tensor, "B size"],
-        state: State,
-        caches: list[GrowingCache],
-        weights: Float[Tensor, "B H 1 source"] | None,
-    ) -> Step:
-        """The step's result; every head of the last layer has an equal say in where it looked."""
         assert weights is not None
         return Step(
-            logits=readout(self.decoder_norm(states)),
+            logits=self.readout(self.decoder_norm(states[:, 0])),
             state=State(caches=tuple(caches), length=state.length + 1),
             alignment=weights.mean(dim=1)[:, 0],
         )
@@ -192,7 +134,7 @@ class Transformer(nn.Module):
         self, source: Sequences | Packed, target: Sequences | Packed
     ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
         """What the readout sees at every target position, all at once; packed where the target is."""
-        memories = self._remember(source)
+        memories = self._prepare_memories(source)
         packed = target if isinstance(target, Packed) else None
         states = self._embed(self.target_embedding, target)
         for layer, memory in zip(self.decoder, memories, strict=True):

@@ -1,6 +1,7 @@
 """A run's folder: what is written before training begins, and a system out of what training left."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,10 +55,10 @@ def check_count(name: str, value: object) -> None:
         raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
 
 
-def load(folder: str | Path, *, device: str = "auto") -> Any:
+def load(folder: str | Path, *, device: str = "auto", fused: bool = True) -> Any:
     """What a folder that `regard train` wrote can do: a translator, a writer or a classifier.
 
-    `device` is auto, cpu or cuda.
+    `device` is auto, cpu or cuda. `fused=False` uses the model's own code only.
     """
     checkpoint = Checkpoint(Path(folder))
     run = read_run(checkpoint)
@@ -66,12 +67,13 @@ def load(folder: str | Path, *, device: str = "auto") -> Any:
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
-    return task_of(run).open(checkpoint, run, model.eval().to(choose_device(device)))
+    system = task_of(run).open(checkpoint, run, model.eval().to(choose_device(device)))
+    return replace(system, fused=fused)
 
 
-def load_as(kind: type[Kind], folder: str | Path, *, device: str = "auto") -> Kind:
+def load_as(kind: type[Kind], folder: str | Path, *, device: str = "auto", fused: bool = True) -> Kind:
     """What a folder can do, if it is of this kind; of another kind, a sentence says which command uses it."""
-    found = load(folder, device=device)
+    found = load(folder, device=device, fused=fused)
     if isinstance(found, kind):
         return found
     raise ValueError(

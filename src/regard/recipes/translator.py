@@ -14,6 +14,7 @@ import torch
 from regard.contracts import EOS
 from regard.data import Tokenizers
 from regard.decoding import Beam, Greedy, Hypothesis, Search, decode_all, device_of, links, score_all
+from regard.fused import fuse
 from regard.recipes.run import Run
 from regard.recipes.translation import Translation
 
@@ -26,11 +27,12 @@ TOKENS_PER_BATCH = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Translator:
-    """A model with its tokenizers; `config` is the run that made it."""
+    """A model with its tokenizers; `config` is the run that made it. `fused=False` uses the model's own code only."""
 
     model: Any
     tokenizers: Tokenizers
     config: Run
+    fused: bool = True
 
     def translate(
         self,
@@ -63,7 +65,7 @@ class Translator:
         rows = self.tokenizers.source.encode_batch(texts)
         numbers = [number for number, row in enumerate(rows) if row]
         hypotheses = decode_all(
-            self.model,
+            self.decoder,
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
             search=search,
             tokens_per_batch=max(TOKENS_PER_BATCH // getattr(search, "size", 1), 1),
@@ -106,6 +108,11 @@ class Translator:
                     f"scored. Split it, or leave it out."
                 )
         return score_all(self.model, [[*row, EOS] for row in read], said)
+
+    @property
+    def decoder(self) -> Any:
+        """The model, or its fused implementation."""
+        return fuse(self.model) if self.fused else self.model
 
     @property
     def device(self) -> torch.device:

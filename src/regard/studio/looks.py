@@ -131,9 +131,8 @@ def check_size(shelved: Shelved, num_read: int, num_written: int | None = None) 
 
 def search(shelved: Shelved, source: list[int]) -> Hypothesis:
     """The greedy answer, with the system's own alignment where it has one."""
-    model = shelved.system.model
     try:
-        return decode(model, on_device(shelved, source), limit=LIMIT, return_alignment=True)[0][0]
+        return decode(shelved.system.decoder, on_device(shelved, source), limit=LIMIT, return_alignment=True)[0][0]
     except ValueError as error:
         # weights that are not numbers, most likely
         raise RefusedError(str(error)) from None
@@ -142,7 +141,7 @@ def search(shelved: Shelved, source: list[int]) -> Hypothesis:
 def forced(shelved: Shelved, source: list[int], answer: list[int]) -> Hypothesis:
     """A given answer, as if the search had found it."""
     answer = answer[: LONGEST_SOURCE - 1]
-    model = shelved.system.model
+    model = shelved.system.decoder
     read, labels = on_device(shelved, [BOS, *answer]), on_device(shelved, [*answer, EOS])
     asked = on_device(shelved, source)
     log_prob = score(model, asked, read, labels.ids).item()

@@ -16,8 +16,8 @@ depends on the text alone, not on the pieces in which it was read.
 Departs from the paper: attention weights are not dropped. `positions` are the paper's "learned", or later ones.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -26,13 +26,9 @@ from torch import Tensor, nn
 
 from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, InsideHeads, Learned, Rotary, Sinusoidal
-from regard.contracts import Cache, Read, Step
+from regard.contracts import Cache, Read
 from regard.layers import GrowingCache, Readout, WindowCache
 from regard.layers.causal_layer import CausalLayer
-from regard.layers.lean_gpt import LeanGPT, is_usual_causal, lean_step, make_gpt
-from regard.layers.lean_gpt_graph import BoardStepper
-from regard.layers.lean_stack import can_be_lean, is_at_rest
-from regard.layers.ready import made_once
 from regard.models.language.reader import Reader
 from regard.models.named import named
 
@@ -62,14 +58,10 @@ class GPTConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What each layer read so far; the tokens it was, where they may have to be read again.
-
-    Where steps are lean, also the model made ready for them.
-    """
+    """Each layer's cache; the tokens of the context, where half of them may have to be read again."""
 
     caches: tuple[Cache, ...]
     ids: Int[Tensor, "B held"] | None = None
-    lean: LeanGPT | None = field(default=None, metadata={"rows": False})
 
 
 class GPT(Reader):
@@ -156,59 +148,6 @@ class GPT(Reader):
             caches.append(grown)
         return self.norm(states)[:, again:], replace(state, caches=tuple(caches))
 
-    def step(self, tokens: Int[Tensor, " B"], state: State) -> Step:
-        """Read one token and predict the next."""
-        held = state.caches[0].length
-        if held < self.config.context and (lean := self._lean_for(state)) is not None:
-            assert state.ids is not None
-            logits, caches = lean_step(lean, tokens, cast(tuple[GrowingCache, ...], state.caches), held)
-            ids = torch.cat([state.ids, tokens[:, None]], dim=1)
-            return Step(logits=logits, state=replace(state, caches=caches, ids=ids, lean=lean))
-        features, state = self._read_piece(tokens[:, None], state)
-        return Step(logits=self.readout(features[:, 0]), state=state)
-
-    def stepper(self, state: State, *, most: int) -> BoardStepper | None:
-        """On a GPU: steps as a replayed graph, from this state and at most so many; None where steps are as fast."""
-        if state.ids is None or not state.ids.is_cuda or (lean := self._lean_for(state)) is None:
-            return None
-        return self._on_board(replace(state, lean=lean), lean, most)
-
-    def _on_board(self, state: State, lean: LeanGPT, most: int) -> BoardStepper:
-        assert state.ids is not None
-
-        def renew(tokens: Tensor, ids: Tensor) -> tuple[Tensor, Sequence[GrowingCache], Tensor]:
-            """A step out of a full context reads the last half of it again, and looks at no cache."""
-            done = self.step(tokens, replace(state, caches=full, ids=ids))
-            assert done.state.ids is not None
-            return done.logits, done.state.caches, done.state.ids
-
-        full = tuple(GrowingCache(length=self.config.context) for _ in self.layers)
-        caches = cast(tuple[GrowingCache, ...], state.caches)
-        return BoardStepper(lean, caches, state.ids, most=most, renew=renew)
-
-    def _lean_for(self, state: State) -> LeanGPT | None:
-        """This model made ready for generation, if it can be: made by the first step, and handed on in the state."""
-        if not self.is_placed or not can_be_lean(self):
-            return None
-        return state.lean if state.lean is not None else self._made_lean()
-
-    def _made_lean(self) -> LeanGPT | None:
-        if not is_at_rest(self):
-            return None
-        parts = [(self.embedding, nn.Embedding), (self.norm, nn.LayerNorm), (self.readout, Readout)]
-        if any(type(part) is not kind for part, kind in parts) or not all(map(is_usual_causal, self.layers)):
-            return None
-        return made_once(
-            self,
-            lambda model: make_gpt(
-                cast(Iterable[CausalLayer], model.layers),
-                model.readout,
-                words=model.embedding.weight,
-                places=places_of(model.positions, model.config.context, model.embedding.weight),
-                norm=model.norm,
-            ),
-        )
-
 
 def make_layer(config: GPTConfig) -> CausalLayer:
     """A layer of these sizes, with its places inside the heads if they belong there."""
@@ -224,9 +163,3 @@ def make_layer(config: GPTConfig) -> CausalLayer:
         dropout=config.dropout,
         positions=inside,
     )
-
-
-def places_of(positions: nn.Module, context: int, words: Float[Tensor, "vocab size"]) -> Float[Tensor, "context size"]:
-    """The vectors of all places, as the words are kept."""
-    zeros = torch.zeros(context, words.shape[1], dtype=words.dtype, device=words.device)
-    return positions(zeros)

@@ -16,6 +16,7 @@ from regard.data.streams import encode_text, make_stream, unknown_in
 from regard.decoding import Generation, device_of, stream
 from regard.evaluation.likelihood import Likelihood
 from regard.evaluation.spans import SpanMass
+from regard.fused import fuse
 from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.unfold import StoppedText, Unfolding
@@ -55,11 +56,12 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """A model with its tokenizer; `config` is the run that made it."""
+    """A model with its tokenizer; `config` is the run that made it. `fused=False` uses the model's own code only."""
 
     model: Any
     tokenizer: Tokenizer
     config: LanguageRun
+    fused: bool = True
 
     def generate(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> list[Continuation]:
         """How each prompt goes on, each as if alone; an empty one begins a new text.
@@ -108,7 +110,7 @@ class Writer:
         rows = [ids[number] for number in numbers]
         texts = [(Unfolding(self.tokenizer, row), StoppedText(stop)) for row in rows]
         closed: set[int] = set()
-        for step in stream(self.model, rows, options, numbers=numbers, closed=closed):
+        for step in stream(self.decoder, rows, options, numbers=numbers, closed=closed):
             for said in step:
                 unfolding, text = texts[said.row]
                 new = text.add(unfolding.add(said.token))
@@ -137,6 +139,11 @@ class Writer:
         """How far back every attention of the model reaches in the first 4,096 tokens of a text, by module path."""
         check_texts([text], "texts")
         return spans(self.model, make_stream(text, self.tokenizer))
+
+    @property
+    def decoder(self) -> Any:
+        """The model, or its fused implementation."""
+        return fuse(self.model) if self.fused else self.model
 
     @property
     def device(self) -> torch.device:

@@ -16,6 +16,7 @@ from regard.contracts import UNK, Sequences, map_tensors
 from regard.data import Tokenizer
 from regard.data.streams import unknown_in
 from regard.decoding import device_of, evaluating
+from regard.fused import fuse
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.translator import check_texts
 
@@ -44,11 +45,12 @@ class Classification:
 
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
-    """A model with its tokenizer; `config` is the run that made it."""
+    """A model with its tokenizer; `config` is the run that made it. `fused=False` uses the model's own code only."""
 
     model: Any
     tokenizer: Tokenizer
     config: SentenceRun
+    fused: bool = True
 
     def classify(self, texts: Sequence[str], *, return_attention: bool = False) -> list[Classification]:
         """The class of each text; one without a word gets the class that the model gives to nothing.
@@ -67,7 +69,7 @@ class Classifier:
         rows = [row[:longest] for row in whole]
         given = map_tensors(lambda tensor: tensor.to(self.device), Sequences.of(rows))
         with evaluating(self.model):
-            said = self.model(given)
+            said = (fuse(self.model) if self.fused else self.model)(given)
             shares = torch.softmax(said.logits.double(), dim=-1).cpu()
             if bool((lost := shares.isnan().any(dim=1)).any()):
                 raise ValueError(

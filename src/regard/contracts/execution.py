@@ -1,0 +1,256 @@
+"""Whether fused code may run in place of a model's own, or every reason why not.
+
+Fused code computes what a model computes without calling its modules one by one. That is right only while every module
+is the one that the model's class builds and while nothing waits for the calls. `unsupported_reasons` decides it,
+and nothing else does.
+"""
+
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence, ValuesView
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from itertools import chain
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
+from torch.overrides import TorchFunctionMode
+
+from regard.contracts.runtime import active_recorders, unwrap
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+INTERNAL = frozenset(vars(nn.Module()))
+"""What every module has; of these, hooks, children, parameters and the mode are compared by themselves."""
+CONSTANTS = (bool, int, float, str, type(None), type, FunctionType, BuiltinFunctionType, torch.dtype, torch.device)
+DRAWS = frozenset({torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.bernoulli_, torch.Tensor.exponential_})
+
+
+def has_hooks(model: Any) -> bool:
+    """True if any submodule has forward or backward hooks, or all modules have a global one."""
+    module = unwrap(model)
+    return bool(_has_any_global_hook()) or any(vars(part)[name] for part in module.modules() for name in HOOKS)
+
+
+def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
+    """Why the settings around a call need the readable code; fused code may support gradients or autocast."""
+    if torch.compiler.is_compiling():
+        return ["the call is being compiled"]
+    reasons = []
+    if not gradients and torch.is_grad_enabled():
+        reasons.append("gradients are enabled")
+    if active_recorders():
+        reasons.append("attention is being recorded by a trace or an intervention")
+    if not autocast and torch._C._is_any_autocast_enabled():
+        reasons.append("autocast is enabled")
+    if torch._C._are_functorch_transforms_active():
+        reasons.append("a torch.func transform is active")
+    return reasons
+
+
+def unsupported_reasons(model: Any, *, gradients: bool = False, autocast: bool = False) -> list[str]:
+    """Every reason why a model's own readable code must run; [] if fused code gives the same.
+
+    The model is compared with one that its class builds of its config: modules, attributes, methods, hooks. Weights are
+    not compared, since fused code uses those that the modules have. Code that supports `gradients` or `autocast` says
+    so; the first includes training mode.
+    """
+    reasons = mode_reasons(gradients=gradients, autocast=autocast)
+    module = unwrap(model)
+    if torch.compiler.is_compiling():
+        return reasons
+    if _has_any_global_hook():
+        reasons.append("a global module hook is registered")
+    snapshot = _snapshots.get(module)
+    if snapshot is None or not snapshot.equals(module):
+        # taken before the comparison: an edit made meanwhile by another thread is found by the next call
+        snapshot = Snapshot.of(module)
+        differences = differences_of(module)
+        if differences:
+            _snapshots.pop(module, None)
+            return reasons + differences
+        _snapshots[module] = snapshot
+    if snapshot.training and not gradients:
+        reasons.append("a module is in training mode")
+    return reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything that the comparison depends on, as it was when it succeeded.
+
+    The full comparison takes milliseconds, this one is a few passes over lists. Views are live, so they need not be
+    collected again. No field refers to the model, which would keep it in memory.
+    """
+
+    kind: type
+    submodules: list[nn.Module]
+    kinds: list[type]
+    namespaces: list[ValuesView[Any]]
+    values: list[tuple[Any, ...]]
+    empty: list[dict[str, Any]]
+    tensors: Sequence[ValuesView[Any]]
+    tensor_kinds: list[type]
+    training: bool
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Snapshot":
+        """The model's current structure."""
+        parts = list(model.modules())
+        children = [part._modules for part in parts]
+        tensors = [each.values() for part in parts for each in (part._parameters, part._buffers)]
+        spaces = [*map(vars, parts), *filter(None, children), *map(vars, classes_of(parts))]
+        return cls(
+            kind=type(model),
+            submodules=parts[1:],
+            kinds=list(map(type, parts[1:])),
+            namespaces=[space.values() for space in spaces],
+            values=[tuple(space.values()) for space in spaces],
+            empty=[
+                *(vars(part)[name] for part in parts for name in HOOKS),
+                *(each for each in children if not each),
+            ],
+            tensors=tensors,
+            tensor_kinds=list(map(type, chain.from_iterable(tensors))),
+            training=any(part.training for part in parts),
+        )
+
+    def equals(self, model: nn.Module) -> bool:
+        """Whether nothing has changed since."""
+        try:
+            return (
+                self.kind is type(model)
+                and not any(self.empty)
+                and list(map(type, self.submodules)) == self.kinds
+                and list(map(type, chain.from_iterable(self.tensors))) == self.tensor_kinds
+                and list(map(tuple, self.namespaces)) == self.values
+            )
+        except (RuntimeError, ValueError):
+            # a tensor or an array among the attributes is not comparable; another thread may change a namespace
+            return False
+
+
+_snapshots: WeakKeyDictionary[nn.Module, Snapshot] = WeakKeyDictionary()
+
+
+def differences_of(model: nn.Module) -> list[str]:
+    """How the model differs from what its class builds of its config."""
+    # not type[nn.Module], which mypy takes for unhashable
+    kind: Any = type(model)
+    config = vars(model).get("config")
+    if config is None or not is_constant(config):
+        return [f"{kind.__name__} has no frozen config to build a reference from"]
+    return list(compare(model, build_on_meta(kind, config), "")) + replaced_methods(model)
+
+
+@lru_cache(maxsize=16)
+def build_on_meta(kind: Callable[[Any], nn.Module], config: Hashable) -> nn.Module:
+    """A model whose tensors take no memory: structure without numbers."""
+    with torch.inference_mode(False), torch.device("meta"), WithoutNumbers():
+        return kind(config)
+
+
+class WithoutNumbers(TorchFunctionMode):
+    """Leaves initial weights as they are: torch's `normal_` on the meta device imports its compiler, for a second."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        """Run the function, unless it only draws into its tensor."""
+        named = named or {}
+        if function in DRAWS or getattr(function, "__module__", "") == "torch.nn.init":
+            return arguments[0] if arguments else named["tensor"]
+        return function(*arguments, **named)
+
+
+def compare(part: nn.Module, reference: nn.Module, path: str) -> Iterator[str]:
+    """How a module differs from the one that its model's class builds at this path."""
+    name = path or "the model"
+    if type(part) is not type(reference):
+        yield f"{name} is a {type(part).__name__} in place of a {type(reference).__name__}"
+        return
+    for hooks in HOOKS:
+        if vars(part)[hooks]:
+            yield f"{name} has {hooks.strip('_').replace('_', ' ')}"
+    for kind in ("_parameters", "_buffers"):
+        yield from compare_tensors(vars(part)[kind], vars(reference)[kind], name)
+    yield from compare_attributes(attributes_of(part), attributes_of(reference), name)
+    if list(part._modules) != list(reference._modules):
+        yield f"{name} has the children {list(part._modules)} in place of {list(reference._modules)}"
+        return
+    for key, child in part._modules.items():
+        expected = reference._modules[key]
+        if child is not None and expected is not None:
+            yield from compare(child, expected, f"{path}.{key}" if path else key)
+        elif child is not expected:
+            yield f"{name}.{key} is {'missing' if child is None else 'not part of such a model'}"
+
+
+def compare_tensors(tensors: dict[str, Any], references: dict[str, Any], name: str) -> Iterator[str]:
+    """Names and types; a subclass of Tensor may compute otherwise."""
+    if tensors.keys() != references.keys():
+        yield f"{name} has the tensors {list(tensors)} in place of {list(references)}"
+        return
+    for key, tensor in tensors.items():
+        if type(tensor) is not type(references[key]):
+            yield f"{name}.{key} is a {type(tensor).__name__} in place of a {type(references[key]).__name__}"
+
+
+def compare_attributes(attributes: dict[str, Any], references: dict[str, Any], name: str) -> Iterator[str]:
+    """Plain attributes: a rate, a number of heads, an instance's own `forward`."""
+    for key in sorted(attributes.keys() | references.keys()):
+        if key not in references:
+            yield f"{name} has an attribute of its own, {key}"
+        elif key not in attributes:
+            yield f"{name}.{key} was deleted"
+        elif not is_constant(attributes[key]):
+            yield f"{name}.{key} is a {type(attributes[key]).__name__}, which may change without notice"
+        elif type(attributes[key]) is not type(references[key]) or attributes[key] != references[key]:
+            yield f"{name}.{key} is {attributes[key]!r} in place of {references[key]!r}"
+
+
+def attributes_of(part: nn.Module) -> dict[str, Any]:
+    """What the module keeps beside what every module has."""
+    return {key: value for key, value in vars(part).items() if key not in INTERNAL}
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value cannot be edited in place."""
+    if isinstance(value, tuple):
+        return all(map(is_constant, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        frozen = value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        return frozen and all(is_constant(getattr(value, field.name)) for field in fields(value))
+    return isinstance(value, CONSTANTS)
+
+
+def replaced_methods(model: nn.Module) -> list[str]:
+    """Methods of the modules' classes that were put there from outside the class's own source."""
+    return [
+        f"{kind.__name__}.{key} was replaced"
+        for kind in classes_of(list(model.modules()))
+        for key, value in vars(kind).items()
+        if not is_own(kind, value)
+    ]
+
+
+def is_own(kind: type, value: Any) -> bool:
+    """Whether a class attribute is no function, or one of the class's own source."""
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    if isinstance(value, FunctionType) and value.__globals__.get("__name__", "").startswith("jaxtyping."):
+        # checks of shapes in tests wrap every method where it is defined
+        value = getattr(value, "__wrapped__", value)
+    if not isinstance(value, FunctionType):
+        return isinstance(value, type) or not callable(value)
+    # a wrapper may copy the name of what it wraps, but neither its globals nor its code
+    scope = value.__code__.co_qualname.rpartition(".")[0]
+    return value.__globals__ is vars(sys.modules[kind.__module__]) and scope in ("", kind.__qualname__)
+
+
+def classes_of(parts: list[nn.Module]) -> list[type]:
+    """The modules' classes and those they inherit from."""
+    kinds = {kind: None for part in parts for kind in type(part).__mro__}
+    return [kind for kind in kinds if kind is not object]

@@ -1,0 +1,101 @@
+"""Fused decoding of the Transformer: its steps, one position at a time.
+
+The source is encoded by the model's own code: there, products dominate and nothing is gained.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.contracts import Packed, Readout, Sequences, Step, mode_reasons, unsupported_reasons
+from regard.fused.transformer_layers import decoder_layer_step
+from regard.layers import GrowingCache
+from regard.layers.transformer import DecoderLayer
+from regard.models.transformer import Encoded, State, Transformer
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedEncoded(Encoded):
+    """An encoded source of a model that supports fused steps; readable steps take it too.
+
+    `bias` is added to the scores of the source: -inf where a token is padding; None without padding.
+    """
+
+    bias: Float[Tensor, "B 1 1 source"] | None
+
+
+class FusedTransformer:
+    """A Transformer that decodes in fewer calls, with the numbers and the weights of `model`."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+
+    def unsupported_reasons(self) -> list[str]:
+        """Why the model's own steps run at present; [] if fused ones do."""
+        score = self.model.config.score
+        own = [] if score == "scaled_dot" else [f"the score is {score!r}, and fused steps support 'scaled_dot'"]
+        return own + unsupported_reasons(self.model)
+
+    @property
+    def readout(self) -> Readout:
+        """The model's own."""
+        return self.model.readout
+
+    def encode(self, source: Sequences | Packed) -> Encoded:
+        """Encode the source once, and decide whether fused steps may follow."""
+        encoded = self.model.encode(source)
+        return encoded if self.unsupported_reasons() else prepare(encoded)
+
+    def start(self, encoded: Encoded) -> State:
+        """The model's own state: fused and readable steps may follow each other."""
+        return self.model.start(encoded)
+
+    def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
+        """Consume one target token and predict the next."""
+        if not isinstance(encoded, FusedEncoded) or mode_reasons():
+            return self.model.step(tokens, state, encoded)
+        model = self.model
+        words = model.target_embedding(tokens)
+        position = torch.tensor(state.length, device=tokens.device)
+        states = words + model.positions.encode(position, words.dtype)
+        caches: list[GrowingCache] = []
+        weights = None
+        layers = cast(Iterable[DecoderLayer], model.decoder)
+        for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
+            states, grown, weights = decoder_layer_step(
+                layer, states, memory, cache, bias=encoded.bias, return_weights=len(caches) == len(model.decoder) - 1
+            )
+            caches.append(grown)
+        assert weights is not None
+        return Step(
+            logits=model.readout(model.decoder_norm(states)),
+            state=State(caches=tuple(caches), length=state.length + 1),
+            alignment=weights.mean(dim=1)[:, 0],
+        )
+
+    def features(self, source: Sequences | Packed, target: Sequences | Packed) -> Tensor:
+        """The model's own."""
+        return self.model.features(source, target)
+
+    def forward(self, source: Sequences | Packed, target: Sequences | Packed) -> Tensor:
+        """The model's own."""
+        logits: Tensor = self.model(source, target)
+        return logits
+
+
+def prepare(encoded: Encoded) -> Encoded:
+    """Contiguous memories and their masks as numbers; unchanged where a source has no token to attend to."""
+    mask = encoded.memories[0].mask
+    assert mask is not None
+    if not len(mask) or not bool(mask.any(dim=1).all()):
+        # softmax over nothing is NaN, and the readable code defines it as 0
+        return encoded
+    bias = None
+    if not bool(mask.all()):
+        zeros = torch.zeros(mask.shape, dtype=encoded.memories[0].keys.dtype, device=mask.device)
+        bias = zeros.masked_fill_(~mask, float("-inf"))[:, None, None, :]
+    return FusedEncoded(memories=encoded.memories, bias=bias)

@@ -1,0 +1,197 @@
+"""Fused steps of the Transformer against its readable ones, and which of the two run."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard import trace
+from regard.attention.alignments import Sigmoid
+from regard.contracts import Model, Packed, Sequences, select_rows
+from regard.fused import fuse
+from regard.fused.transformer import FusedEncoded
+from regard.layers import GatedFeedForward
+from tests.fused.systems import make_transformer
+from tests.models.stepping import take_steps
+
+SOURCE = [[4, 5, 6, 2], [7, 2], [5, 5, 8, 9, 4, 2]]
+TARGET = [[1, 4, 5], [1, 6, 7, 8, 9], [1]]
+SOURCES = {
+    "padded": SOURCE,
+    "of one length": [row[:2] for row in SOURCE],
+    "one": SOURCE[:1],
+    "long": [*SOURCE[1:], [4 + position % 7 for position in range(300)]],
+}
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("shared_embeddings", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", SOURCES.values(), ids=SOURCES)
+def test_fused_steps_equal_readable_ones(rows, norm, shared_embeddings, dtype):
+    model = make_transformer(norm=norm, shared_embeddings=shared_embeddings).to(dtype)
+    source, target = Sequences.of(rows), Sequences.of(TARGET[: len(rows)])
+    readable = take_steps(model, source, target)
+    with torch.inference_mode():
+        fused = take_steps(fuse(model), source, target)
+    assert isinstance(fused[0], FusedEncoded)
+    for one, other in zip(readable[1:], fused[1:], strict=True):
+        assert one.allclose(other, atol=1e-4 if dtype is torch.float32 else 1e-12)
+
+
+def test_a_packed_source_is_the_padded_one():
+    model, target = fuse(make_transformer()), Sequences.of(TARGET)
+    with torch.inference_mode():
+        padded = take_steps(model, Sequences.of(SOURCE), target)
+        packed = take_steps(model, Packed.of(SOURCE), target)
+    assert isinstance(packed[0], FusedEncoded)
+    assert packed[1].allclose(padded[1], atol=1e-12)
+
+
+def test_fused_steps_call_no_layer(monkeypatch):
+    model, calls = make_transformer(), []
+    with torch.inference_mode():
+        fused = fuse(model)
+        encoded = fused.encode(Sequences.of(SOURCE))
+        monkeypatch.setattr(nn.Linear, "forward", lambda *_: calls.append("linear"))
+        fused.step(torch.tensor([1, 1, 1]), fused.start(encoded), encoded)
+    assert not calls
+
+
+def test_it_is_a_model_with_the_models_own_parts():
+    model = make_transformer()
+    fused = fuse(model)
+    assert isinstance(fused, Model) and fused.model is model and vars(fused) == {"model": model}
+    assert fused.readout is model.readout
+    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    assert torch.equal(fused.features(source, target), model.features(source, target))
+    assert torch.equal(fused.forward(source, target), model(source, target))
+
+
+def test_a_source_without_tokens_is_attended_with_zeros():
+    model = make_transformer()
+    source, target = Sequences.of([SOURCE[0], []]), Sequences.of(TARGET[:2])
+    _, readable, _ = take_steps(model, source, target)
+    with torch.inference_mode():
+        _, logits, alignments = take_steps(fuse(model), source, target)
+    assert logits.allclose(readable, atol=1e-12)
+    assert (alignments[1] == 0).all()
+
+
+def test_a_batch_without_rows_is_encoded():
+    with torch.inference_mode():
+        assert fuse(make_transformer()).encode(Sequences.of([])).memories[0].keys.shape[0] == 0
+
+
+@pytest.mark.parametrize("name", ["query_proj", "key_proj", "value_proj"])
+def test_weights_that_are_no_numbers_stay_visible(name):
+    model = make_transformer()
+    with torch.inference_mode():
+        getattr(model.decoder[0].self_attention, name).weight.fill_(float("nan"))
+        _, logits, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+    assert logits.isnan().all()
+
+
+def gated(model):
+    for layer in model.decoder:
+        layer.feed_forward = GatedFeedForward(size=8, hidden_size=16).double()
+
+
+def another_alignment(model):
+    for layer in model.decoder:
+        layer.cross_attention.align = Sigmoid()
+
+
+def hooked(model):
+    model.decoder[0].register_forward_hook(lambda *_: None)
+
+
+def another_class(model):
+    class Doubled(nn.Linear):
+        def forward(self, inputs):
+            return 2 * super().forward(inputs)
+
+    model.decoder[0].feed_forward.hidden = Doubled(8, 16).double()
+
+
+def without_norm(model):
+    model.decoder[0].feed_forward_norm.norm = nn.Identity()
+
+
+@pytest.mark.parametrize("edit", [gated, another_alignment, hooked, another_class, without_norm])
+def test_an_edited_model_is_decoded_by_its_own_code(edit):
+    model = make_transformer()
+    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    with torch.inference_mode():
+        assert isinstance(take_steps(fuse(model), source, target)[0], FusedEncoded)
+    edit(model)
+    readable = take_steps(model, source, target)
+    with torch.inference_mode():
+        encoded, logits, _ = take_steps(fuse(model), source, target)
+    assert not isinstance(encoded, FusedEncoded)
+    assert logits.allclose(readable[1], atol=1e-12)
+
+
+def test_training_mode_is_the_models_own_code():
+    model = make_transformer()
+    model.decoder[0].feed_forward.train()
+    with torch.inference_mode():
+        assert not isinstance(fuse(model).encode(Sequences.of(SOURCE)), FusedEncoded)
+
+
+@pytest.mark.parametrize("score", ["additive", "gaussian"])
+def test_another_score_is_the_models_own_code(score):
+    with torch.inference_mode():
+        model = fuse(make_transformer(score=score))
+        assert not isinstance(model.encode(Sequences.of(SOURCE)), FusedEncoded)
+        assert model.unsupported_reasons() == [f"the score is {score!r}, and fused steps support 'scaled_dot'"]
+
+
+def test_readable_and_fused_steps_follow_each_other():
+    model = make_transformer()
+    fused, tokens = fuse(model), torch.tensor([1, 1, 1])
+    with torch.no_grad():
+        encoded = fused.encode(Sequences.of(SOURCE))
+        first = fused.step(tokens, fused.start(encoded), encoded)
+        with trace(model) as maps:
+            recorded = fused.step(tokens, fused.start(encoded), encoded)
+            fused.step(tokens, first.state, encoded)
+        assert len(maps["decoder.0.cross_attention"]) == 2
+        assert recorded.logits.allclose(first.logits, atol=1e-12)
+        mixed = fused.step(tokens, model.step(tokens, first.state, encoded).state, encoded)
+        same = fused.step(tokens, fused.step(tokens, first.state, encoded).state, encoded)
+        assert mixed.logits.allclose(same.logits, atol=1e-12)
+        fewer = select_rows((encoded, first.state), torch.tensor([2, 0]))
+        assert isinstance(fewer[0], FusedEncoded)
+        second = fused.step(tokens[:2], fewer[1], fewer[0])
+        assert second.logits.allclose(fused.step(tokens, first.state, encoded).logits[[2, 0]], atol=1e-12)
+    gradients = fused.step(tokens, model.start(encoded), encoded)
+    assert gradients.logits.allclose(first.logits, atol=1e-12)
+    gradients.logits.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.decoder[0].self_attention.parameters())
+
+
+def test_a_traced_model_is_decoded_by_its_own_code():
+    model = make_transformer()
+    with torch.inference_mode(), trace(model) as maps:
+        encoded, _, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+    assert not isinstance(encoded, FusedEncoded)
+    assert len(maps["decoder.0.self_attention"]) == 5
+
+
+def test_autocast_is_the_models_own_code():
+    model = make_transformer().float()
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        encoded, logits, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+    assert not isinstance(encoded, FusedEncoded)
+    assert logits.isfinite().all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-3), (torch.bfloat16, 0.5)])
+def test_cuda_equals_readable_steps(dtype, atol):
+    model = make_transformer().to("cuda", dtype)
+    source, target = (Sequences(one.ids.cuda(), one.lengths.cuda()) for one in map(Sequences.of, (SOURCE, TARGET)))
+    with torch.inference_mode():
+        encoded, logits, _ = take_steps(fuse(model), source, target)
+        assert isinstance(encoded, FusedEncoded)
+        assert logits.allclose(take_steps(model, source, target)[1], atol=atol)
