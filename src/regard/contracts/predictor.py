@@ -19,10 +19,17 @@ Around = Callable[[], AbstractContextManager[None]]
 
 @runtime_checkable
 class Predictor(Protocol):
-    """A model with its tokenizers or features; `run` is what it was trained by."""
+    """A model with its tokenizers or features."""
 
-    model: Any
-    run: Any
+    @property
+    def model(self) -> Any:
+        """The model that predicts."""
+        ...
+
+    @property
+    def run(self) -> Any:
+        """The run that trained it."""
+        ...
 
     @property
     def device(self) -> torch.device:
@@ -33,8 +40,11 @@ class Predictor(Protocol):
         """An input from text or from the bytes of a file; what cannot be an input is refused with a sentence."""
         ...
 
-    def predict(self, inputs: Sequence[Any], *, return_weights: bool = False) -> list[Any]:
-        """An output for each input: a translation, a continuation, a class. `str(output)` is its text."""
+    def predict(self, inputs: Sequence[Any], *args: Any, **options: Any) -> list[Any]:
+        """An output for each input: a translation, a continuation, a class. `str(output)` is its text.
+
+        Every predictor takes `return_weights`; other options are the task's own, such as the beam of a search.
+        """
         ...
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[float]:
@@ -49,11 +59,15 @@ class Predictor(Protocol):
         ...
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
-        """The output of an inspection computed again inside `around()`, and the first output's log-probability there."""
+        """The output computed again inside `around()`, and the log-probability of the inspection's output there."""
         ...
 
-    def evaluate(self, examples: Any, *, split: str, steps: int = 0, **options: Any) -> Report:
-        """Metrics and tables over examples that `Task.read_examples` gave."""
+    def evaluate(self, examples: Any, *args: Any, **options: Any) -> Report:
+        """Metrics and tables over examples that `Task.read_examples` gave.
+
+        Every predictor takes `split`, the name of the examples, and `steps`, how long the model was trained; other
+        options are those of `Task.evaluate_options`.
+        """
         ...
 
     def samples(self) -> list[str]:

@@ -9,7 +9,7 @@ from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 from regard.decoding.links import Link, best_links, from_pharaoh, links, merge_words, to_pharaoh
 from regard.decoding.many import decode_all, score_all
 from regard.decoding.sample import Sample
-from regard.decoding.score import forced_alignment, score
+from regard.decoding.score import forced_alignment, nats_of, pieces, score, score_continuation
 
 __all__ = [
     "Beam",
@@ -33,8 +33,11 @@ __all__ = [
     "generate",
     "links",
     "merge_words",
+    "nats_of",
+    "pieces",
     "score",
     "score_all",
+    "score_continuation",
     "stream",
     "to_pharaoh",
 ]
