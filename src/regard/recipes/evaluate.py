@@ -93,21 +93,39 @@ def make_report(
         counted = f"{perplexity.tokens:,} target tokens"
         value = perplexity.perplexity
         metrics.append(Metric(name="perplexity", value=value, title="perplexity", signature=counted, format=".3f"))
-    quality = Column(name="value", title="exact match" if by_exact_match else "BLEU")
-    lengths = ReportTable(
+    tables = [lengths_table(buckets, by_exact_match=by_exact_match)] if buckets else []
+    if perplexity is not None:
+        tables.append(counts_table(perplexity))
+    return Report(info=info, metrics=tuple(metrics), tables=tuple(tables), speed=speed, warnings=warnings)
+
+
+def lengths_table(buckets: Sequence[LengthBucket], *, by_exact_match: bool) -> ReportTable:
+    """Quality by the length of the source, of lengths that there are."""
+    quality = (
+        Column(name="value", title="exact match", format=".1%")
+        if by_exact_match
+        else Column(name="value", title="BLEU", format=".2f")
+    )
+    return ReportTable(
         name="by_length",
         title="by the length of the source",
         columns=(
             Column(name="length", title="source length"),
             Column(name="count", title="sentences", format=","),
-            Column(name=quality.name, title=quality.title, format=".1%" if by_exact_match else ".2f"),
+            quality,
         ),
         rows=tuple((bucket.label, bucket.count, bucket.value) for bucket in buckets if bucket.count),
     )
-    return Report(
-        info=info,
-        metrics=tuple(metrics),
-        tables=(lengths,) if lengths.rows else (),
-        speed=speed,
-        warnings=warnings,
+
+
+def counts_table(perplexity: Perplexity) -> ReportTable:
+    """What the perplexity is computed from."""
+    return ReportTable(
+        name="counts",
+        title="counts",
+        columns=(
+            Column(name="tokens", title="target tokens", format=","),
+            Column(name="nats", title="nats", format=",.1f"),
+        ),
+        rows=((perplexity.tokens, perplexity.nats),),
     )
