@@ -46,8 +46,8 @@ def check_description(task: Task, run: Any) -> None:
     assert task.title.en, "the task has no English title."
     assert task.title.zh, "the task has no Chinese title."
     assert task.verb in VERBS, f"the verb is {task.verb!r}, and there are commands for {', '.join(VERBS)}."
-    assert isinstance(run, task.run_type), f"the run is a {type(run).__name__}, not a {task.run_type.__name__}."
     assert run.model_name in task.models, f"{run.model_name} is not in the task's table of models."
+    assert isinstance(run, task.run_type), f"the run is a {type(run).__name__}, not a {task.run_type.__name__}."
     assert task_of(run).run_type is task.run_type, "another task claims this type of run."
     config = json.loads(json.dumps(to_config(run, VERSION)))
     assert from_config(config, "config.json") == run, "the run read back from its config.json is another one."
@@ -65,8 +65,8 @@ def check_predictions(predictor: Predictor, inputs: list[Any]) -> None:
     texts = [str(output) for output in outputs]
     assert len(texts) == len(inputs), f"{len(inputs)} inputs have {len(texts)} outputs."
     assert predictor.predict([]) == [], "no inputs have outputs."
-    scores = predictor.score(inputs, texts) if all(hasattr(output, "label") for output in outputs) else []
-    for number, value in enumerate(scores):
+    assert [str(output) for output in predictor.predict(inputs[:1])] == texts[:1], "an output depends on other inputs."
+    for number, value in enumerate(predictor.score(inputs, texts)):
         assert value <= TOLERANCE, f"the score {value} is no log-probability."
         (alone,) = predictor.score(inputs[number : number + 1], texts[number : number + 1])
         assert math.isclose(alone, value, abs_tol=TOLERANCE), "a score depends on the other inputs."
