@@ -16,8 +16,7 @@ import torch
 
 from benchmarks.trainings import Suite, Training, main
 from regard.models import LANGUAGE_MODELS
-from regard.recipes import count_parameters, make_run, steps_of
-from regard.recipes.language.evaluate import evaluate_language
+from regard.recipes import count_parameters, make_run, steps_of, write_report
 from regard.recipes.sizes import equal_size
 from regard.storage import Checkpoint, write_text
 
@@ -75,14 +74,14 @@ ROWS = {"lstmn": 16}
 
 def judge(fitted: Any, folder: Path) -> None:
     """Read every split but the training text, the state carried; texts learned as crops also as crops."""
-    writer, run = fitted.system, fitted.system.config
+    writer, run = fitted.system, fitted.system.run
     for split in run.data.splits[1:]:
         text, steps = run.data.read(split), steps_of(folder)
-        report = evaluate_language(writer, text, split=split, steps=steps, rows=ROWS.get(run.model_name, 1))
-        write_text(Checkpoint(folder).evaluation(split), report.to_json())
+        report = writer.evaluate(text, split=split, steps=steps, rows=ROWS.get(run.model_name, 1))
+        write_text(Checkpoint(folder).evaluation(split), write_report(report))
         if run.batch.cut == "crops":
-            report = evaluate_language(writer, text, split=split, steps=steps, rows=64, crops=run.batch.length)
-            write_text(Checkpoint(folder).evaluation(f"{split}-crops"), report.to_json())
+            report = writer.evaluate(text, split=split, steps=steps, rows=64, crops=run.batch.length)
+            write_text(Checkpoint(folder).evaluation(f"{split}-crops"), write_report(report))
 
 
 SUITE = Suite(name="language", about=__doc__ or "", table=SYSTEMS, judge=judge)

@@ -4,16 +4,16 @@ Runs of one system differ by their seed: figures are a mean and a standard devia
 out. Only what others published is written here.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.markdown import hardware, over_seeds, seeds_by_name, table, throughput
-from regard.evaluation.language_report import LanguageReport
-from regard.evaluation.spans import SPANS
+from benchmarks.markdown import figure_of, hardware, over_seeds, seeds_by_name, table, throughput
+from regard.contracts.report import Report
+from regard.evaluation import SPANS
 from regard.experiments import attention_span
 from regard.models import LANGUAGE_MODELS
+from regard.recipes import report_of
 
 EQUAL = "equal_"
 CHENG, ZAREMBA = "https://arxiv.org/abs/1601.06733", "https://arxiv.org/abs/1409.2329"
@@ -44,14 +44,14 @@ def sections(runs: Runs, timings: Sequence[Path]) -> list[str]:
     ]
 
 
-def reports(runs: Sequence[Any], split: str) -> list[LanguageReport]:
+def reports(runs: Sequence[Any], split: str) -> list[Report]:
     """The evaluations of some runs on a split, of those that have one."""
-    return [LanguageReport.from_json(json.dumps(run[split])) for run in runs if split in run]
+    return [report_of(run[split]) for run in runs if split in run]
 
 
 def perplexity(runs: Sequence[Any], split: str) -> str:
     """Per word, over the seeds."""
-    return over_seeds([report.perplexity for report in reports(runs, split)], 2)
+    return over_seeds([figure_of(report, "perplexity") for report in reports(runs, split)], 2)
 
 
 def on_treebank(runs: Runs, *, equal: bool) -> dict[str, list[Any]]:
@@ -92,10 +92,30 @@ def figures(groups: dict[str, list[Any]]) -> str:
     return table(head, rows)
 
 
-def size_of(report: LanguageReport) -> str:
+def size_of(report: Report) -> str:
     """Parameters; what was counted has none."""
-    millions = report.circumstances.parameters / 1e6
+    millions = report.info.parameters / 1e6
     return f"{millions:.2f} M" if millions else "counted"
+
+
+def reading_of(report: Report) -> str:
+    """How the text was read, which is how its perplexity was computed."""
+    metric = report.metric("perplexity")
+    assert metric is not None
+    return metric.signature
+
+
+def counts_of(report: Report) -> dict[str, Any]:
+    """How much was predicted: tokens, words, characters, unknown words."""
+    counts = report.table("counts")
+    assert counts is not None
+    return {column.name: cell for column, cell in zip(counts.columns, counts.rows[0], strict=True)}
+
+
+def reach_rows(report: Report) -> Sequence[Any]:
+    """A row an attention: its path, the share within each span, the mean distance, the number of queries."""
+    distances = report.table("attention_distance")
+    return () if distances is None else distances.rows
 
 
 def mean_of(trained: Sequence[Any], key: str) -> str:
@@ -110,21 +130,24 @@ def treebank(runs: Runs) -> str:
     if not groups:
         return ""
     test = reports(next(iter(groups.values())), "test")[0]
+    counts = counts_of(test)
     crops = {title(group): group for group in groups.values() if "test-crops" in group[0]}
     told = ", ".join(f"{name} {perplexity(group, 'test-crops')}" for name, group in crops.items())
     reading = (
-        f" Read in {reports(next(iter(crops.values())), 'test-crops')[0].reading}, the test: {told}." if crops else ""
+        f" Read in {reading_of(reports(next(iter(crops.values())), 'test-crops')[0])}, the test: {told}."
+        if crops
+        else ""
     )
-    others = {title(group): reports(group, "test")[0].reading for group in groups.values()}
-    reading += "".join(f" {name}: {how}." for name, how in others.items() if how != test.reading)
+    others = {title(group): reading_of(reports(group, "test")[0]) for group in groups.values()}
+    reading += "".join(f" {name}: {how}." for name, how in others.items() if how != reading_of(test))
     beside = [
         (system, score, f"<{paper}>" if paper else "", perplexity(groups[ours], "test") if ours in groups else "")
         for system, score, paper, ours in REPORTED
     ]
     return (
-        f"## Penn Treebank\nPerplexity per word, exp(nats / words): all {test.likelihood.words:,} words of the test "
-        f"are predicted, each line's end and <unk> ({test.likelihood.unknown:,}) among them; the text is read as "
-        f"{test.reading}, no word twice. Mean ± standard deviation over the seeds. `tokens/s`: of training, the "
+        f"## Penn Treebank\nPerplexity per word, exp(nats / words): all {counts['words']:,} words of the test "
+        f"are predicted, each line's end and <unk> ({counts['unknown']:,}) among them; the text is read as "
+        f"{reading_of(test)}, no word twice. Mean ± standard deviation over the seeds. `tokens/s`: of training, the "
         f"median.{reading}\n\n"
         f"{figures(groups)}\n### What others report on Penn Treebank\nNot measured here.\n\n"
         f"{table(('system', 'test', 'where', 'ours'), beside, left=3)}"
@@ -148,11 +171,11 @@ def spans(runs: Runs) -> str:
     groups = on_treebank(runs, equal=True) | on_treebank(runs, equal=False)
     rows, looks = [], 0
     for group in groups.values():
-        found = [report.reaches[0] for report in reports(group, "test") if len(report.reaches) == 1]
+        found = [reach_rows(report)[0] for report in reports(group, "test") if len(reach_rows(report)) == 1]
         if found:
-            looks = max(looks, *(reach.looks for reach in found))
-            shares = zip(*(reach.within for reach in found), strict=True)
-            far = over_seeds([reach.distance for reach in found], 1)
+            looks = max(looks, *(row[-1] for row in found))
+            shares = zip(*(row[1:-2] for row in found), strict=True)
+            far = over_seeds([row[-2] for row in found], 1)
             rows.append((f"{title(group)}, last {reach_of(group)}", *(over_seeds(one, 3) for one in shares), far))
     if not rows:
         return ""
@@ -192,8 +215,8 @@ def shakespeare(runs: Runs) -> str:
             (
                 f"{title(group)}, {model['num_layers']} x {model['hidden_size']}, context {model['context']}",
                 size_of(crops[0]),
-                f"**{over_seeds([report.loss for report in crops], 4)}**",
-                over_seeds([report.loss for report in reports(group, "validation")], 4),
+                f"**{over_seeds([figure_of(report, 'loss') for report in crops], 4)}**",
+                over_seeds([figure_of(report, "loss") for report in reports(group, "validation")], 4),
                 f"{NANOGPT[config['recipe']]} (reported)",
                 f"{group[0]['training']['steps']:,}",
                 mean_of([run["training"] for run in group], "seconds"),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.contracts.report import Report
 from regard.experiments import Measured
 
 
@@ -12,6 +13,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) 
     """A Markdown table; the first `left` columns are words, the others figures."""
     rule = ["---"] * left + ["---:"] * (len(head) - left)
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows)) + "\n"
+
+
+def figure_of(report: Report, name: str) -> float:
+    """The value of a metric that the report must have."""
+    metric = report.metric(name)
+    assert metric is not None, f"{report.info.system} on {report.info.split} has no {name}"
+    return metric.value
 
 
 def seeds_by_name(runs: dict[str, Any]) -> dict[str, list[Any]]:

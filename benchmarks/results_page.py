@@ -8,15 +8,17 @@ ours is read from those files; only what others published is written here.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
-from benchmarks.markdown import machines, table, throughput
-from regard.evaluation import LengthBucket, Report
+from benchmarks.markdown import figure_of, machines, table, throughput
+from regard.contracts.report import Metric, Report
 from regard.models import MODELS
+from regard.recipes import report_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 MULTI30K, TATOEBA = "multi30k en-de tok", "tatoeba en-zh"
@@ -68,11 +70,25 @@ def named(name: str, runs: dict[str, Any]) -> str:
     return f"{called}, {model['fusion']} fusion" if config["model_name"] == "lstmn" else called
 
 
-def bleu_of(report: Report) -> float:
+@dataclass(frozen=True)
+class Bucket:
+    """Sources of some lengths: how many, and BLEU."""
+
+    label: str
+    count: int
+    value: float
+
+
+def bleu_metric(report: Report) -> Metric:
     """The form of BLEU that the data are scored in."""
-    found = report.bleu_tokenised or report.bleu
-    assert found is not None
-    return found.score
+    metric = report.metric("bleu_tokenised") or report.metric("bleu")
+    assert metric is not None
+    return metric
+
+
+def bleu_of(report: Report) -> float:
+    """Its value."""
+    return bleu_metric(report).value
 
 
 def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
@@ -80,17 +96,15 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
     rows = []
     for name in names:
         run, test = runs[name], reports(runs[name])["test"]
-        about, trained = test.circumstances, run["training"]
-        assert test.chrf is not None
-        assert test.perplexity is not None
+        about, trained = test.info, run["training"]
         rows.append(
             (
                 named(name, runs),
                 str(MODELS[about.system].year),
                 f"**{bleu_of(test):.2f}**",
                 f"{bleu_of(reports(run)['validation']):.2f}",
-                f"{test.chrf.score:.2f}",
-                f"{test.perplexity.perplexity:.2f}",
+                f"{figure_of(test, 'chrf'):.2f}",
+                f"{figure_of(test, 'perplexity'):.2f}",
                 f"{about.parameters / 1e6:.1f} M",
                 f"{about.steps:,} of {trained['steps']:,}",
                 f"{trained['seconds']:.0f}",
@@ -104,8 +118,8 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
 def short_rows(runs: dict[str, Any]) -> str:
     """The systems' BLEU in short, as the READMEs have it below a head of their own."""
     return "".join(
-        f"| {title(name, runs)} | {MODELS[test.circumstances.system].year} | {bleu_of(test):.1f} | "
-        f"{test.circumstances.parameters / 1e6:.1f} M |\n"
+        f"| {title(name, runs)} | {MODELS[test.info.system].year} | {bleu_of(test):.1f} | "
+        f"{test.info.parameters / 1e6:.1f} M |\n"
         for name in systems_of(runs, MULTI30K)
         for test in (reports(runs[name])["test"],)
     )
@@ -117,7 +131,7 @@ def lengths(runs: dict[str, Any], names: Sequence[str]) -> str:
     rows = [
         (named(name, runs), *(value_of(by_length(runs[name]), bucket.label) for bucket in buckets)) for name in names
     ]
-    left_out = [bucket for bucket in by_length(runs[names[0]]) if 0 < bucket.count < FEWEST]
+    left_out = [bucket for bucket in by_length(runs[names[0]]) if bucket.count < FEWEST]
     said = "".join(f" {bucket.count} of {bucket.label} words," for bucket in left_out).rstrip(",")
     note = f"\nToo few for a figure of their own:{said}.\n" if left_out else ""
     return table(("words", *(f"{bucket.label} (n={bucket.count})" for bucket in buckets)), rows) + note
@@ -125,18 +139,19 @@ def lengths(runs: dict[str, Any], names: Sequence[str]) -> str:
 
 def reports(run: dict[str, Any]) -> dict[str, Report]:
     """Both evaluations of a run."""
-    return {split: Report.from_json(json.dumps(run[split])) for split in ("validation", "test")}
+    return {split: report_of(run[split]) for split in ("validation", "test")}
 
 
-def by_length(run: dict[str, Any]) -> tuple[LengthBucket, ...]:
-    """The test by length."""
-    return reports(run)["test"].by_length
+def by_length(run: dict[str, Any]) -> list[Bucket]:
+    """The test by length, of lengths that there are."""
+    lengths = reports(run)["test"].table("by_length")
+    rows: Sequence[Any] = lengths.rows if lengths is not None else ()
+    return [Bucket(str(label), int(count), float(value)) for label, count, value in rows]
 
 
-def value_of(buckets: Sequence[LengthBucket], label: str) -> str:
+def value_of(buckets: Sequence[Bucket], label: str) -> str:
     """A bucket's figure."""
-    value = next(bucket.value for bucket in buckets if bucket.label == label)
-    return "" if value is None else f"{value:.1f}"
+    return f"{next(bucket.value for bucket in buckets if bucket.label == label):.1f}"
 
 
 def verdict(runs: dict[str, Any]) -> str:
@@ -144,7 +159,7 @@ def verdict(runs: dict[str, Any]) -> str:
     without, having = (find(runs, name) for name in (ONE_VECTOR, LOOKING_BACK))
 
     def size_of(name: str) -> str:
-        millions = reports(runs[name])["test"].circumstances.parameters / 1e6
+        millions = reports(runs[name])["test"].info.parameters / 1e6
         return f"{runs[name]['config']['model']['hidden_size']} hidden units ({millions:.1f} M parameters)"
 
     pairs = [
@@ -172,11 +187,11 @@ def verdict(runs: dict[str, Any]) -> str:
     )
 
 
-def kept_of(buckets: Sequence[LengthBucket], first: str, last: str) -> float | None:
+def kept_of(buckets: Sequence[Bucket], first: str, last: str) -> float | None:
     """The share of the quality on short sentences that is left on long ones."""
     values = {bucket.label: bucket.value for bucket in buckets}
     short, long = values[first], values[last]
-    return long / short if short and long is not None else None
+    return long / short if short else None
 
 
 def find(runs: dict[str, Any], name: str) -> str:
@@ -188,25 +203,24 @@ def systems_of(runs: dict[str, Any], data: str) -> list[str]:
     """The plain run of each system on some data, in history order."""
     plain = [name for name in runs if name.rpartition("-")[0].removesuffix("_zh") in MODELS]
     ordered = sorted(plain, key=lambda name: list(MODELS).index(runs[name]["config"]["model_name"]))
-    return [name for name in ordered if runs[name]["test"]["circumstances"]["data"] == data]
+    return [name for name in ordered if report_of(runs[name]["test"]).info.data == data]
 
 
 def variants_of(runs: dict[str, Any], model: str) -> list[str]:
     """Every run of a system on Multi30k, the plain one first."""
     plain = find(runs, model)
     others = [name for name in runs if name != plain and runs[name]["config"]["model_name"] == model]
-    return [plain, *(name for name in others if runs[name]["test"]["circumstances"]["data"] == MULTI30K)]
+    return [plain, *(name for name in others if report_of(runs[name]["test"]).info.data == MULTI30K)]
 
 
 def about(runs: dict[str, Any], names: Sequence[str]) -> str:
     """Data, search and metric of a table."""
     test = reports(runs[names[0]])["test"]
-    told, quality = test.circumstances, test.bleu_tokenised or test.bleu
-    assert quality is not None
-    assert test.chrf is not None
+    info, quality, chrf = test.info, bleu_metric(test), test.metric("chrf")
+    assert chrf is not None
     return (
-        f"{told.data}, {told.split}: {told.sentences:,} sentences, {told.search}. {quality.name}: "
-        f"`{quality.signature}`; {test.chrf.name}: `{test.chrf.signature}`. Perplexity is per token of the "
+        f"{info.data}, {info.split}: {info.examples:,} sentences, {info.search}. {quality.title}: "
+        f"`{quality.signature}`; {chrf.title}: `{chrf.signature}`. Perplexity is per token of the "
         f"vocabulary. `step`: where the weights were taken (of an average, its last), of all that were trained.\n"
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.trainings import SPLITS, Suite, Training, main
-from regard.recipes import evaluate_sentences, steps_of
+from regard.recipes import steps_of, write_report
 from regard.storage import Checkpoint, write_text
 
 PUBLISHED = "sentence-classification"
@@ -60,9 +60,9 @@ def place(folder: str, training: Training) -> dict[str, Any]:
 def judge(fitted: Any, folder: Path) -> None:
     """Classify validation and test."""
     for split in SPLITS:
-        sentences = fitted.system.config.data.read(split)
-        report = evaluate_sentences(fitted.system, sentences, split=split, steps=steps_of(folder))
-        write_text(Checkpoint(folder).evaluation(split), report.to_json())
+        sentences = fitted.system.run.data.read(split)
+        report = fitted.system.evaluate(sentences, split=split, steps=steps_of(folder))
+        write_text(Checkpoint(folder).evaluation(split), write_report(report))
 
 
 SUITE = Suite(name="sentences", about=__doc__ or "", table=SYSTEMS, judge=judge, place=place)

@@ -1,13 +1,13 @@
 """What classifiers of sentences reach, as sections of docs/results.md: out of results/sentences.json."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.markdown import hardware, over_seeds, seeds_by_name, table
-from regard.evaluation.classification import ClassificationReport
+from benchmarks.markdown import figure_of, hardware, over_seeds, seeds_by_name, table
+from regard.contracts.report import Report
 from regard.experiments.finding import clearly_above
 from regard.models import SENTENCE_MODELS
+from regard.recipes import report_of
 
 SETS = {
     "trec": (
@@ -35,9 +35,9 @@ def sections(runs: Runs) -> list[str]:
     return [section for section in made if section]
 
 
-def reports(runs: Sequence[Any], split: str) -> list[ClassificationReport]:
+def reports(runs: Sequence[Any], split: str) -> list[Report]:
     """The evaluations of some runs on a split."""
-    return [ClassificationReport.from_json(json.dumps(run[split])) for run in runs if split in run]
+    return [report_of(run[split]) for run in runs if split in run]
 
 
 def of_set(name: str, groups: dict[str, list[Any]]) -> str:
@@ -46,23 +46,23 @@ def of_set(name: str, groups: dict[str, list[Any]]) -> str:
     rows = []
     for runs in own.values():
         test = reports(runs, "test")
-        overlaps = [report.overlap for report in test if report.overlap is not None]
+        overlapping = [report for report in test if report.metric("overlap") is not None]
         rows.append(
             (
                 title(runs),
-                f"{test[0].circumstances.parameters / 1e6:.2f} M",
+                f"{test[0].info.parameters / 1e6:.2f} M",
                 accuracy(runs, "validation"),
                 f"**{accuracy(runs, 'test')}**",
-                over_seeds([100 * report.macro_f1 for report in test], 1),
-                over_seeds([overlap.cosine for overlap in overlaps], 3),
-                over_seeds([overlap.penalty for overlap in overlaps], 3),
+                over_seeds([100 * figure_of(report, "macro_f1") for report in test], 1),
+                over_seeds([figure_of(report, "overlap") for report in overlapping], 3),
+                over_seeds([figure_of(report, "overlap_penalty") for report in overlapping], 3),
                 str(len(runs)),
             )
         )
     if not rows:
         return ""
     called, known, reported = SETS[name]
-    counts = [f"{reports(runs, split)[0].circumstances.sentences:,} of {split}" for split in ("validation", "test")]
+    counts = [f"{reports(runs, split)[0].info.examples:,} of {split}" for split in ("validation", "test")]
     head = ("system", "parameters", "validation", "test", "macro F1", "overlap", "‖AAᵀ − I‖²", "seeds")
     return (
         f"## {called}\nAccuracy in per cent; sentences: {', '.join(counts)}. {known} No word vectors from elsewhere. "
@@ -83,14 +83,12 @@ def title(runs: Sequence[Any]) -> str:
 
 def accuracy(runs: Sequence[Any], split: str) -> str:
     """In per cent, over the seeds."""
-    return over_seeds([100 * report.accuracy for report in reports(runs, split)], 1)
+    return over_seeds([100 * figure_of(report, "accuracy") for report in reports(runs, split)], 1)
 
 
 def penalty(own: dict[str, list[Any]]) -> str:
     """What the penalty does, from seeds that were run with it and without."""
-    pair = [
-        {report.circumstances.seed: report for report in reports(own.get(key, ()), "test")} for key in (WITH, WITHOUT)
-    ]
+    pair = [{report.info.seed: report for report in reports(own.get(key, ()), "test")} for key in (WITH, WITHOUT)]
     seeds = sorted(set(pair[0]) & set(pair[1]))
     if len(seeds) < 2:
         return ""
@@ -110,11 +108,12 @@ def penalty(own: dict[str, list[Any]]) -> str:
     )
 
 
-def cosine(report: ClassificationReport) -> float:
+def cosine(report: Report) -> float:
     """How alike the rows are; not at all, where there are none."""
-    return 0.0 if report.overlap is None else report.overlap.cosine
+    metric = report.metric("overlap")
+    return 0.0 if metric is None else metric.value
 
 
-def right(report: ClassificationReport) -> float:
+def right(report: Report) -> float:
     """The share of right answers."""
-    return report.accuracy
+    return figure_of(report, "accuracy")

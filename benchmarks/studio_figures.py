@@ -13,9 +13,9 @@ from typing import Any
 
 from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
-from benchmarks.markdown import seeds_by_name
-from benchmarks.results_page import MULTI30K, TATOEBA, reports, systems_of
-from regard.evaluation.report import Circumstances
+from benchmarks.markdown import figure_of, seeds_by_name
+from benchmarks.results_page import MULTI30K, TATOEBA, bleu_metric, reports, systems_of
+from regard.contracts.report import RunInfo
 
 FIGURES = Path(__file__).parents[1] / "src" / "regard" / "studio" / "figures.json"
 SOURCES = ("systems", "language", "sentences")
@@ -24,7 +24,7 @@ Runs = dict[str, Any]
 Found = dict[str, list[dict[str, Any]]]
 
 
-def figure(told: Sequence[Circumstances], *, metric: str, scores: Sequence[float], how: Sequence[str]) -> Any:
+def figure(told: Sequence[RunInfo], *, metric: str, scores: Sequence[float], how: Sequence[str]) -> Any:
     """A mean over the seeds, with what it was measured on; `how` is all that it depends on besides."""
     first = told[0]
     return {
@@ -32,7 +32,7 @@ def figure(told: Sequence[Circumstances], *, metric: str, scores: Sequence[float
         "score": fmean(scores),
         "data": first.data,
         "split": first.split,
-        "sentences": first.sentences,
+        "sentences": first.examples,
         "parameters": first.parameters,
         "steps": round(fmean(one.steps for one in told)),
         "seeds": [one.seed for one in told],
@@ -46,10 +46,9 @@ def of_translation(runs: Runs) -> Found:
     for data in (MULTI30K, TATOEBA):
         for name in systems_of(runs, data):
             test = reports(runs[name])["test"]
-            quality = test.bleu_tokenised or test.bleu
-            assert quality is not None
-            how = (test.circumstances.search, quality.signature)
-            one = figure([test.circumstances], metric=quality.name, scores=[quality.score], how=how)
+            quality = bleu_metric(test)
+            how = (test.info.search, quality.signature)
+            one = figure([test.info], metric=quality.title, scores=[quality.value], how=how)
             found.setdefault(f"system/{runs[name]['config']['model_name']}", []).append(one)
     return found
 
@@ -60,9 +59,9 @@ def of_language(runs: Runs) -> Found:
     for equal in (False, True):
         for group in language_page.on_treebank(runs, equal=equal).values():
             tests = language_page.reports(group, "test")
-            scores = [test.perplexity for test in tests]
-            told = [test.circumstances for test in tests]
-            one = figure(told, metric="Perplexity per word", scores=scores, how=[tests[0].reading])
+            scores = [figure_of(test, "perplexity") for test in tests]
+            told = [test.info for test in tests]
+            one = figure(told, metric="Perplexity per word", scores=scores, how=[language_page.reading_of(tests[0])])
             found.setdefault(f"language/{group[0]['config']['model_name']}", [one])
     return found
 
@@ -73,7 +72,7 @@ def of_sentences(runs: Runs) -> Found:
     for name, group in seeds_by_name(runs).items():
         tests = sentences_page.reports(group, "test")
         if tests and not name.endswith(sentences_page.WITHOUT):
-            told, scores = [test.circumstances for test in tests], [100 * test.accuracy for test in tests]
+            told, scores = [test.info for test in tests], [100 * figure_of(test, "accuracy") for test in tests]
             one = figure(told, metric="Accuracy, %", scores=scores, how=())
             found.setdefault(f"sentences/{group[0]['config']['model_name']}", []).append(one)
     return found

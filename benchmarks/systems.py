@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.trainings import SPLITS, Suite, Training, main
-from regard.recipes import evaluate, steps_of
+from regard.recipes import steps_of, write_report
 from regard.storage import Checkpoint, write_text
 
 
@@ -43,9 +43,9 @@ SYSTEMS = {
 def judge(fitted: Any, folder: Path) -> None:
     """Evaluate a translator on validation and test."""
     for split in SPLITS:
-        pairs = fitted.system.config.data.read(split)
-        report = evaluate(fitted.system, pairs, split=split, beam=5, steps=steps_of(folder))
-        write_text(Checkpoint(folder).evaluation(split), report.to_json())
+        pairs = fitted.system.run.data.read(split)
+        report = fitted.system.evaluate(pairs, split=split, beam=5, steps=steps_of(folder))
+        write_text(Checkpoint(folder).evaluation(split), write_report(report))
 
 
 SUITE = Suite(name="systems", about=__doc__ or "", table=SYSTEMS, judge=judge)

@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from regard.models import LANGUAGE_MODELS, SENTENCE_MODELS
+from regard.recipes import fit, load, make_run, override
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,7 +20,21 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
     for block in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(compile(block, page, "exec"), names)
     assert capsys.readouterr().out
-    assert names["report"].circumstances.split == "test"
+    assert names["report"].info.split == "test"
+
+
+def test_the_recipe_of_the_guide_trains_and_loads(tmp_path):
+    text = (ROOT / "docs" / "translation.md").read_text(encoding="utf-8")
+    section = text.split("## Your own recipe")[1]
+    path = tmp_path / "my_recipe.py"
+    path.write_text(re.search(r"```python\n(.*?)```", section, re.S)[1])
+    run = override(make_run(f"{path}:digits", steps=3), "validation.sentences=4", "training.every.log=1")
+    fit(run, tmp_path / "run", console=Console(quiet=True))
+    loaded = load(tmp_path / "run")
+    assert loaded.run == override(loaded.run, "training.steps=3") and type(loaded.run.data).__name__ == "Digits"
+    splits = [{pair.source for pair in loaded.run.data.read(split)} for split in loaded.run.data.splits]
+    assert all(splits) and not splits[0] & splits[1] and not splits[0] & splits[2]
+    assert loaded.evaluate(loaded.run.data.read("test"), split="test", beam=1).info.examples == len(splits[2])
 
 
 @pytest.mark.parametrize(("page", "family"), [("language.md", LANGUAGE_MODELS), ("sentences.md", SENTENCE_MODELS)])

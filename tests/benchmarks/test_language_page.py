@@ -9,36 +9,47 @@ from benchmarks import language_page, sentences, sentences_page
 from benchmarks.markdown import over_seeds, seeds_by_name
 from benchmarks.results_page import page, recorded
 from benchmarks.trainings import Training
-from regard.evaluation import Circumstances, Overlap
-from regard.evaluation.classification import ClassificationReport, ClassQuality
-from regard.evaluation.language_report import LanguageReport, Reach
-from regard.evaluation.likelihood import Likelihood
-from regard.evaluation.spans import SPANS
+from regard.contracts.report import RunInfo
+from regard.evaluation import ClassificationQuality, ClassQuality, Likelihood, Overlap, SpanMass
+from regard.recipes import write_report
+from regard.recipes.language import evaluate as language_modeling
+from regard.recipes.sentences import evaluate as text_classification
 
 MACHINE = {"date": "2026-01-01", "gpu": "A GPU", "cores": 4, "python": "3.12", "torch": "2.11"}
 EQUAL = {"lstm": 85.0, "attention": 82.0, "key_value": 78.0, "key_value_predict": 75.0, "ngram_rnn": 75.2}
 SEEDS = range(3)
 
 
-def circumstances(system, seed):
-    return Circumstances(
-        system=system, data="ptb", split="test", sentences=9, search="", parameters=2_500_000, steps=1, seed=seed
+def info(system, seed):
+    return RunInfo(
+        task="language_modeling",
+        system=system,
+        data="ptb",
+        split="test",
+        examples=9,
+        parameters=2_500_000,
+        steps=1,
+        seed=seed,
     )
 
 
 def a_report(system, seed, perplexity, *, loss=1.5, reading="one stream, the state carried"):
-    looks = system in ("attention", "key_value", "key_value_predict", "lstmn")
-    report = LanguageReport(
-        circumstances=circumstances(system, seed),
+    attends = system in ("attention", "key_value", "key_value_predict", "lstmn")
+    mass = SpanMass(within=(0.4, 0.6, 0.8, 0.9, 1.0), distance=3.5, looks=4095)
+    report = language_modeling.make_report(
+        info(system, seed),
+        Likelihood(nats=1.0, tokens=82_430, words=82_430, characters=400_000, unknown=4_794),
         reading=reading,
-        likelihood=Likelihood(nats=1.0, tokens=82_430, words=82_430, characters=400_000, unknown=4_794),
-        perplexity=perplexity,
-        perplexity_per_token=perplexity,
-        bits_per_character=1.0,
-        loss=loss,
-        reaches=(Reach("attention", SPANS, (0.4, 0.6, 0.8, 0.9, 1.0), 3.5, 4095),) if looks else (),
+        distances={"attention": mass} if attends else {},
     )
-    return json.loads(report.to_json())
+    plain = json.loads(write_report(report))
+    set_metric(plain, "perplexity", perplexity)
+    set_metric(plain, "loss", loss)
+    return plain
+
+
+def set_metric(plain, name, value):
+    next(metric for metric in plain["metrics"] if metric["name"] == name)["value"] = value
 
 
 def a_run(name, seed, *, recipe="ptb", **evaluations):
@@ -93,7 +104,7 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
     assert "4-gram RNN is on par" in told
     other = copy.deepcopy(runs)
     for seed in SEEDS:
-        other[f"equal_key_value-{seed}"]["test"]["perplexity"] = 99.0 + seed
+        set_metric(other[f"equal_key_value-{seed}"]["test"], "perplexity", 99.0 + seed)
     assert "**Does not hold on this text, trained so.**" in language_page.spans(other)
     for seed in (1, 2):
         del other[f"equal_lstm-{seed}"]
@@ -143,18 +154,18 @@ def classified(*, better=0.02):
     for name, training in sentences.SYSTEMS.items():
         for seed in SEEDS:
             structured, plain = "structured" in name, name.endswith("no_penalty")
-            report = ClassificationReport(
-                circumstances=circumstances(training.model, seed),
+            quality = ClassificationQuality(
                 accuracy=0.88 - better * plain + 0.001 * seed * seed * (1 + plain),
                 log_loss=0.3,
                 classes=(
-                    ClassQuality.of("a", there=4, said=4, right=3),
-                    ClassQuality.of("b", there=5, said=5, right=4),
+                    ClassQuality.of("a", num_true=4, num_predicted=4, num_correct=3),
+                    ClassQuality.of("b", num_true=5, num_predicted=5, num_correct=4),
                 ),
                 confusion=(),
                 overlap=Overlap(0.9 - 0.5 * (not plain) + 0.01 * seed, 2.0) if structured else None,
             )
-            told = json.loads(report.to_json())
+            report = text_classification.make_report(info(training.model, seed), quality)
+            told = json.loads(write_report(report))
             config = {"recipe": "sentences", "model_name": training.model, "model": {}}
             found[f"{name}-{seed}"] = {
                 "command": f"python -m benchmarks.sentences {name}",

@@ -69,7 +69,7 @@ def test_files_of_different_runs(refused, writers, classifier, tmp_path):
         (("classes",), ["CAT", "CAT", "DOG"], "names 2 classes, and its model has 3"),
         (("batch", "max_length"), 0, "batch.max_length is 0, expected 1 token or more"),
         (("model_name",), ["cnn"], "model_name is ['cnn']; the nearest is"),
-        (("recipe",), {}, "recipe is {}; the nearest is"),
+        (("recipe",), {}, "recipe is an object, expected text"),
     ],
 )
 def test_a_config_that_was_edited(refused, classifier, tmp_path, path, value, sentence):

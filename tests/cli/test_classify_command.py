@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from regard.recipes import read_report
 from tests.recipes.texts import CPU, SENTENCES, spoil
 
 TINY = [*(f"--set={one}" for one in CPU), "--set=model.embedding_size=8", "--set=model.maps=4"]
@@ -79,9 +80,9 @@ def test_what_is_not_utf8_is_a_sentence(command, classifier, capsys):
 def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
     assert command("evaluate", classifier) == 0
     told = capsys.readouterr().out
-    for part in ("accuracy", "macro F1", "log-loss", "overlap", "true \\ said", "validation", "test"):
+    for part in ("accuracy", "macro F1", "log-loss", "overlap", "true \\ predicted", "validation", "test"):
         assert part in told
-    assert json.loads((classifier / "evaluation-test.json").read_text())["circumstances"]["split"] == "test"
+    assert json.loads((classifier / "evaluation-test.json").read_text())["info"]["split"] == "test"
     assert command("evaluate", classifier, "--split", "dev") == 2
     assert "there is no split 'dev'" in flat(capsys.readouterr().err)
     assert command("evaluate", classifier, "--data", tmp_path) == 2
@@ -91,10 +92,11 @@ def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
 def test_a_class_that_training_never_saw_is_told(command, classifier, tmp_path, capsys):
     (tmp_path / "mine.all").write_text("BIRD a bird\nCAT a cat\n")
     assert command("evaluate", classifier, "--source", tmp_path / "mine.all") == 0
-    told = capsys.readouterr().out
-    assert "BIRD" in told and "never seen" in told
-    kept = json.loads((classifier / "evaluation-file-mine.all.json").read_text())
-    assert kept["unseen"][0]["label"] == "BIRD" and kept["accuracy"] <= 0.5
+    captured = capsys.readouterr()
+    assert "BIRD" in captured.out and "never seen" in captured.out
+    assert "file-mine.all: training never saw the classes of 1 sentences: 'BIRD' (1)." in flat(captured.err)
+    report = read_report((classifier / "evaluation-file-mine.all.json").read_text())
+    assert report.table("confusion").rows[-1][0] == "BIRD" and report.metric("accuracy").value <= 0.5
     (tmp_path / "birds.all").write_text("BIRD a bird\n")
     assert command("evaluate", classifier, "--source", tmp_path / "birds.all") == 0
     assert "0.00%" in capsys.readouterr().out

@@ -5,8 +5,7 @@ import sys
 import pytest
 
 import regard.cli.demo as demo
-from regard.evaluation import Report
-from regard.recipes import last_demo, override
+from regard.recipes import last_demo, override, read_report
 
 
 @pytest.fixture
@@ -24,8 +23,8 @@ def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made == {*demo.DEMO_SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
     assert last_demo() == (tmp_path / "demo").resolve()
-    report = Report.from_json((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
-    assert report.exact_match is not None and report.circumstances.system == "bahdanau"
+    report = read_report((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
+    assert report.metrics[0].name == "exact_match" and report.info.system == "bahdanau"
     assert command("translate", tmp_path / "demo" / "bahdanau", "--beam", 1, stdin=b"July 20, 1969\n") == 0
     capsys.readouterr()
     assert command("demo", "--out", tmp_path / "demo") == 2

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from regard.recipes import load
+from regard.recipes import load, read_report
 from tests.recipes.texts import CPU, SIZES, WORDS, spoil
 
 SETS = {model: [f"--set={one}" for one in (*SIZES[model], *CPU)] for model in SIZES}
@@ -97,7 +97,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--repetition-penalty", "1e300"], "repetition_penalty is 1e+300, expected a number above 0, from 1e-06"),
         (["--max-tokens", 0], "max_tokens is 0, expected 1 token or more"),
         (["--stop", ""], "a stop string is empty"),
-        (["--device", "tpu"], "device is 'tpu', expected auto, cpu or cuda"),
+        (["--device", "tpu"], "device is 'tpu', expected auto, cpu, cuda, mps"),
         (["--stream", "--json"], "--stream prints one text as it comes"),
         (["--stream", "--prompt", "b"], "give one prompt"),
         (["--prompt", "a\udcff"], "is half a one"),
@@ -124,16 +124,22 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
     for line, sentence in [
         (
             ["generate", trained],
-            "holds a bahdanau, which is a translator, and a writer is needed. Use it with `regard t",
+            "holds a bahdanau, a model for translation, and one that can generate is needed. Use it with `regard t",
         ),
-        (["generate", classifier], "which is a classifier, and a writer is needed. Use it with `regard classify"),
-        (["classify", trained, "a"], "which is a translator, and a classifier is needed"),
-        (["classify", writers["gpt"], "a"], "holds a gpt, which is a writer, and a classifier is needed"),
-        (["translate", writers["gpt"]], "a translator is needed. Use it with `regard generate"),
-        (["translate", classifier, "--alignments"], "a translator is needed. Use it with `regard classify"),
-        (["score", writers["lstm"], *score], "holds a lstm, which is a writer, and a translator is needed"),
+        (
+            ["generate", classifier],
+            "for text classification, and one that can generate is needed. Use it with `regard classify",
+        ),
+        (["classify", trained, "a"], "a model for translation, and one that can classify is needed"),
+        (["classify", writers["gpt"], "a"], "holds a gpt, a model for language modeling, and one that can classify"),
+        (["translate", writers["gpt"]], "can translate is needed. Use it with `regard generate"),
+        (["translate", classifier, "--alignments"], "can translate is needed. Use it with `regard classify"),
+        (["score", classifier, *score], "there is no class 'a'"),
         (["generate", tmp_path], "has no config.json"),
-        (["evaluate", writers["gpt"], "--source", tmp_path / "a", "--target", tmp_path / "a"], "--target is for trans"),
+        (
+            ["evaluate", writers["gpt"], "--source", tmp_path / "a", "--target", tmp_path / "a"],
+            "--target names translations, and a gpt makes none",
+        ),
     ]:
         assert command(*line, stdin=b"a\n") == 2
         captured = capsys.readouterr()
@@ -146,7 +152,7 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
     told = capsys.readouterr().out
     for part in (
         "perplexity",
-        "bits/char",
+        "bits per character",
         "validation",
         "test",
         "weight within the last n tokens",
@@ -154,7 +160,9 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
     ):
         assert part in told
     kept = json.loads((folder / "evaluation-test.json").read_text())
-    assert kept["likelihood"]["tokens"] > 0 and (folder / "evaluation-validation.json").exists()
+    assert kept["info"]["task"] == "language_modeling" and (folder / "evaluation-validation.json").exists()
+    assert command("evaluate", folder, "--beam", 3) == 2
+    assert "--beam is no option of language modeling" in flat(capsys.readouterr().err)
     assert command("evaluate", folder, "--split", "tests") == 2
     assert "the nearest is 'test'" in flat(capsys.readouterr().err)
     assert command("evaluate", folder, "--data", "x") == 2
@@ -164,8 +172,8 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
 def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, writers, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("the ☃ sat\n")
     assert command("evaluate", writers["lstm"], "--source", tmp_path / "mine.txt") == 0
-    kept = json.loads((writers["lstm"] / "evaluation-file-mine.txt.json").read_text())
-    assert (kept["likelihood"]["unknown"], kept["likelihood"]["words"]) == (1, 4)
+    report = read_report((writers["lstm"] / "evaluation-file-mine.txt.json").read_text())
+    assert report.table("counts").rows[0][1] == 4 and report.table("counts").rows[0][3] == 1
     for content, sentence in ((b"", "is empty"), (b"\n", "the text is empty"), (b"\xff", "is not UTF-8")):
         (tmp_path / "bad.txt").write_bytes(content)
         assert command("evaluate", writers["lstm"], "--source", tmp_path / "bad.txt") == 2
@@ -177,7 +185,7 @@ def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, 
 def test_names_are_shown_as_they_stand(command, writers, tmp_path, capsys):
     (tmp_path / "mine[bold].txt").write_text("the cat sat\n")
     assert command("evaluate", writers["gpt"], "--source", tmp_path / "mine[bold].txt") == 0
-    assert "attention on file-mine[bold].txt: weight" in flat(capsys.readouterr().out)
+    assert "gpt on text text.txt, file-mine[bold].txt: 1 examples" in flat(capsys.readouterr().out)
 
 
 def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, writers, tmp_path, capsys):
@@ -218,8 +226,11 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
         (["text", "--data", "no.txt"], "there is no file"),
         (["text", "--data", "."], "is a folder. Name a file in it"),
         (["text", "--data", "{text}", "--model", "transformer"], "transformer is for translation, and the recipe text"),
-        (["copy", "--model", "gpt"], "gpt is for language, and the recipe copy is for translation"),
-        (["sentences", "--data", "{text}", "--model", "gpt"], "gpt is for language, and the recipe sentences is"),
+        (["copy", "--model", "gpt"], "gpt is for language modeling, and the recipe copy is for translation"),
+        (
+            ["sentences", "--data", "{text}", "--model", "gpt"],
+            "gpt is for language modeling, and the recipe sentences is for text",
+        ),
         (["text", "--data", "{text}", "--model", "gtp"], "there is no model 'gtp'; the nearest is 'gpt'"),
         (["text", "--data", "{text}", "--valid-source", "no.txt"], "there is no file"),
         (["text", "--data", "{text}", "--source", "{text}"], "the recipe text takes no source"),
@@ -277,7 +288,7 @@ def test_one_line_of_very_many_words(command, tmp_path, capsys):
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 3]
     # validation in many rows, for speed
     assert command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64") == 0
-    assert load(tmp_path / "run").config.recipe == "text"
+    assert load(tmp_path / "run").run.recipe == "text"
 
 
 def test_a_full_memory_is_a_sentence(command, text_file, tmp_path, capsys):
@@ -295,3 +306,13 @@ def test_one_word_of_very_many_letters(command, tmp_path, capsys):
     # what a word costs is beyond any number, and is not called "not a number"
     assert "perplexity not finite" in flat(captured.err) and "nan" not in captured.err
     assert max(map(len, captured.out.splitlines())) < 500
+
+
+def test_continuations_and_classes_are_scored_like_translations(command, writers, classifier, tmp_path, capsys):
+    (tmp_path / "texts").write_text("the cat\na dog\n")
+    (tmp_path / "outputs").write_text("CAT\nDOG\n")
+    for folder in (writers["lstm"], classifier):
+        files = ["--source", tmp_path / "texts", "--target", tmp_path / "outputs"]
+        assert command("score", folder, *files) == 0
+        values = [float(line) for line in capsys.readouterr().out.splitlines()]
+        assert len(values) == 2 and max(values) < 0

@@ -6,10 +6,11 @@ import pytest
 
 from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.cli import main
-from regard.cli.list import FAMILIES
+from regard.cli.list import families
+from regard.cli.names import spoken
 from regard.experiments import EXPERIMENTS
 from regard.models import MODELS
-from regard.recipes import RECIPES
+from regard.recipes import RECIPES, TASKS
 
 TABLES = {"scores": SCORES, "alignments": ALIGNMENTS, "masks": MASKS, "positions": POSITIONS}
 
@@ -47,7 +48,9 @@ def test_nothing_is_cut_off_at_any_width(family, width, capsys, monkeypatch):
 def test_without_a_family_all_are_listed_in_order(capsys):
     assert run("list") == 0
     out = capsys.readouterr().out
-    places = [out.index(f"\n{family} ") if family != "scores" else out.index(family) for family in FAMILIES]
+    places = [
+        out.index(f"\n{family} ") if family != "scores" else out.index(family) for family in map(spoken, families())
+    ]
     assert places == sorted(places)
     assert "embedding-scale" in out
 
@@ -55,7 +58,7 @@ def test_without_a_family_all_are_listed_in_order(capsys):
 def test_json_is_the_tables(capsys):
     assert run("list", "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert list(told) == list(FAMILIES)
+    assert list(told) == list(families())
     assert list(told["scores"]) == list(SCORES)
     assert told["masks"]["causal"] == {
         "year": 2017,
@@ -73,12 +76,13 @@ def test_systems_and_recipes_are_listed_too(capsys):
     for name, entry in MODELS.items():
         assert name.replace("_", "-") in out
         assert str(entry.year) in out
-    assert "regard list language-models" in out
+    for task in TASKS:
+        assert f"\n{spoken(task)} " in f"\n{out}"
     assert run("list", "recipes", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert list(told["recipes"]) == list(RECIPES)
     assert run("list", "models", "--json") == 0
-    bahdanau = json.loads(capsys.readouterr().out)["models"]["bahdanau"]
+    bahdanau = json.loads(capsys.readouterr().out)["translation"]["bahdanau"]
     assert bahdanau["call"] == "regard.models.Bahdanau(BahdanauConfig(..))"
     assert bahdanau["paper"] == "https://arxiv.org/abs/1409.0473"
 
@@ -96,3 +100,13 @@ def test_an_unknown_family_meets_the_nearest(capsys):
     assert captured.out == ""
     assert captured.err.startswith("Error: there is no family 'alignmnts'; the nearest is 'alignments'.")
     assert "Traceback" not in captured.err
+
+
+def test_tasks_are_listed_with_their_models_and_verbs(capsys):
+    assert run("list", "tasks", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["tasks"]
+    assert list(told) == list(TASKS)
+    assert told["language_modeling"]["verb"] == "generate" and "gpt" in told["language_modeling"]["models"].split(", ")
+    assert run("list", "language-modeling", "--json") == 0
+    gpt = json.loads(capsys.readouterr().out)["language_modeling"]["gpt"]
+    assert gpt["call"] == "regard.models.language.GPT(GPTConfig(..))"

@@ -167,7 +167,7 @@ def test_an_evaluation_is_told_and_kept(command, trained, capsys):
     for part in ("tokenised lower-case", "tok:none", "chrF2", "exact match", "perplexity", "source length"):
         assert part in told
     kept = json.loads((trained / "evaluation-test-beam-2.json").read_text())
-    assert kept["circumstances"]["sentences"] == 8
+    assert kept["info"]["examples"] == 8
     assert command("evaluate", trained, "--split", "validation") == 0
     assert (trained / "evaluation-validation.json").exists()
     assert command("evaluate", trained, "--split", "tests") == 2
@@ -179,5 +179,5 @@ def test_an_evaluation_is_told_and_kept(command, trained, capsys):
 def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys):
     (tmp_path / "mine.tsv").write_text("a b\ta b\nc\tc\n")
     assert command("evaluate", trained, "--source", tmp_path / "mine.tsv", "--beam", 1) == 0
-    assert "2 sentences" in capsys.readouterr().out
+    assert "2 examples" in capsys.readouterr().out
     assert (trained / "evaluation-file-mine.tsv-beam-1.json").exists()

@@ -1,6 +1,5 @@
 """Measures of a classifier, by hand; a class that training never saw is always wrong."""
 
-import json
 import math
 
 import pytest
@@ -8,38 +7,29 @@ import torch
 from torch import nn
 
 from regard.contracts import Classified, Labelled, Sequences
-from regard.evaluation import (
-    Answers,
-    Circumstances,
-    ClassificationReport,
-    ConfusionRow,
-    Overlap,
-    Speed,
-    classification_report,
-    classify,
-)
+from regard.contracts.report import RunInfo, Speed
+from regard.evaluation import Answers, ConfusionRow, Overlap, classification_quality
+from regard.recipes import read_report, write_report
+from regard.recipes.sentences.evaluate import classify, make_report
 from regard.training.sentence_objective import SentenceObjective
 
-CIRCUMSTANCES = Circumstances(
-    system="bilstm", data="trec", split="test", sentences=5, search="argmax", parameters=10, steps=20, seed=1
-)
 CLASSES = ("a", "b", "c")
 SHARES = [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.5, 0.25], [0.5, 0.25, 0.25]]
 TRUTHS = ["a", "b", "b", "new", "a"]
 
 
-def report(shares=SHARES, truths=TRUTHS, classes=CLASSES, **more):
+def quality(shares=SHARES, truths=TRUTHS, classes=CLASSES, **more):
     answers = Answers(log_probs=torch.tensor(shares, dtype=torch.float64).log(), **more)
-    return classification_report(answers, truths, classes, circumstances=CIRCUMSTANCES)
+    return classification_quality(answers, truths, classes)
 
 
 def test_counts_by_hand():
-    found = report()
+    found = quality()
     assert found.accuracy == 3 / 5
     assert found.confusion == (ConfusionRow("a", (2, 0, 0)), ConfusionRow("b", (1, 1, 0)), ConfusionRow("c", (0, 0, 0)))
     assert found.unseen == (ConfusionRow("new", (0, 1, 0)),)
     first, second, third = found.classes
-    assert (first.there, first.said, first.right) == (2, 3, 2)
+    assert (first.num_true, first.num_predicted, first.num_correct) == (2, 3, 2)
     assert (first.precision, first.recall, first.f1) == (2 / 3, 1.0, 4 / 5)
     assert (second.precision, second.recall, second.f1) == (1 / 2, 1 / 2, 1 / 2)
     assert (third.precision, third.recall, third.f1) == (None, None, None)
@@ -49,30 +39,31 @@ def test_counts_by_hand():
 
 
 def test_nothing_but_unseen_classes():
-    found = report(truths=["new"] * 4 + ["other"])
+    found = quality(truths=["new"] * 4 + ["other"])
     assert found.accuracy == 0 and found.log_loss is None
     assert found.macro_f1 == 0 and [row.label for row in found.unseen] == ["new", "other"]
     assert found.classes[0].recall is None and found.classes[0].precision == 0
 
 
-def test_a_report_survives_its_file():
-    for found in (report(), report(overlap=Overlap(0.25, 1.5)), report(truths=["new"] * 5)):
-        assert ClassificationReport.from_json(found.to_json()) == found
-    values = json.loads(report().to_json())
-    assert values["unseen"] == [{"label": "new", "counts": [0, 1, 0]}]
-    with pytest.raises(ValueError, match=r"report\.confusion\[0\]\.counts\[1\] is \"x\", expected int"):
-        ClassificationReport.from_json(
-            json.dumps(values | {"confusion": [{"label": "a", "counts": [1, "x"]}]}, ensure_ascii=False)
-        )
-    with pytest.raises(ValueError, match=r"report has no field 'acuracy'\. The nearest is 'accuracy'"):
-        ClassificationReport.from_json(json.dumps(values | {"acuracy": 1.0}))
+INFO = RunInfo(
+    task="text_classification", system="bilstm", data="trec", split="test", examples=5, parameters=10, steps=20, seed=1
+)
 
 
-def test_speed_stands_beside_it():
-    speed = Speed.of(seconds=2.0, tokens=50, hardware="one core")
-    answers = Answers(log_probs=torch.tensor([[0.0, -1.0]]))
-    found = classification_report(answers, ["x"], ["x", "y"], circumstances=CIRCUMSTANCES, speed=speed)
-    assert found.speed == speed and found.accuracy == 1
+def test_a_report_has_every_figure_and_survives_its_file():
+    speed = Speed(seconds=2.0, count=50, unit="tokens", hardware="one core")
+    for values in (quality(), quality(overlap=Overlap(0.25, 1.5)), quality(truths=["new"] * 5)):
+        report = make_report(INFO, values, speed=speed, warnings=("cut",))
+        assert read_report(write_report(report)) == report
+    report = make_report(INFO, quality(overlap=Overlap(0.25, 1.5)))
+    names = [metric.name for metric in report.metrics]
+    assert names == ["accuracy", "macro_f1", "log_loss", "overlap", "overlap_penalty"]
+    assert report.metric("accuracy").value == 3 / 5 and report.metric("overlap").value == 0.25
+    assert [column.title for column in report.table("confusion").columns[1:4]] == list(CLASSES)
+    assert report.table("confusion").rows[0] == ("a", 2, 0, 0, "")
+    assert report.table("confusion").rows[-1] == ("new", 0, 1, 0, "never seen in training")
+    assert report.table("classes").rows[2] == ("c", 0, 0, 0, None, None, None)
+    assert make_report(INFO, quality(truths=["new"] * 5)).metric("log_loss") is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +79,7 @@ def test_speed_stands_beside_it():
 )
 def test_what_does_not_agree_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        report(**given)
+        quality(**given)
 
 
 class Fake(nn.Module):

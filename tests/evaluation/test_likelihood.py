@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.contracts import EOS, PAD
+from regard.contracts.report import RunInfo
 from regard.data.streams import Stream
-from regard.evaluation import Circumstances, Speed
-from regard.evaluation.language_report import LanguageReport, Reach
-from regard.evaluation.likelihood import Likelihood, nats_of, pieces
-from regard.evaluation.spans import SPANS, SpanMass, span_sums
+from regard.decoding import nats_of, pieces, score_continuation
+from regard.evaluation import SPANS, Likelihood, SpanMass, span_sums
 from regard.models.language import LANGUAGE_MODELS
+from regard.recipes import read_report, write_report
+from regard.recipes.language.evaluate import make_report
 from regard.recipes.language.measure import spans
 
 VOCAB = 9
@@ -146,23 +147,32 @@ def test_a_model_that_looks_at_nothing_has_no_spans():
         SpanMass.of(span_sums(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.bool)))
 
 
-def test_a_report_survives_json():
+def test_a_report_has_every_figure_and_survives_json():
     likelihood = Likelihood(nats=30.0, tokens=50, words=10, characters=50, unknown=3)
     mass = SpanMass(within=(0.1, 0.2, 0.3, 0.4, 0.5), distance=4.5, looks=7)
-    about = Circumstances(
-        system="gpt", data="text", split="test", sentences=2, search="", parameters=9, steps=1, seed=0
+    info = RunInfo(
+        task="language_modeling", system="gpt", data="text", split="test", examples=2, parameters=9, steps=1, seed=0
     )
-    report = LanguageReport(
-        circumstances=about,
-        reading="one stream, the state carried",
-        likelihood=likelihood,
-        perplexity=likelihood.perplexity,
-        perplexity_per_token=likelihood.perplexity_per_token,
-        bits_per_character=likelihood.bits_per_character,
-        loss=likelihood.loss,
-        reaches=(Reach.of("layers.0", mass),),
-        speed=Speed.of(seconds=1.0, tokens=50, hardware="a machine"),
-    )
-    assert LanguageReport.from_json(report.to_json()) == report
-    with pytest.raises(ValueError, match="perplexity"):
-        LanguageReport.from_json(report.to_json().replace('"perplexity":', '"perplexitty":'))
+    report = make_report(info, likelihood, reading="one stream, the state carried", distances={"layers.0": mass})
+    assert read_report(write_report(report)) == report
+    assert report.metrics[0].name == "perplexity" and report.metrics[0].value == likelihood.perplexity
+    assert report.metric("loss").value == 30.0 / 50 and report.table("counts").rows == ((50, 10, 50, 3, 30.0),)
+    assert report.table("attention_distance").rows == (("layers.0", *mass.within, 4.5, 7),)
+    letters = make_report(info, Likelihood(nats=1e3, tokens=5, words=5, characters=5), reading="", distances={})
+    assert format(letters.metrics[0].value, letters.metrics[0].format) == "7.23e+86"
+    assert letters.table("attention_distance") is None
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_continuation_is_scored_as_step_by_step(name):
+    model = make(name).eval()
+    ids = IDS.tolist()
+    with torch.no_grad():
+        log_probs = model(IDS[None])[0].log_softmax(dim=-1)
+    for cut in (1, 4, len(ids)):
+        expected = sum(log_probs[place - 1, ids[place]].item() for place in range(cut, len(ids)))
+        # a window that moves on sees less than the whole text at once
+        tolerance = {"rel": 1e-9} if name != "gpt" else {"rel": 0.2}
+        assert score_continuation(model, ids[:cut], ids[cut:]) == pytest.approx(expected, **tolerance)
+    with pytest.raises(ValueError, match="the prompt has no token"):
+        score_continuation(model, [], ids)

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from regard.contracts import BOS, EOS, Batch, Packed, Sequences, Step
-from regard.evaluation import Perplexity, perplexity
+from regard.evaluation import Perplexity
 from regard.layers import Readout
+from regard.recipes.measure import perplexity
 
 VOCAB_SIZE = 11
 TARGETS = [[4, 5, 6], [7], [8, 9, 10, 4, 5]]

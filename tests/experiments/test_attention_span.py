@@ -1,20 +1,20 @@
 """Attention span: the verdict follows the numbers, whichever way they fall, and recorded runs give the same."""
 
 import json
+import math
 
 import pytest
 import torch
 
-from regard.evaluation import Circumstances
-from regard.evaluation.language_report import LanguageReport, Reach
-from regard.evaluation.likelihood import Likelihood
-from regard.evaluation.spans import SPANS
+from regard.contracts.report import RunInfo
+from regard.evaluation import SPANS, Likelihood, SpanMass
 from regard.experiments import attention_span
 from regard.experiments.attention_span import LOOKING, SYSTEMS, WINDOW, Lesson, Outcome, common_seeds, judge, recorded
 from regard.experiments.chance import seeded
 from regard.experiments.finding import Measured
-from regard.recipes import count_parameters
+from regard.recipes import count_parameters, write_report
 from regard.recipes.language.corpora import TopicsCorpus
+from regard.recipes.language.evaluate import make_report
 from regard.recipes.language.measure import likelihood
 
 PAPER = {"lstm": 85.2, "attention": 82.0, "key_value": 78.2, "key_value_predict": 75.8, "ngram_rnn": 75.9}
@@ -43,20 +43,23 @@ def as_runs(outcomes):
     runs = {}
     for name, found in outcomes.items():
         for seed, one in enumerate(found):
-            reach = (Reach("attention", SPANS, one.within, 2.0, 100),) if one.within else ()
-            report = LanguageReport(
-                circumstances=Circumstances(
-                    system=name, data="ptb", split="test", sentences=1, search="", parameters=1000, steps=1, seed=seed
+            mass = SpanMass(within=one.within, distance=2.0, looks=100)
+            report = make_report(
+                RunInfo(
+                    task="language_modeling",
+                    system=name,
+                    data="ptb",
+                    split="test",
+                    examples=1,
+                    parameters=1000,
+                    steps=1,
+                    seed=seed,
                 ),
+                Likelihood(nats=math.log(one.perplexity), tokens=1, words=1, characters=1),
                 reading="one stream, the state carried",
-                likelihood=Likelihood(nats=1.0, tokens=1, words=1, characters=1),
-                perplexity=one.perplexity,
-                perplexity_per_token=one.perplexity,
-                bits_per_character=1.0,
-                loss=1.0,
-                reaches=reach,
+                distances={"attention": mass} if one.within else {},
             )
-            runs[f"equal_{name}-{seed}"] = {"test": json.loads(report.to_json())}
+            runs[f"equal_{name}-{seed}"] = {"test": json.loads(write_report(report))}
     return runs
 
 
@@ -93,7 +96,8 @@ def test_recorded_runs_give_the_same_finding():
     finding = recorded(as_runs(outcomes) | {"ngram-0": {"test": {}}, "equal_lstm-7": {"validation": {}}})
     assert (finding.holds, finding.verdict) == judge(outcomes)
     assert [row["system"] for row in finding.rows][-2:] == ["4-gram RNN", "spread evenly"]
-    assert finding.rows[0]["perplexity"] == Measured.of(one.perplexity for one in outcomes["lstm"])
+    expected = Measured.of(one.perplexity for one in outcomes["lstm"])
+    assert finding.rows[0]["perplexity"].mean == pytest.approx(expected.mean)
     assert finding.rows[0]["last 5"] == ""
     assert finding.rows[1]["last 5"].mean == pytest.approx(0.8)
     assert finding.rows[-1]["last 5"] == pytest.approx(1 / 3)

@@ -7,7 +7,8 @@ import torch
 from rich.console import Console
 
 from regard.contracts import VERSION
-from regard.recipes import LanguageRun, Writer, evaluate_language, fit, load, make_run, override
+from regard.data.streams import encode_text
+from regard.recipes import LanguageRun, Writer, fit, load, make_run, override
 from regard.recipes.config import from_config, to_config
 from regard.recipes.language import writer
 from regard.recipes.language.corpora import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TopicsCorpus, find_cut
@@ -35,17 +36,17 @@ def fitted(request, text_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Writer) and isinstance(again.config, LanguageRun)
+    assert isinstance(again, Writer) and isinstance(again.run, LanguageRun)
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
-    assert from_config(config, "config.json") == again.config
-    assert json.loads(json.dumps(to_config(again.config, VERSION))) == config
+    assert from_config(config, "config.json") == again.run
+    assert json.loads(json.dumps(to_config(again.run, VERSION))) == config
     assert config["model"]["vocab_size"] == again.tokenizer.vocab_size
     assert set(fitted.result.metrics) == {"loss", "perplexity", "bits_per_character"}
     assert fitted.result.metrics == pytest.approx(read_lines(folder / "metrics.jsonl")[-1]["validation"], rel=0.5)
     card = (folder / "README.md").read_text()
-    assert f"{again.config.model_name} on text" in card
+    assert f"{again.run.model_name} on text" in card
 
 
 def test_a_folder_writes(fitted):
@@ -75,22 +76,41 @@ def test_prompts_in_groups_go_on_as_if_alone(fitted, monkeypatch):
 
 def test_a_folder_judges_texts(fitted):
     writer, text = fitted.system, TEXT[:90]
-    report = evaluate_language(writer, text, split="test", steps=6)
+    report = writer.evaluate(text, split="test", steps=6)
     found = writer.likelihood(text)
-    assert report.likelihood == found and report.perplexity == found.perplexity
+    counts = dict(
+        zip((one.name for one in report.table("counts").columns), report.table("counts").rows[0], strict=True)
+    )
+    assert (counts["tokens"], counts["nats"]) == (found.tokens, found.nats)
+    assert report.metrics[0].value == found.perplexity and report.metrics[0].name == "perplexity"
     assert (found.characters, found.words) == (90, len(text.split()) + text.count("\n"))
-    assert report.circumstances.steps == 6 and report.reading == "one stream, the state carried"
-    attends = writer.config.model_name in ("key_value_predict", "gpt")
-    assert bool(report.reaches) == attends
-    for reach in report.reaches:
-        assert list(reach.within) == sorted(reach.within) and reach.within[-1] <= 1 + 1e-6
-        heads = 2 if writer.config.model_name == "gpt" else 1
-        # the very first token of some has nothing to look at
-        assert found.tokens - 1 <= reach.looks / heads <= found.tokens
-    rows = evaluate_language(writer, text, split="test", rows=3)
-    crops = evaluate_language(writer, text, split="test", crops=8)
-    assert "3 streams side by side" in rows.reading and "crops of 8 tokens" in crops.reading
-    assert rows.likelihood.tokens == crops.likelihood.tokens == found.tokens
+    assert report.info.steps == 6 and report.metrics[0].signature == "one stream, the state carried"
+    attends = writer.run.model_name in ("key_value_predict", "gpt")
+    distances = report.table("attention_distance")
+    assert (distances is not None) == attends
+    for _, *within, _, queries in distances.rows if distances else ():
+        assert within == sorted(within) and within[-1] <= 1 + 1e-6
+        heads = 2 if writer.run.model_name == "gpt" else 1
+        # the very first token of some has nothing to attend to
+        assert found.tokens - 1 <= queries / heads <= found.tokens
+    rows = writer.evaluate(text, split="test", rows=3)
+    crops = writer.evaluate(text, split="test", crops=8)
+    assert "3 streams side by side" in rows.metrics[0].signature and "crops of 8 tokens" in crops.metrics[0].signature
+    assert rows.table("counts").rows[0][0] == crops.table("counts").rows[0][0] == found.tokens
+
+
+def test_a_continuation_is_scored_as_it_was_generated(fitted):
+    writer = fitted.system
+    prompts = ["the cat", ""]
+    for one, prompt in zip(writer.predict(prompts, max_tokens=6, temperature=0), prompts, strict=True):
+        (score,) = writer.score([prompt], [one.text])
+        if len(writer.tokenizer.tokens(encode_text(one.text, writer.tokenizer))) == len(one.tokens):
+            assert score == pytest.approx(sum(one.log_probs), rel=1e-3)
+    assert writer.score(["the"], [""]) == [0.0]
+    with pytest.raises(ValueError, match="2 prompts and 1 continuations"):
+        writer.score(["a", "b"], ["c"])
+    with pytest.raises(ValueError, match="return_weights"):
+        writer.predict(["a"], return_weights=True)
 
 
 def test_unknown_words_count_as_unknown(fitted):

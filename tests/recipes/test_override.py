@@ -94,12 +94,12 @@ def test_there_and_back():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"numbr": 1}, "config has no setting 'numbr'; the nearest is 'number'."),
-        ({"number": "1"}, "config.number is a whole number, not '1'."),
-        ({"number": True}, "config.number is a whole number, not True."),
+        ({"numbr": 1}, "config has no 'numbr'; the nearest is 'number'."),
+        ({"number": "1"}, 'config.number is "1", expected a whole number.'),
+        ({"number": True}, "config.number is true, expected a whole number."),
         ({"shape": {"kind": "Star"}}, "config.shape has kind 'Star'. Known: Round, Square."),
-        ({"number": {}}, "config.number is a whole number, not an object."),
-        ({"shape": {"kind": "Round", "sze": 1}}, "config.shape has no setting 'sze'; the nearest is 'size'."),
+        ({"number": {}}, "config.number is an object, expected a whole number."),
+        ({"shape": {"kind": "Round", "sze": 1}}, "config.shape has no 'sze'; the nearest is 'size'."),
     ],
 )
 def test_reading_back_is_strict(change, sentence):

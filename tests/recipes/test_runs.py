@@ -10,7 +10,7 @@ from regard.models import MODELS
 from regard.recipes import RECIPES, TASKS, count_parameters, make_run, override
 from regard.recipes.config import from_config, to_config
 from regard.recipes.folder import build
-from regard.recipes.run import differences
+from regard.training import differences
 
 NEEDED = {
     "pairs": {"source": "a.en", "target": "a.zh"},
@@ -58,11 +58,13 @@ def test_a_model_of_another_family_is_no_model_of_the_recipe(recipe, model):
     ("change", "sentence"),
     [
         ({"trainin": {}}, "the nearest is 'training'"),
-        ({"recipe": "multi"}, "recipe is 'multi'; the nearest is 'multi30k'"),
+        ({"task": "translate"}, "task is 'translate', and there is no task 'translate'; the nearest is 'translation'"),
+        ({"corpus": "syntetic"}, "there is no corpus 'syntetic'; the nearest is 'synthetic'"),
+        ({"corpus": None}, "corpus is None, expected a name or a reference such as file.py:name."),
         ({"model_name": "luon"}, "model_name is 'luon'; the nearest is 'luong'"),
-        ({"model": {"hidden": 3}}, "no setting 'hidden'; the nearest is 'hidden_size'"),
+        ({"model": {"hidden": 3}}, "has no 'hidden'; the nearest is 'hidden_size'"),
         ({"data": 3}, "data is"),
-        ({"recipe": "topics"}, "model_name is 'luong'"),
+        ({"task": "language_modeling"}, "model_name is 'luong'"),
     ],
 )
 def test_reading_a_config_is_strict(change, sentence):
@@ -84,5 +86,8 @@ def test_a_setting_that_is_gone_and_a_foreign_config_are_named():
 def test_differences_name_what_matters_and_not_where_it_ran():
     old = make_run("dates", "luong")
     new = override(old, "model.layers=3", "training.compute.device=cpu", "training.every.log=7")
-    assert differences(old, new) == ["model.num_layers: 1 -> 3"]
-    assert differences(old, old) == []
+    configs = [to_config(run, VERSION) for run in (old, new)]
+    assert differences(*configs) == ["model.num_layers: 1 -> 3"]
+    assert differences(configs[0], configs[0]) == []
+    # a recipe is a label
+    assert differences(configs[0], {**configs[0], "recipe": "another name"}) == []

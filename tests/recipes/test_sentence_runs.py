@@ -1,6 +1,7 @@
 """Classifiers from sentences to folder to classes, for every model; and which sentence falls into which split."""
 
 import json
+import math
 from dataclasses import fields
 
 import pytest
@@ -10,7 +11,7 @@ from rich.console import Console
 from regard.contracts import VERSION
 from regard.data.sentences import read_sentences
 from regard.models import SENTENCE_MODELS
-from regard.recipes import Classifier, evaluate_sentences, fit, load, make_run, override
+from regard.recipes import Classifier, fit, load, make_run, override
 from regard.recipes.config import from_config, to_config
 from regard.recipes.sentences.corpora import FileSentenceCorpus, find_file
 from regard.storage import load_tensors
@@ -41,25 +42,25 @@ def fitted(request, sentence_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Classifier) and again.config.classes == ("CAT", "DOG", "NONE")
+    assert isinstance(again, Classifier) and again.run.classes == ("CAT", "DOG", "NONE")
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
-    assert from_config(config, "config.json") == again.config
-    assert json.loads(json.dumps(to_config(again.config, VERSION))) == config
+    assert from_config(config, "config.json") == again.run
+    assert json.loads(json.dumps(to_config(again.run, VERSION))) == config
     assert config["model"]["num_classes"] == 3 and set(fitted.result.metrics) == {"loss", "accuracy"}
 
 
 def test_a_folder_classifies(fitted):
     classifier = fitted.system
     given = ["the cat sat", "", "the ☃ dog", fitted.example, *["by the small dog"] * 70]
-    found = classifier.classify(given, return_attention=True)
+    found = classifier.classify(given, return_weights=True)
     assert len(found) == len(given)
     for one in found:
         assert sum(one.probabilities.values()) == pytest.approx(1.0) and one.probability == max(
             one.probabilities.values()
         )
-        assert str(one) == one.label in classifier.config.classes and one.num_dropped == 0
+        assert str(one) == one.label in classifier.run.classes and one.num_dropped == 0
         if one.weights is not None:
             assert one.weights.shape[1] == len(one.tokens)
     assert found[1].tokens == () and found[2].tokens == ("the", "<unk>", "dog")
@@ -71,10 +72,21 @@ def test_a_folder_classifies(fitted):
 
 def test_a_folder_is_evaluated(fitted, tmp_path):
     (tmp_path / "more.all").write_text("CAT a cat 1\nDOG dog\nNONE mat\nBIRD the bird\n")
-    report = evaluate_sentences(fitted.system, read_sentences(tmp_path / "more.all"), split="test", steps=4)
-    assert report.circumstances.sentences == 4 and 0.0 <= report.accuracy <= 0.75
-    assert [row.label for row in report.unseen] == ["BIRD"] and sum(report.unseen[0].counts) == 1
-    assert [quality.label for quality in report.classes] == ["CAT", "DOG", "NONE"]
+    report = fitted.system.evaluate(read_sentences(tmp_path / "more.all"), split="test", steps=4)
+    assert report.info.examples == 4 and 0.0 <= report.metric("accuracy").value <= 0.75
+    confusion = report.table("confusion")
+    assert confusion.rows[-1][0] == "BIRD" and sum(confusion.rows[-1][1:4]) == 1
+    assert [row[0] for row in report.table("classes").rows] == ["CAT", "DOG", "NONE"]
+    assert report.warnings == ("training never saw the classes of 1 sentences: 'BIRD' (1).",)
+
+
+def test_a_class_is_scored_with_its_probability(fitted):
+    (answer,) = fitted.system.predict(["the cat sat"])
+    expected = {label: math.log(share) for label, share in answer.probabilities.items()}
+    found = fitted.system.score(["the cat sat"] * 3, list(expected))
+    assert found == pytest.approx(list(expected.values()), abs=1e-6)
+    with pytest.raises(ValueError, match="there is no class 'BIRD'"):
+        fitted.system.score(["a"], ["BIRD"])
 
 
 def test_what_is_too_long_is_cut_and_told(sentence_file, tmp_path):
@@ -104,7 +116,7 @@ def test_a_class_seen_in_the_test_alone_is_told_and_got_wrong(tmp_path):
     fitted = fit(tiny("cnn", tmp_path / "a.train.all"), tmp_path / "run", console=console)
     assert "training never saw the classes of 2 sentences: 'BIRD' (2)." in console.export_text()
     assert fitted.result.metrics == {"accuracy": 0.0}
-    assert load(tmp_path / "run").config.classes == ("CAT", "DOG", "NONE")
+    assert load(tmp_path / "run").run.classes == ("CAT", "DOG", "NONE")
 
 
 @pytest.mark.parametrize(

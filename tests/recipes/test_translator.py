@@ -9,8 +9,8 @@ import torch
 
 import regard
 from regard.decoding import Sample
-from regard.recipes import evaluate, load, steps_of
-from regard.recipes.translator import LONGEST_SOURCE
+from regard.recipes import load, read_report, steps_of, write_report
+from regard.recipes.run import LONGEST_SOURCE
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_each_text_has_its_answer_and_an_empty_one_stays_empty(translator):
 
 
 def test_attention_and_links_belong_to_the_tokens(translator):
-    one = translator.translate(["a b c"], beam=2, return_attention=True)[0]
+    one = translator.translate(["a b c"], beam=2, return_weights=True)[0]
     assert one.source_tokens == ("a", "▁", "b", "▁", "c", "<eos>")
     assert one.attention.shape == (len(one.tokens), len(one.source_tokens))
     torch.testing.assert_close(one.attention.sum(1), torch.ones(len(one.tokens)))
@@ -84,11 +84,11 @@ def test_a_translator_can_be_traced(translator):
 def test_saved_and_loaded_says_the_same(fitted):
     texts = ["a b c", "d c"]
     loaded = load(fitted.result.folder, device="cpu")
-    assert loaded.config == fitted.system.config
+    assert loaded.run == fitted.system.run
     ours, theirs = fitted.system.score(texts, texts), loaded.score(texts, texts)
     assert ours == pytest.approx(theirs)
     assert not loaded.model.training
-    with pytest.raises(ValueError, match="device is 'tpu', expected auto, cpu or cuda"):
+    with pytest.raises(ValueError, match="device is 'tpu', expected auto, cpu, cuda, mps"):
         load(fitted.result.folder, device="tpu")
 
 
@@ -135,21 +135,26 @@ def test_foreign_files_are_named(copied, tmp_path):
         load(copied)
     config["model"]["hiden_size"] = config["model"].pop("hidden_size")
     (copied / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="no setting 'hiden_size'; the nearest is 'hidden_size'"):
+    with pytest.raises(ValueError, match="has no 'hiden_size'; the nearest is 'hidden_size'"):
         load(copied)
 
 
 def test_an_evaluation_says_everything(fitted):
-    pairs = fitted.system.config.data.read("test")
-    report = evaluate(fitted.system, pairs, split="test", beam=2, steps=steps_of(fitted.result.folder))
-    about = report.circumstances
-    assert (about.system, about.split, about.sentences, about.search) == ("bahdanau", "test", 8, "beam 2")
-    assert about.steps == fitted.result.chosen_step
-    assert 0 <= report.exact_match <= 1 and report.bleu_tokenised is not None and report.bleu is None
+    pairs = fitted.system.run.data.read("test")
+    report = fitted.system.evaluate(pairs, split="test", beam=2, steps=steps_of(fitted.result.folder))
+    info = report.info
+    assert (info.task, info.system, info.data) == ("translation", "bahdanau", "copy")
+    assert (info.split, info.examples, info.search) == ("test", 8, "beam 2")
+    assert info.steps == fitted.result.chosen_step
+    assert report.metrics[0].name == "exact_match", "copies have one right answer"
+    assert 0 <= report.metrics[0].value <= 1
+    assert report.metric("bleu_tokenised") is not None and report.metric("bleu") is None
     log_probs = fitted.system.score([pair.source for pair in pairs], [pair.target for pair in pairs])
-    assert report.perplexity.perplexity == pytest.approx(math.exp(-sum(log_probs) / report.perplexity.tokens), rel=1e-4)
-    assert sum(bucket.count for bucket in report.by_length) == 8
-    assert type(report).from_json(report.to_json()) == report
+    perplexity = report.metric("perplexity")
+    num_tokens = int(perplexity.signature.split()[0])
+    assert perplexity.value == pytest.approx(math.exp(-sum(log_probs) / num_tokens), rel=1e-4)
+    assert sum(row[1] for row in report.table("by_length").rows) == 8
+    assert read_report(write_report(report)) == report and not report.warnings
 
 
 @pytest.mark.cuda

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from regard.decoding import Limit
-from regard.evaluation import Report
-from regard.recipes import evaluate, fit, make_run, override
+from regard.recipes import fit, make_run, override, write_report
 from regard.storage import Checkpoint, write_text
 from tests.studio.readers import LANGUAGE, SENTENCES, TEXTS, train_readers
 
@@ -33,8 +32,8 @@ def folder(tmp_path_factory) -> Path:
         run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
         fitted = fit(run, root / name, console=Console(quiet=True))
         if name == "bahdanau":
-            report: Report = evaluate(fitted.system, run.data.read("test"), split="test", beam=1)
-            write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
+            report = fitted.system.evaluate(run.data.read("test"), split="test", beam=1)
+            write_text(Checkpoint(root / name).evaluation("test"), write_report(report))
     return root
 
 

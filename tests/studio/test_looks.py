@@ -23,7 +23,7 @@ def test_the_answer_is_the_translators_and_its_alignment_too(name, look, weights
     monkeypatch.setattr("regard.studio.looks.LIMIT", Limit())
     text = "6 May 2024"
     made = look(name, text)
-    expected = load(folder / name).translate([text], beam=1, return_attention=True)[0]
+    expected = load(folder / name).translate([text], beam=1, return_weights=True)[0]
     assert made["answer"] == expected.text
     assert made["log_prob"] == pytest.approx(expected.log_prob, abs=1e-4)
     sides = {side["name"]: side["tokens"] for side in made["sides"]}

@@ -31,7 +31,7 @@ def said(readers_folder):
 def test_every_class_has_its_probability(name, read, readers, said, readers_folder):
     made = read(name)
     told = readers.get(f"/api/looks/{made['id']}/classes").json()
-    labels = regard.load(readers_folder / name).config.classes
+    labels = regard.load(readers_folder / name).run.classes
     shares = dict(zip(labels, said[name].logits[0].softmax(-1).tolist(), strict=True))
     assert told["label"] == made["answer"] == max(shares, key=shares.__getitem__)
     assert [one["label"] for one in told["classes"]] == sorted(shares, key=shares.__getitem__, reverse=True)

@@ -172,7 +172,7 @@ def test_a_folder_in_use_is_refused(tmp_path):
     fit(tmp_path)
     with pytest.raises(ValueError, match=r"holds a training at step 12\. Go on with it"):
         fit(tmp_path)
-    with pytest.raises(ValueError, match="seed is 1 but was 0"):
+    with pytest.raises(ValueError, match=r"training\.seed: 0 -> 1"):
         fit(tmp_path, chosen=settings(seed=1), resume=True)
     with pytest.raises(ValueError, match="does not fit the model"):
         fit(tmp_path, model=Toy(size=8), resume=True)

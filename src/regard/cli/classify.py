@@ -1,7 +1,7 @@
-"""`regard classify`: of which class a sentence is, and which words the system looked at.
+"""`regard classify`: the class of each input, and the words that the model attends to.
 
 Sentences come as arguments, or as lines from standard input; an answer is `label<TAB>probability<TAB>sentence`.
-With --explain, every row of attention is shown over the words, the brighter the more it looked there.
+With --explain, every row of attention is shown over the words, brighter where its weight is larger.
 """
 
 import json
@@ -15,8 +15,7 @@ from rich.text import Text
 
 from regard.cli.streams import named, read_input, warn
 from regard.contracts import SPECIAL_TOKENS, UNK
-from regard.recipes import Classifier, load_as
-from regard.recipes.sentences.classifier import Classification
+from regard.recipes import Classification, load_as
 
 SHADES = ("", "on grey23", "on dark_orange3", "on orange3 bold", "on orange1 black bold")
 """Up to a twentieth, a tenth, a quarter, a half of the weight, and above."""
@@ -24,18 +23,18 @@ EDGES = (0.05, 0.1, 0.25, 0.5)
 
 
 def classify(
-    folder: Annotated[Path, typer.Argument(help="What `regard train sentences` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote of a classifier.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines of the input.")] = None,
     *,
     explain: Annotated[bool, typer.Option("--explain", help="Show the rows of attention over the words.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a sentence.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     """Say of which class each sentence is."""
-    classifier = load_as(Classifier, folder, device=device)
+    classifier = load_as("classify", folder, device=device)
     given = texts or list(read_input())
     console = Console(soft_wrap=True, highlight=False)
-    answers = zip(given, classifier.classify(given, return_attention=explain), strict=True)
+    answers = zip(given, classifier.predict(given, return_weights=explain), strict=True)
     for number, (text, found) in enumerate(answers, start=1):
         warn_of_sentence(number, found)
         if as_json:

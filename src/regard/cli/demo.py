@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.train import INTERRUPTED, speed_of
+from regard.contracts.predictor import Predictor
 from regard.data import Pair
 from regard.display import show
 from regard.display.figure import has_matplotlib
@@ -25,16 +26,13 @@ from regard.models import MODELS
 from regard.recipes import (
     DEMO_SYSTEMS,
     Fitted,
-    Run,
-    Translator,
     count_parameters,
-    evaluate,
     fit,
     make_run,
-    make_search,
     override,
     remember_demo,
     steps_of,
+    write_report,
 )
 from regard.storage import Checkpoint, write_text
 from regard.training import Interrupted
@@ -80,9 +78,9 @@ def demo(
         except Interrupted:
             console.print("The demo is not finished. Begin it again with --overwrite.")
             raise typer.Exit(INTERRUPTED) from None
-        answers = fitted.system.answer([pair.source for pair in test], make_search(1), return_attention=False)
+        answers = fitted.system.predict([pair.source for pair in test], beam=1)
         save_report(fitted.system, test, out / name)
-        learned.append(Learned(name=name, fitted=fitted, answers=tuple(answer.text for answer in answers)))
+        learned.append(Learned(name=name, fitted=fitted, answers=tuple(map(str, answers))))
     console.print(table_of(learned, test))
     looked = next(one for one in learned if one.name == LOOKED_AT)
     shown = max((pair.source for pair in test if len(pair.source) <= LONGEST_SHOWN), key=len)
@@ -91,7 +89,7 @@ def demo(
     suggest(console, out)
 
 
-def plan(name: str, *, quick: bool, seed: int) -> Run:
+def plan(name: str, *, quick: bool, seed: int) -> Any:
     """The run of one system; in a hurry each text has one date, and fewer are tested."""
     run = make_run("dates", name, steps=QUICK_STEPS[name] if quick else None)
     run = override(run, f"training.seed={seed}", f"batch.seed={seed}", f"data.seed={seed}")
@@ -102,10 +100,10 @@ def plan(name: str, *, quick: bool, seed: int) -> Run:
     return override(run, once, small, "data.content.max_dates=1", "data.held_out=300", "validation.sentences=0")
 
 
-def save_report(translator: Translator, test: Sequence[Pair], folder: Path) -> None:
-    """What `regard evaluate` would write, for whoever compares the systems later."""
-    report = evaluate(translator, test, split="test", beam=1, steps=steps_of(folder))
-    write_text(Checkpoint(folder).evaluation("test-beam-1"), report.to_json())
+def save_report(predictor: Predictor, test: Sequence[Pair], folder: Path) -> None:
+    """The file that `regard evaluate` writes, from which the systems are compared later."""
+    report = predictor.evaluate(test, split="test", beam=1, steps=steps_of(folder))
+    write_text(Checkpoint(folder).evaluation("test-beam-1"), write_report(report))
 
 
 def picture_files(out: Path) -> list[Path]:
@@ -144,9 +142,9 @@ def table_of(learned: Sequence[Learned], test: Sequence[Pair]) -> Table:
     return table
 
 
-def look(console: Console, translator: Translator, text: str, pictures: list[Path], *, overwrite: bool) -> None:
+def look(console: Console, predictor: Predictor, text: str, pictures: list[Path], *, overwrite: bool) -> None:
     """Where each letter of one answer comes from."""
-    answer = translator.translate([text], beam=1, return_attention=True)[0]
+    answer = predictor.predict([text], beam=1, return_weights=True)[0]
     assert answer.attention is not None
     console.print(Text(f"{MODELS[LOOKED_AT].title} reads {text} as {answer.text}", style="bold"))
     draw = partial(

@@ -1,7 +1,7 @@
-"""`regard evaluate`: how good a trained system is, as a table and as a file."""
+"""`regard evaluate`: the report of a trained system, printed and written as a file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -9,106 +9,106 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.evaluate_sentences import evaluate_classes, find_sentences
-from regard.cli.evaluate_text import evaluate_text, find_texts
-from regard.data import Pairs
-from regard.evaluation import Report
-from regard.recipes import Classifier, Translator, Writer, evaluate, load, steps_of
-from regard.recipes.files import read_files
-from regard.recipes.override import override
+from regard.cli.streams import warn
+from regard.contracts.report import Cell, Report, ReportTable
+from regard.recipes import ExampleSource, Task, load, steps_of, task_of, write_report
 from regard.storage import Checkpoint, write_text
 
-BEAM = 5
+WIDEST = 16
+"""Columns that fit into a terminal; wider tables are in the file."""
 
 
 def evaluate_folder(
     folder: Annotated[Path, typer.Argument(help="What `regard train` wrote.")],
     *,
     split: Annotated[
-        str | None, typer.Option(help="test or validation (or train); texts and sentences: all but train.")
+        str | None, typer.Option(help="test, validation or train; without it, what the task evaluates on.")
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Translation: hypotheses that are kept; 1 is greedy.")] = BEAM,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Translation: hypotheses of the search (default: 5); 1 is greedy.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of published sets, where it moved.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Other sentences or another text, instead of a split.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
+    source: Annotated[Path | None, typer.Option(help="A file of other examples, instead of a split.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Translation: the targets of --source.")] = None,
     fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
-    """Measure what a system was trained for: BLEU and more, perplexity and reach, or accuracy and confusions."""
-    system = load(folder, device=device, fused=fused)
-    if target is not None and not isinstance(system, Translator):
-        raise ValueError(
-            f"--target is for translations, and {folder} holds a {system.config.model_name}. Leave it out."
-        )
-    if isinstance(system, Writer):
-        evaluate_text(system, folder, find_texts(system, split, data=data, file=source))
-    elif isinstance(system, Classifier):
-        evaluate_classes(system, folder, find_sentences(system, split, data=data, file=source))
-    else:
-        pairs, name = find_pairs(system, split or "test", data=data, source=source, target=target)
-        evaluate_pairs(system, folder, pairs, name, beam)
+    """Measure what a system was trained for: BLEU and more, perplexity, or accuracy and confusions."""
+    predictor = load(folder, device=device, fused=fused)
+    task, console = task_of(predictor.run), Console()
+    options = chosen_options(task, {"beam": beam})
+    chosen = ExampleSource(split=split, source=source, target=target, folder=data)
+    for name, examples in task.read_examples(predictor.run, chosen).items():
+        with console.status(Text(f"evaluating on {name} ..")):
+            report = predictor.evaluate(examples, split=name, steps=steps_of(folder), **options)
+        for sentence in report.warnings:
+            warn(f"{name}: {sentence}")
+        print_report(console, report)
+        # asking again replaces the answer; files of one name are taken for one question
+        path = Checkpoint(folder).evaluation(file_name(task, name, options))
+        write_text(path, write_report(report))
+        console.print(Text(str(path), style="dim", overflow="fold"))
 
 
-def evaluate_pairs(translator: Translator, folder: Path, pairs: Pairs, name: str, beam: int) -> None:
-    """BLEU, chrF, exact matches, perplexity, and quality by length."""
-    console = Console()
-    with console.status(f"translating {len(pairs):,} sentences .."):
-        report = evaluate(translator, pairs, split=name, beam=beam, steps=steps_of(folder))
-    # asking again replaces the answer; files of one name are taken for one question
-    path = Checkpoint(folder).evaluation(name if beam == BEAM else f"{name}-beam-{beam}")
-    say(console, report)
-    write_text(path, report.to_json())
-    console.print(Text(str(path), style="dim", overflow="fold"))
+def chosen_options(task: Task, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were named, with the task's defaults for the others."""
+    for name, value in options.items():
+        if value is not None and name not in task.evaluate_options:
+            raise ValueError(f"--{name} is no option of {task.title.en.lower()}. Leave it out.")
+    return {**task.evaluate_options, **{name: value for name, value in options.items() if value is not None}}
 
 
-def find_pairs(
-    translator: Translator, split: str, *, data: Path | None, source: Path | None, target: Path | None
-) -> tuple[Pairs, str]:
-    """The pairs to evaluate on, and what to call them."""
-    if source is not None or target is not None:
-        files = [None if path is None else str(path) for path in (source, target)]
-        # as no split is called
-        return read_files(*files), f"file-{(source or Path('files')).name}"
-    corpus = translator.config.data
-    if data is not None:
-        if not hasattr(corpus, "folder"):
-            raise ValueError(f"the recipe {translator.config.recipe} reads no data folder. Leave out --data.")
-        corpus = override(corpus, f"folder={data}")
-    return corpus.read(split), split
+def file_name(task: Task, name: str, options: dict[str, Any]) -> str:
+    """A split's name, with the options that are not the default."""
+    others = (f"-{key}-{value}" for key, value in options.items() if value != task.evaluate_options[key])
+    return name + "".join(others)
 
 
-def say(console: Console, report: Report) -> None:
-    """The figures, each with how it was computed."""
-    about = report.circumstances
-    console.rule(Text(f"{about.system} on {about.data}, {about.split}: {about.sentences:,} sentences"), align="left")
+def print_report(console: Console, report: Report) -> None:
+    """Every metric with how it was computed, then the tables."""
+    info = report.info
+    head = f"{info.system} on {info.data}, {info.split}: {info.examples:,} examples, {info.parameters:,} parameters"
+    console.rule(Text(head), align="left")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    for quality in (report.bleu, report.bleu_tokenised, report.chrf):
-        if quality is not None:
-            table.add_row(quality.name, f"{quality.score:.2f}", quality.signature)
-    if report.exact_match is not None:
-        table.add_row("exact match", f"{100 * report.exact_match:.1f} %", "")
-    if report.perplexity is not None:
-        counted = f"{report.perplexity.tokens:,} target tokens"
-        table.add_row("perplexity", f"{report.perplexity.perplexity:.3f}", counted)
+    for metric in report.metrics:
+        table.add_row(Text(metric.title), format(metric.value, metric.format), Text(metric.signature))
     if report.speed is not None:
-        told = f"{about.search}, {report.speed.seconds:.1f} s, {report.speed.hardware}"
-        table.add_row("speed", f"{report.speed.tokens_per_second:,.0f} tokens/s", told)
+        about = (info.search, f"{report.speed.seconds:.1f} s", report.speed.hardware)
+        rate = f"{report.speed.per_second:,.0f} {report.speed.unit}/s"
+        table.add_row("speed", rate, Text(", ".join(part for part in about if part)))
     console.print(table)
-    console.print(lengths_table(report))
+    for note in report.notes:
+        console.print(Text(note, style="dim"))
+    for one in report.tables:
+        if len(one.columns) <= WIDEST:
+            console.print(table_of(one))
+        else:
+            console.print(Text(f"{one.title}: {len(one.columns)} columns, which the file has.", style="dim"))
 
 
-def lengths_table(report: Report) -> Table:
-    """Quality by the length of the source."""
-    percent = report.circumstances.data.split()[0] in ("dates", "reverse", "copy")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("source length", justify="right")
-    table.add_column("sentences", justify="right")
-    table.add_column("exact match" if percent else "BLEU", justify="right")
-    for bucket in report.by_length:
-        if bucket.value is not None:
-            value = f"{100 * bucket.value:.1f} %" if percent else f"{bucket.value:.2f}"
-            table.add_row(bucket.label, f"{bucket.count:,}", value)
+def table_of(content: ReportTable) -> Table:
+    """A table of a report; columns of numbers are to the right."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title=Text(content.title),
+        title_justify="left",
+        title_style="bold",
+    )
+    for number, column in enumerate(content.columns):
+        is_text = any(isinstance(row[number], str) for row in content.rows)
+        table.add_column(Text(column.title), justify="left" if is_text else "right", overflow="fold")
+    for row in content.rows:
+        columns = zip(row, content.columns, strict=True)
+        table.add_row(*(Text(shown(cell, column.format)) for cell, column in columns))
     return table
+
+
+def shown(cell: Cell, form: str) -> str:
+    """A cell as text: empty for nothing, numbers in the column's format."""
+    if cell is None:
+        return ""
+    return format(cell, form) if isinstance(cell, (int, float)) and form else str(cell)

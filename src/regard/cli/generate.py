@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.streams import named, read_input, warn
-from regard.recipes import Writer, load_as
-from regard.recipes.language.writer import Continuation
-from regard.recipes.translator import check_texts
+from regard.recipes import Continuation, Writer, load_as
+from regard.recipes.prepared import check_texts
 
 
 def generate(
@@ -33,10 +32,10 @@ def generate(
     streaming: Annotated[bool, typer.Option("--stream", help="Print as it comes; for one prompt.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a prompt.")] = False,
     fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     """Go on with a text, token by token."""
-    writer = load_as(Writer, folder, device=device, fused=fused)
+    writer = load_as("generate", folder, device=device, fused=fused)
     given = prompts if prompts is not None else list(read_input())
     ends = tuple(word.replace("\\n", "\n").replace("\\t", "\t") for word in stop or ())
     options: dict[str, Any] = {
@@ -66,7 +65,7 @@ def generate(
 
 def warn_of_prompts(writer: Writer, prompts: list[str]) -> None:
     """Say what of the prompts the model cannot read."""
-    context = getattr(writer.config.model, "context", None)
+    context = getattr(writer.run.model, "context", None)
     for number, prompt in enumerate(prompts, start=1):
         unknown = writer.unknown_in(prompt)
         if unknown:

@@ -1,4 +1,4 @@
-"""`regard list`: every mechanism and every system with its year, formula and paper; recipes; experiments."""
+"""`regard list`: every mechanism and model with its year, formula and paper; tasks; recipes; experiments."""
 
 import inspect
 import json
@@ -15,60 +15,61 @@ from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.cli.names import find_name, spoken
 from regard.contracts import Entry
 from regard.experiments import EXPERIMENTS, Experiment
-from regard.models import LANGUAGE_MODELS, MODELS, SENTENCE_MODELS, ModelEntry
-from regard.recipes import RECIPES, Recipe
+from regard.models import ModelEntry
+from regard.recipes import TASKS, Recipe, Task, all_recipes, all_tasks
 
-FAMILIES: dict[str, Mapping[str, Any]] = {
+MECHANISMS: dict[str, Mapping[str, Any]] = {
     "scores": SCORES,
     "alignments": ALIGNMENTS,
     "masks": MASKS,
     "positions": POSITIONS,
-    "models": MODELS,
-    "language_models": LANGUAGE_MODELS,
-    "sentence_models": SENTENCE_MODELS,
-    "recipes": RECIPES,
-    "experiments": EXPERIMENTS,
 }
 FACTS: dict[type, tuple[str, ...]] = {
     Entry: ("year", "formula", "cost", "paper", "call"),
     ModelEntry: ("year", "formula", "title", "paper", "call"),
-    Recipe: ("amount", "title", "origin"),
+    Task: ("verb", "title", "models"),
+    Recipe: ("amount", "title", "task", "origin"),
     Experiment: ("number", "claim", "paper"),
 }
-SPOKEN = ("models", "language_models", "sentence_models", "recipes", "experiments")
-LANGUAGE, SENTENCES = "regard.models.language", "regard.models.sentences"
 SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
 ONE_WORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
-ATTENTION = ("scores", "alignments", "masks", "positions")
 LETTERS = (
     "q, k: a query, a key. i, j: their places. s: a score. Q, K: how many. d, h: their size, hidden units. L: length."
 )
 MODEL_LETTERS = (
     "Models: x, y are source and target tokens, h and s their states, c what is read of the source at a step."
 )
-MORE_MODELS = "These translate. Others write (regard list language-models) or classify (regard list sentence-models)."
+MODELS = "models"
+"""All families of models together."""
+NAMES = (*MECHANISMS, "tasks", *map(spoken, TASKS), MODELS, "recipes", "experiments")
+
+
+def families() -> dict[str, Mapping[str, Any]]:
+    """Every table by its name, those of installed packages among them; the models are under the name of their task."""
+    tasks = all_tasks()
+    models = {name: task.models for name, task in tasks.items()}
+    return {**MECHANISMS, "tasks": tasks, **models, "recipes": all_recipes(), "experiments": EXPERIMENTS}
 
 
 def list_mechanisms(
-    family: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(map(spoken, FAMILIES))}; all without it.")
-    ] = None,
+    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(NAMES)}; all without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")] = False,
 ) -> None:
-    """Show every mechanism and system with its year, formula and paper; recipes; experiments."""
-    chosen = list(FAMILIES) if family is None else [find_name(family, FAMILIES, "family")]
+    """Show every mechanism and model with its year, formula and paper; tasks; recipes; experiments."""
+    tables = families()
+    of_models = [name for name, table in tables.items() if isinstance(next(iter(table.values())), ModelEntry)]
+    name = None if family is None else find_name(family, (*tables, MODELS), "family")
+    chosen = list(tables) if name is None else of_models if name == MODELS else [name]
     console = Console()
     if as_json:
-        facts = {name: facts_of(FAMILIES[name]) for name in chosen}
+        facts = {name: facts_of(tables[name]) for name in chosen}
         console.print(json.dumps(facts, indent=2, ensure_ascii=False), soft_wrap=True, markup=False, highlight=False)
         return
     for name in chosen:
-        console.print(table_of(name, FAMILIES[name]))
-    for families, letters in ((ATTENTION, LETTERS), (("models",), MODEL_LETTERS)):
-        if set(chosen) & set(families):
+        console.print(table_of(name, tables[name]))
+    for names, letters in ((MECHANISMS, LETTERS), (of_models, MODEL_LETTERS)):
+        if set(chosen) & set(names):
             console.print(letters, style="dim", highlight=False)
-    if chosen == ["models"]:
-        console.print(MORE_MODELS, style="dim", highlight=False)
 
 
 def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -78,11 +79,13 @@ def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def fact_of(entry: Any, fact: str) -> Any:
     """One fact; the call is how to build the mechanism, with the arguments it must have."""
+    if isinstance(entry, Task):
+        return {"verb": entry.verb, "title": entry.title.en, "models": ", ".join(entry.models)}[fact]
     if fact != "call":
         return getattr(entry, fact)
     if isinstance(entry, ModelEntry):
-        family = {LANGUAGE: ".language", SENTENCES: ".sentences"}.get(entry.build.__module__.rpartition(".")[0], "")
-        return f"regard.models{family}.{entry.build.__name__}({entry.config.__name__}(..))"
+        package = entry.build.__module__.rpartition(".")[0]
+        return f"{package}.{entry.build.__name__}({entry.config.__name__}(..))"
     package = ".".join(entry.build.__module__.split(".")[:3])
     given = inspect.signature(entry.build).parameters.values()
     needed = [
@@ -95,7 +98,9 @@ def fact_of(entry: Any, fact: str) -> Any:
 
 def table_of(title: str, family: Mapping[str, Any]) -> Table:
     """A family as a table: what it is, and below it in small print the rest, so that 80 columns lose nothing."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    table = Table(
+        title=spoken(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
+    )
     first, main, *rest = FACTS[type(next(iter(family.values())))]
     table.add_column("name", style="bold", overflow="fold")
     table.add_column(first, overflow="fold")
@@ -104,7 +109,7 @@ def table_of(title: str, family: Mapping[str, Any]) -> Table:
         # as Text, never as markup: formulas have brackets
         small_print = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
         told = Text("\n").join([Text(str(facts[main])), small_print])
-        table.add_row(spoken(name) if title in SPOKEN else name, str(facts[first]), told)
+        table.add_row(name if title in MECHANISMS else spoken(name), str(facts[first]), told)
     return table
 
 

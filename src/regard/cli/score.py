@@ -1,6 +1,6 @@
-"""`regard score`: how probable a trained model finds given translations, and n-best lists in a better order.
+"""`regard score`: the log-probability of outputs that are given, and n-best lists in a better order.
 
-    log p(target | source), in nats, the target's end included
+    log p(target | source), in nats: of a translation with its end, of a continuation, of a class
 
 An n-best list has lines `number ||| hypothesis ||| ..`, the number that of its source, counted from 0 (Moses' format).
 The score is added as a last field; --rerank sorts the hypotheses of each source by it, best first.
@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from regard.data import read_lines, read_partners
-from regard.recipes import Translator, load_as
+from regard.recipes import load
 
 BETWEEN = "|||"
 
@@ -32,11 +32,11 @@ class Entry:
 def score(
     folder: Annotated[Path, typer.Argument(help="What `regard train` wrote.")],
     *,
-    source: Annotated[Path, typer.Option(help="Sentences, one a line.")],
-    target: Annotated[Path | None, typer.Option(help="A translation of each.")] = None,
+    source: Annotated[Path, typer.Option(help="Inputs, one a line.")],
+    target: Annotated[Path | None, typer.Option(help="An output for each input.")] = None,
     num_best: Annotated[Path | None, typer.Option("--n-best", help="A list: number ||| hypothesis ||| ..")] = None,
     rerank: Annotated[bool, typer.Option("--rerank", help="Sort each source's hypotheses by the score.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     """Print log p(target | source) for each line, or rescore an n-best list."""
     if (target is None) == (num_best is None):
@@ -45,15 +45,13 @@ def score(
         raise ValueError("--rerank sorts an n-best list. Name one with --n-best.")
     if target is not None:
         sources, targets = read_partners(source, target)
-        for value in load_as(Translator, folder, device=device).score(sources, targets):
+        for value in load(folder, device=device).score(sources, targets):
             sys.stdout.write(f"{value:.6f}\n")
     elif num_best is not None:
         sources = read_lines(source)
         entries = read_entries(num_best, len(sources))
         hypotheses = [entry.hypothesis for entry in entries]
-        values = load_as(Translator, folder, device=device).score(
-            [sources[entry.number] for entry in entries], hypotheses
-        )
+        values = load(folder, device=device).score([sources[entry.number] for entry in entries], hypotheses)
         for line in rescored(entries, values, rerank=rerank):
             sys.stdout.write(f"{line}\n")
 

@@ -1,4 +1,4 @@
-"""`regard train`: a recipe and a model become a folder that translates, writes or classifies."""
+"""`regard train`: a recipe and a model become a folder that translates, generates or classifies."""
 
 import sys
 from collections.abc import Callable
@@ -16,10 +16,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard._utils.references import is_reference
 from regard.cli.names import find_name, spoken
-from regard.models import FAMILIES, MODELS, SENTENCE_MODELS
-from regard.recipes import RECIPES, TASKS, Fitted, count_parameters, fit, make_run, override
-from regard.recipes.files import FileCorpus
+from regard.recipes import (
+    RECIPES,
+    Fitted,
+    all_recipes,
+    all_tasks,
+    count_parameters,
+    find_recipe,
+    find_task,
+    fit,
+    make_run,
+    override,
+    task_of,
+)
 from regard.recipes.folder import read_run
 from regard.storage import Checkpoint, read_lines
 from regard.training import Interrupted, TensorBoard, is_main_process
@@ -32,7 +43,10 @@ SHORT = {"valid_source": "valid", "test_source": "test"}
 
 
 def train(
-    recipe: Annotated[str | None, typer.Argument(help=f"One of {', '.join(RECIPES)}; not needed to --resume.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help=f"One of {', '.join(RECIPES)}, or your file.py:name. Not needed to --resume."),
+    ] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model and all that belongs to it.")],
     model: Annotated[str | None, typer.Option(help="See `regard list`; the recipe's own without it.")] = None,
@@ -99,23 +113,33 @@ def plan(
     """The run that was asked for: a recipe, or what was begun, then the short options, then --set."""
     if recipe is None and begun is None:
         raise ValueError(f"no recipe is named. Name one of {', '.join(RECIPES)}.")
-    named = begun.recipe if recipe is None else find_name(recipe, RECIPES, "recipe")
-    chosen = None if model is None else find_model(model, named)
-    if begun is not None and named == begun.recipe and chosen in (None, begun.model_name):
+    name = begun.recipe if recipe is None else recipe_name(recipe)
+    chosen = None if model is None else find_model(model, name)
+    if begun is not None and chosen in (None, begun.model_name) and label_of(name, chosen, given) == begun.recipe:
         # goes on as it began; files that are named again may lie elsewhere
-        renamed = any(value is not None for value in given.values())
-        run = replace(begun, data=make(named, begun.model_name, given, None).data) if renamed else begun
+        moved = any(value is not None for value in given.values())
+        run = replace(begun, data=make(name, begun.model_name, given, None).data) if moved else begun
     else:
-        run = make(named, chosen, given, quick["training.steps"])
+        run = make(name, chosen, given, quick["training.steps"])
     if quick["training.steps"] is not None:
         run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
     run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))
     return override(run, *assignments)
 
 
+def recipe_name(recipe: str) -> str:
+    """The name of a recipe as its table has it; `file.py:name` stays."""
+    return recipe if is_reference(recipe) else find_name(recipe, all_recipes(), "recipe")
+
+
+def label_of(name: str, model: str | None, given: dict[str, Any]) -> str:
+    """The label of a recipe's runs, which is its name unless it is the user's own."""
+    return str(make(name, model, given, None).recipe) if is_reference(name) else name
+
+
 def make(recipe: str, model: str | None, given: dict[str, Any], steps: int | None) -> Any:
     """A recipe with the files and languages that were given."""
-    taken = signature(RECIPES[recipe].make).parameters
+    taken = signature(find_recipe(recipe).make).parameters
     if "data" not in taken and given.get("data") is not None:
         # a published set is named by its folder
         given = {**given, "folder": str(given["data"].resolve()), "data": None}
@@ -133,15 +157,18 @@ def begun_with(out: Path) -> Any:
 
 
 def find_model(model: str, recipe: str) -> str:
-    """The model that was meant, of those that do what the recipe is for; one that does something else is told so."""
-    task = RECIPES[recipe].task
-    models = TASKS[task].models
-    for other, family in FAMILIES.items():
-        asked = model.strip().lower().replace("-", "_")
-        if asked in family and asked not in models:
+    """The model of a name, of those for the recipe's task; the error for a model of another task names that."""
+    own = find_recipe(recipe).task
+    if not own:
+        # a recipe of the user's own checks its models itself
+        return model
+    models = find_task(own).models
+    for task in all_tasks().values():
+        name = model.strip().lower().replace("-", "_")
+        if name in task.models and name not in models:
             raise ValueError(
-                f"{asked} is for {other}, and the recipe {recipe} is for {task}. Choose among: "
-                f"{', '.join(map(spoken, models))}."
+                f"{name} is for {task.title.en.lower()}, and the recipe {recipe} is for "
+                f"{find_task(own).title.en.lower()}. Choose among: {', '.join(map(spoken, models))}."
             )
     return find_name(model, models, "model")
 
@@ -174,35 +201,10 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
     table.add_row("folder", Text(str(out)))
     console.print(table)
     console.print("Try:", style="bold")
-    for command in (f"regard evaluate {quote(str(out))}{split_of(fitted)}", use_of(fitted, out)):
+    example = quote(fitted.example[:LONGEST_EXAMPLE])
+    run = fitted.system.run
+    for command in (f"regard evaluate {quote(str(out))}", task_of(run).example_command(run, quote(str(out)), example)):
         console.print(Text(f"  {command}"), soft_wrap=True)
-
-
-def use_of(fitted: Fitted, out: Path) -> str:
-    """The command that uses what was trained."""
-    folder, example = quote(str(out)), quote(fitted.example[:LONGEST_EXAMPLE])
-    run = fitted.system.config
-    task = RECIPES[run.recipe].task
-    if task == "language":
-        return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
-    if task == "sentences":
-        explained = " --explain" if SENTENCE_MODELS[run.model_name].attends else ""
-        return f"regard classify {folder}{explained} -- {example}"
-    linked = " --alignments" if MODELS[run.model_name].attends else ""
-    return f"echo {example} | regard translate {folder} --beam 5{linked}"
-
-
-def split_of(fitted: Fitted) -> str:
-    """Which split to evaluate; texts and sentences are evaluated on all they have."""
-    if RECIPES[fitted.system.config.recipe].task != "translation":
-        return ""
-    return f" --split {'test' if has_test(fitted) else 'validation'}"
-
-
-def has_test(fitted: Fitted) -> bool:
-    """Whether the run's data have a test; files that name a validation and no test have none."""
-    data = fitted.system.config.data
-    return not (isinstance(data, FileCorpus) and data.valid_source is not None and data.test_source is None)
 
 
 def speed_of(fitted: Fitted) -> float:

@@ -17,8 +17,7 @@ from regard.cli.streams import read_input, warn
 from regard.decoding import Sample, Search, to_pharaoh
 from regard.display import show
 from regard.display.show import checked_file
-from regard.models import MODELS
-from regard.recipes import Translation, Translator, load_as, make_search
+from regard.recipes import Translation, entry_of, load_as, make_search
 from regard.recipes.translator import cut_off
 
 LINES_AT_ONCE = 256
@@ -38,26 +37,26 @@ def translate(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the picture.")] = False,
     fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     """Translate lines from standard input to standard output."""
     if attention is not None:
         checked_file(attention, overwrite=overwrite)
     if sample and num_best > 1:
         raise ValueError("a line has one sample. Leave out --n-best, or sample again with another --seed.")
-    translator = load_as(Translator, folder, device=device, fused=fused)
-    name = translator.config.model_name
-    if (alignments or attention is not None) and not MODELS[name].attends:
+    translator = load_as("translate", folder, device=device, fused=fused)
+    if (alignments or attention is not None) and not entry_of(translator.run).attends:
         raise ValueError(
-            f"{name} does not attend, so it has no alignments. Choose a model that does, such as bahdanau."
+            f"{translator.run.model_name} does not attend, so it has no alignments. Choose a model that does, such as "
+            f"bahdanau."
         )
     if not sample and not 1 <= num_best <= beam:
         raise ValueError(f"--n-best is {num_best}, but the beam looks for {beam}. Widen it: --beam {max(num_best, 1)}.")
     search: Search = Sample(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
     for lines in blocks(read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
-        looking = alignments or attention is not None
-        found = translator.answer(lines, search, return_attention=looking, first=first)
+        attends = alignments or attention is not None
+        found = translator.predict(lines, search=search, return_weights=attends, first=first)
         for number, translation in enumerate(found, start=first):
             write(translation, number, num_best=num_best, alignments=alignments)
         sys.stdout.flush()

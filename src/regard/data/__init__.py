@@ -3,7 +3,7 @@
 from regard.data.collate import collate
 from regard.data.dates import Dates
 from regard.data.examples import Example, Examples, make_examples
-from regard.data.labelled import UNSEEN, LabelledExamples, make_labelled
+from regard.data.labelled import UNSEEN, ExampleData, LabelledExamples, make_labelled
 from regard.data.learn import TokenizerSettings
 from regard.data.order import Batching, Budget, Order, RowBudget, TokenBudget, batches_by_length, share
 from regard.data.pairs import Pair, Pairs, Span
@@ -33,6 +33,7 @@ __all__ = [
     "Copy",
     "Dates",
     "Example",
+    "ExampleData",
     "Examples",
     "LabelledExamples",
     "Order",

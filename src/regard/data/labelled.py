@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
 from regard.contracts import PAD, Labelled, Sequences
+from regard.data.examples import Examples
+from regard.data.order import Batching, Order, share
 from regard.data.ragged import Ragged
 from regard.data.sentences import Sentence
 from regard.data.tokenizer import Tokenizer
@@ -94,3 +98,28 @@ def make_labelled(
         max_length=max_length,
         cut=0 if max_length is None else sum(len(row) > max_length for row in ids),
     )
+
+
+@dataclass(frozen=True)
+class ExampleData:
+    """Examples as training takes them: pairs, or sentences with their classes."""
+
+    examples: Examples | LabelledExamples
+    batching: Batching
+
+    @cached_property
+    def order(self) -> Order:
+        """Which examples make which batch."""
+        return self.batching.order(self.examples.lengths)
+
+    def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
+        """Every `of`-th example of a batch."""
+        return share(indices, part, of)
+
+    def num_tokens(self, indices: Sequence[int]) -> int:
+        """How many labels these examples have."""
+        return self.examples.num_tokens(indices)
+
+    def make(self, indices: Sequence[int]) -> Any:
+        """These examples as a batch."""
+        return self.examples.batch(indices, packed=self.batching.packed)

@@ -10,7 +10,7 @@ from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 from regard.decoding.links import Link, best_links, from_pharaoh, links, merge_words, to_pharaoh
 from regard.decoding.many import decode_all, score_all
 from regard.decoding.sample import Sample
-from regard.decoding.score import forced_alignment, score
+from regard.decoding.score import forced_alignment, nats_of, pieces, score, score_continuation
 
 __all__ = [
     "Beam",
@@ -34,8 +34,11 @@ __all__ = [
     "generate",
     "links",
     "merge_words",
+    "nats_of",
+    "pieces",
     "score",
     "score_all",
+    "score_continuation",
     "stream",
     "to_pharaoh",
 ]

@@ -1,4 +1,4 @@
-"""How good a system is: BLEU, chrF, perplexity, quality by length, alignment error rate, and a report of them all."""
+"""Metrics of outputs: BLEU, chrF, perplexity, accuracy, quality by length, alignment error rate. Runs no model."""
 
 from regard.evaluation.aligner import Diagonal, IBMModel1
 from regard.evaluation.alignment import (
@@ -14,23 +14,24 @@ from regard.evaluation.alignment import (
 from regard.evaluation.bleu import Detokenised, Form, Quality, TokenisedLowercase, bleu, chrf, exact_match
 from regard.evaluation.classification import (
     Answers,
-    ClassificationReport,
+    ClassificationQuality,
     ClassQuality,
     ConfusionRow,
     Overlap,
-    classification_report,
-    classify,
+    classification_quality,
+    overlap_sums,
 )
 from regard.evaluation.lengths import LengthBucket, by_length
-from regard.evaluation.perplexity import Perplexity, perplexity
-from regard.evaluation.report import Circumstances, Report, Speed
+from regard.evaluation.likelihood import Likelihood
+from regard.evaluation.perplexity import Perplexity
+from regard.evaluation.spans import SPANS, SpanMass, SpanSums, span_sums
 
 __all__ = [
+    "SPANS",
     "AlignmentQuality",
     "Answers",
-    "Circumstances",
     "ClassQuality",
-    "ClassificationReport",
+    "ClassificationQuality",
     "ConfusionRow",
     "Detokenised",
     "Diagonal",
@@ -38,23 +39,24 @@ __all__ = [
     "Gold",
     "IBMModel1",
     "LengthBucket",
+    "Likelihood",
     "Overlap",
     "Perplexity",
     "Quality",
-    "Report",
-    "Speed",
+    "SpanMass",
+    "SpanSums",
     "TokenisedLowercase",
     "alignment_error_rate",
     "alignment_quality",
     "bleu",
     "by_length",
     "chrf",
-    "classification_report",
-    "classify",
+    "classification_quality",
     "exact_match",
-    "perplexity",
+    "overlap_sums",
     "read_gold",
     "read_numbered_gold",
     "read_pharaoh",
+    "span_sums",
     "swap",
 ]

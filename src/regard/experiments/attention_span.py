@@ -8,7 +8,6 @@ outputs side by side: all of one size in parameters, learned alike on the same t
     recorded(runs)                                 the same verdict of recorded runs, such as those on Penn Treebank
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +20,12 @@ import torch
 from regard.data import Tokenizer, TokenizerSettings
 from regard.data.segments import SegmentData, SegmentSettings
 from regard.data.streams import Stream, make_stream
-from regard.evaluation.language_report import LanguageReport
-from regard.evaluation.spans import SPANS
+from regard.evaluation import SPANS
 from regard.experiments.chance import seeded
 from regard.experiments.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, name_at, panels
 from regard.experiments.finding import Cell, Finding, Measured, Row, clearly_above
 from regard.models import LANGUAGE_MODELS
-from regard.recipes import count_parameters
+from regard.recipes import count_parameters, report_of
 from regard.recipes.language.corpora import TextCorpus, TopicsCorpus
 from regard.recipes.language.measure import likelihood, spans
 from regard.recipes.sizes import equal_size
@@ -195,13 +193,13 @@ def common_seeds(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str 
 
 
 def outcome_of(record: Mapping[str, Any]) -> Outcome:
-    """From a language report as it lies in a file."""
-    report = LanguageReport.from_json(json.dumps(record))
-    return Outcome(
-        parameters=report.circumstances.parameters,
-        perplexity=report.perplexity,
-        within=next((reach.within for reach in report.reaches), ()),
-    )
+    """From the report of a language model, as JSON has it."""
+    report = report_of(record)
+    perplexity, distances = report.metric("perplexity"), report.table("attention_distance")
+    assert perplexity is not None
+    row = distances.rows[0][1 : 1 + len(SPANS)] if distances else ()
+    within = tuple(share for share in row if isinstance(share, float))
+    return Outcome(parameters=report.info.parameters, perplexity=perplexity.value, within=within)
 
 
 def find(outcomes: Outcomes) -> Finding:

@@ -1,13 +1,12 @@
 """An old run set aside while a new one begins in its folder: until that has something to show, nothing is lost."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from regard.recipes.folder import read_run
 from regard.storage import Checkpoint
-from regard.training import is_main_process
 
 OWN = (
     "config.json",
@@ -27,13 +26,13 @@ OLD = ".old-run"
 """Where the run that is written over lies meanwhile."""
 
 
-def check_is_run(checkpoint: Checkpoint) -> None:
-    """Refuse to write over what no run wrote."""
+def check_is_run(checkpoint: Checkpoint, *, is_run: Callable[[Checkpoint], Any]) -> None:
+    """Refuse to write over what no run wrote; `is_run` raises ValueError or OSError for a folder that holds none."""
     found = sorted(path.name for path in own_paths(checkpoint.folder))
     if not found:
         return
     try:
-        read_run(checkpoint)
+        is_run(checkpoint)
     except (ValueError, OSError) as error:
         raise ValueError(
             f"{checkpoint.folder} holds {', '.join(found[:3])}, but no whole run that could be written over ({error}). "
@@ -69,13 +68,13 @@ def check_aside(checkpoint: Checkpoint) -> None:
 
 
 @contextmanager
-def beginning(checkpoint: Checkpoint, *, going_on: bool) -> Iterator[None]:
-    """Within, a run begins or goes on; a new one that is refused before it learned anything leaves nothing behind."""
+def beginning(checkpoint: Checkpoint, *, undo: bool) -> Iterator[None]:
+    """Within, a run begins or is resumed; with `undo`, one that fails before it learned anything leaves nothing."""
     try:
         yield
     except BaseException:
         learned = checkpoint.metrics.exists() or checkpoint.weights.exists() or checkpoint.points.latest()
-        if is_main_process() and not going_on and not learned:
+        if undo and not learned:
             for path in own_paths(checkpoint.folder):
                 remove(path)
         raise

@@ -26,6 +26,11 @@ class Corpus(Protocol):
     """Settings that name sentences and can read them."""
 
     @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits it has; the last one is that to evaluate on."""
+        ...
+
+    @property
     def languages(self) -> tuple[str, str]:
         """The source's and the target's language, '' where unknown."""
         ...
@@ -51,6 +56,11 @@ class Multi30kCorpus:
     def __post_init__(self) -> None:
         known = [f"{one}-{other}" for one in MULTI30K_LANGUAGES for other in MULTI30K_LANGUAGES if one != other]
         check_name(self.pair, known, "language pair")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All three."""
+        return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -81,6 +91,11 @@ class TatoebaCorpus:
     def __post_init__(self) -> None:
         known = [*(f"en-{other}" for other in TATOEBA_FILES), *(f"{other}-en" for other in TATOEBA_FILES)]
         check_name(self.pair, known, "language pair")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All three."""
+        return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:

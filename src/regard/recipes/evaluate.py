@@ -1,85 +1,131 @@
-"""How good a trained model is on a split: one report of all that was measured."""
+"""The quality of a translation model on pairs, as a report."""
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-import torch
-
-from regard.data import Pair, make_examples
-from regard.evaluation import Circumstances, Report, Speed, TokenisedLowercase, bleu, by_length, chrf, exact_match
-from regard.recipes.fit import count_parameters
+from regard.contracts.predictor import Predictor
+from regard.contracts.report import Column, Metric, Report, ReportTable, RunInfo, Speed
+from regard.data import Pair, Tokenizers, make_examples
+from regard.evaluation import LengthBucket, Perplexity, Quality, TokenisedLowercase, bleu, by_length, chrf, exact_match
 from regard.recipes.measure import forms_of, measure_perplexity, quality_of
-from regard.recipes.translator import LONGEST_SOURCE, Translator, make_search
-from regard.storage import Checkpoint, load_facts
+from regard.recipes.prepared import hardware, run_info
+from regard.recipes.run import LONGEST_SOURCE
 
+TASK = "translation"
+BEAM = 5
 WORD_EDGES, CHARACTER_EDGES = (5, 10, 15, 20, 30), (10, 20, 30, 40, 50)
 
 
-def evaluate(translator: Translator, pairs: Sequence[Pair], *, split: str, beam: int = 5, steps: int = 0) -> Report:
-    """Translate the sources and compare with the targets; `steps` are those the model was trained for."""
+def evaluate(
+    translator: Predictor,
+    pairs: Sequence[Pair],
+    tokenizers: Tokenizers,
+    *,
+    split: str,
+    beam: int = BEAM,
+    steps: int = 0,
+) -> Report:
+    """Translate the sources and compare with the targets."""
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     began = time.perf_counter()
-    answers = translator.answer(sources, make_search(beam), return_attention=False)
+    translations = translator.predict(sources, beam=beam)
     seconds = time.perf_counter() - began
-    hypotheses = [answer.text for answer in answers]
-    corpus = translator.config.data
-    told = [(form, bleu(hypotheses, references, form=form)) for form in forms_of(corpus)]
-    characters = translator.tokenizers.source.kind == "characters"
-    return Report(
-        circumstances=circumstances(translator, split=split, sentences=len(pairs), beam=beam, steps=steps),
-        bleu=next((found for form, found in told if not isinstance(form, TokenisedLowercase)), None),
-        bleu_tokenised=next((found for form, found in told if isinstance(form, TokenisedLowercase)), None),
-        chrf=chrf(hypotheses, references),
-        exact_match=exact_match(hypotheses, references),
-        perplexity=measure_perplexity(
-            translator.model, make_examples(pairs, translator.tokenizers, LONGEST_SOURCE - 1)
+    hypotheses = [translation.text for translation in translations]
+    corpus = translator.run.data
+    characters = tokenizers.source.kind == "characters"
+    num_cut = sum(translation.num_dropped > 0 for translation in translations)
+    return make_report(
+        run_info(
+            translator,
+            task=TASK,
+            split=split,
+            num_examples=len(pairs),
+            steps=steps,
+            search="greedy" if beam == 1 else f"beam {beam}",
         ),
-        by_length=by_length(
+        scores={name_of(form): bleu(hypotheses, references, form=form) for form in forms_of(corpus)}
+        | {"chrf": chrf(hypotheses, references)},
+        exact=exact_match(hypotheses, references),
+        perplexity=measure_perplexity(translator.model, make_examples(pairs, tokenizers, LONGEST_SOURCE - 1)),
+        buckets=by_length(
             [len(source) if characters else len(source.split()) for source in sources],
             hypotheses,
             references,
             metric=quality_of(corpus)[1],
             edges=CHARACTER_EDGES if characters else WORD_EDGES,
         ),
-        speed=Speed.of(
-            seconds=seconds, tokens=sum(len(answer.tokens) for answer in answers), hardware=hardware(translator.device)
+        by_exact_match=quality_of(corpus)[0] == "exact_match",
+        speed=Speed(
+            seconds=seconds,
+            count=sum(len(translation.tokens) for translation in translations),
+            unit="tokens",
+            hardware=hardware(translator.device),
         ),
+        warnings=(f"{num_cut:,} sources were cut to {LONGEST_SOURCE - 1} tokens.",) if num_cut else (),
     )
 
 
-def circumstances(translator: Translator, *, split: str, sentences: int, beam: int, steps: int) -> Circumstances:
-    """What was evaluated, and how."""
-    run = translator.config
-    languages = "-".join(name for name in run.data.languages if name)
-    form = getattr(run.data, "form", "")
-    return Circumstances(
-        system=run.model_name,
-        data=" ".join(part for part in (run.recipe, languages, form) if part),
-        split=split,
-        sentences=sentences,
-        search="greedy" if beam == 1 else f"beam {beam}",
-        parameters=count_parameters(translator.model),
-        steps=steps,
-        seed=run.training.seed,
+def name_of(form: object) -> str:
+    """The metric's name of a form of BLEU."""
+    return "bleu_tokenised" if isinstance(form, TokenisedLowercase) else "bleu"
+
+
+def make_report(
+    info: RunInfo,
+    *,
+    scores: dict[str, Quality],
+    exact: float | None,
+    perplexity: Perplexity | None,
+    buckets: Sequence[LengthBucket],
+    by_exact_match: bool,
+    speed: Speed | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Report:
+    """BLEU, chrF, exact matches and perplexity; `by_exact_match` says which of them to compare systems by."""
+    metrics = [
+        Metric(name=name, value=score.score, title=score.name, signature=score.signature, format=".2f")
+        for name, score in scores.items()
+    ]
+    if exact is not None:
+        place = 0 if by_exact_match else len(metrics)
+        metrics.insert(place, Metric(name="exact_match", value=exact, title="exact match", format=".1%"))
+    if perplexity is not None:
+        counted = f"{perplexity.tokens:,} target tokens"
+        value = perplexity.perplexity
+        metrics.append(Metric(name="perplexity", value=value, title="perplexity", signature=counted, format=".3f"))
+    tables = [lengths_table(buckets, by_exact_match=by_exact_match)] if buckets else []
+    if perplexity is not None:
+        tables.append(counts_table(perplexity))
+    return Report(info=info, metrics=tuple(metrics), tables=tuple(tables), speed=speed, warnings=warnings)
+
+
+def lengths_table(buckets: Sequence[LengthBucket], *, by_exact_match: bool) -> ReportTable:
+    """Quality by the length of the source, of lengths that there are."""
+    quality = (
+        Column(name="value", title="exact match", format=".1%")
+        if by_exact_match
+        else Column(name="value", title="BLEU", format=".2f")
+    )
+    return ReportTable(
+        name="by_length",
+        title="by the length of the source",
+        columns=(
+            Column(name="length", title="source length"),
+            Column(name="count", title="sentences", format=","),
+            quality,
+        ),
+        rows=tuple((bucket.label, bucket.count, bucket.value) for bucket in buckets if bucket.count),
     )
 
 
-def data_of(run: Any) -> str:
-    """The recipe, and the file where it is one's own."""
-    file = getattr(run.data, "data", None)
-    return run.recipe if file is None else f"{run.recipe} {Path(file).name}"
-
-
-def steps_of(folder: Path) -> int:
-    """After how many steps the weights in a folder were taken; of an average, its last."""
-    facts = load_facts(Checkpoint(folder).weights)
-    return int(facts.get("step", max(facts.get("average", [0]))))
-
-
-def hardware(device: torch.device) -> str:
-    """The machine, in a few words."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads"
+def counts_table(perplexity: Perplexity) -> ReportTable:
+    """What the perplexity is computed from."""
+    return ReportTable(
+        name="counts",
+        title="counts",
+        columns=(
+            Column(name="tokens", title="target tokens", format=","),
+            Column(name="nats", title="nats", format=",.1f"),
+        ),
+        rows=((perplexity.tokens, perplexity.nats),),
+    )

@@ -34,6 +34,12 @@ class FileCorpus:
             split_pair(self.pair)
 
     @property
+    def splits(self) -> tuple[str, ...]:
+        """All three, or without a test where validation has files and the test has none."""
+        whole = self.valid_source is None or self.test_source is not None
+        return ("train", "validation", "test") if whole else ("train", "validation")
+
+    @property
     def languages(self) -> tuple[str, str]:
         """From `pair`, else from the files' endings (train.en, train.zh)."""
         if self.pair:

@@ -1,10 +1,10 @@
 """From a run to a folder that holds a trained model.
 
-read -> build -> train -> card, and what reading means the task knows
+setup -> build -> train -> model card; the setup is the task's own
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -14,19 +14,22 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from regard.contracts import VERSION
 from regard.recipes.aside import beginning, check_aside, check_is_run, set_aside
+from regard.recipes.config import to_config
 from regard.recipes.folder import build, load, read_run, save_start
-from regard.recipes.prepared import Prepared
-from regard.recipes.run import differences
+from regard.recipes.prepared import TrainingSetup, count_parameters
 from regard.recipes.tasks import task_of
-from regard.recipes.typed import to_plain
 from regard.storage import Checkpoint, append_line, cut_lines, holding, is_unused, save_tensors, write_text
-from regard.training import Result, is_main_process, model_card, train
+from regard.training import Result, differences, is_main_process, model_card, train
+
+SETTINGS = ("model", "data", "tokenizer", "batch", "training")
+"""Parts of a run that the model card shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A trained system, how its training went, and something to give it that it has not learned from.
+    """A trained predictor, how its training went, and an input that it did not learn from.
 
     `unit` is what it had labels for: tokens, or sentences.
     """
@@ -46,70 +49,73 @@ def fit(
     console: Console | None = None,
     listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
 ) -> Fitted:
-    """Train a run into a folder. What is there already is kept, unless it is resumed or to be written over."""
+    """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
     checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
-    going_on = check_out(checkpoint, resume=resume, overwrite=overwrite)
+    resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
+    # a task or a corpus that could not be loaded again is refused before anything is trained
+    config = to_config(run, VERSION)
     with holding(checkpoint.folder) if is_main_process() else nullcontext():
-        if going_on:
-            check_kind(checkpoint, run)
-        prepared = task_of(run).prepare(run, checkpoint, going_on=going_on, say=partial(say, shown))
-        if prepared.counted is not None and several_processes():
+        if resumes:
+            check_kind(checkpoint, config)
+        setup = task_of(run).setup(run, checkpoint, resume=resumes, notify=partial(notify, shown))
+        if setup.model is not None and several_processes():
             raise ValueError(f"{run.model_name} is counted, which one process does. Start it without a launcher.")
-        if going_on:
-            check_same(checkpoint, prepared.run)
-        with set_aside(checkpoint) if overwrite else beginning(checkpoint, going_on=going_on):
-            return learn(prepared, checkpoint, going_on=going_on, console=shown, listeners=listeners)
+        if resumes:
+            refuse(checkpoint, differences(config_of(checkpoint), to_config(setup.run, VERSION)))
+        undo = is_main_process() and not resumes
+        with set_aside(checkpoint) if overwrite else beginning(checkpoint, undo=undo):
+            return learn(setup, checkpoint, resume=resumes, console=shown, listeners=listeners)
 
 
 def learn(
-    prepared: Prepared,
+    setup: TrainingSetup,
     checkpoint: Checkpoint,
     *,
-    going_on: bool,
+    resume: bool,
     console: Console,
     listeners: Sequence[Callable[[dict[str, Any]], None]],
 ) -> Fitted:
-    """Train what was prepared, or keep what was counted."""
-    run = prepared.run
+    """Train a model, or save one that needs no training."""
+    run, unit = setup.run, task_of(setup.run).unit
     torch.manual_seed(run.training.seed)
-    model = build(run) if prepared.counted is None else prepared.counted
+    model = build(run) if setup.model is None else setup.model
     if is_main_process():
-        save_start(checkpoint, run, prepared.files)
-    if prepared.counted is None:
+        save_start(checkpoint, run, setup.files)
+    if setup.model is None:
         result = train(
             model,
-            prepared.data,
+            setup.data,
             run.training,
             checkpoint.folder,
-            validate=prepared.validate,
-            objective=prepared.objective,
-            resume=going_on,
-            unit=prepared.unit,
+            validate=setup.validate,
+            objective=setup.objective,
+            resume=resume,
+            unit=unit,
             capturable=task_of(run).models[run.model_name].capturable,
             console=console,
             listeners=listeners,
         )
     else:
-        result = keep_counted(model, prepared, checkpoint)
+        result = save_untrained(model, setup, checkpoint)
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
-    return Fitted(system=loaded, result=result, example=prepared.example, unit=prepared.unit)
+    return Fitted(system=loaded, result=result, example=setup.example, unit=unit)
 
 
-def keep_counted(model: Any, prepared: Prepared, checkpoint: Checkpoint) -> Result:
-    """What training would have left, of a model that was counted."""
-    metrics, seconds = dict(prepared.validate(model)), prepared.seconds
+def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> Result:
+    """What training would have left, of a model that needs none."""
+    metrics, seconds = dict(setup.validate(model)), setup.seconds
     if is_main_process():
         save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
-        # counted again on --resume, and told once
+        # made again on --resume, and recorded once
         cut_lines(checkpoint.metrics, 0)
         append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
     return Result(
         folder=checkpoint.folder,
         steps=1,
         epochs=1,
-        tokens=sum(map(prepared.data.num_tokens, prepared.data.order.epoch(0))),
+        tokens=sum(map(setup.data.num_tokens, setup.data.order.epoch(0))),
         seconds=seconds,
         stopped="epochs",
         chosen="last",
@@ -136,7 +142,7 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
             check_aside(checkpoint)
             raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
-        check_is_run(checkpoint)
+        check_is_run(checkpoint, is_run=read_run)
     in_use = folder.is_dir() and not is_unused(folder)
     if in_use and is_main_process() and not overwrite:
         if not checkpoint.config.exists():
@@ -153,45 +159,41 @@ def several_processes() -> bool:
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
-def check_kind(checkpoint: Checkpoint, run: Any) -> None:
-    """Refuse to go on by another recipe or with another model, whose files are others too."""
-    begun = read_run(checkpoint)
-    refuse(checkpoint, [one for one in differences(begun, run) if one.startswith(("recipe:", "model_name:"))])
+def config_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The config of the run in a folder, in today's form."""
+    return to_config(read_run(checkpoint), VERSION)
 
 
-def check_same(checkpoint: Checkpoint, run: Any) -> None:
-    """Refuse to go on with other settings."""
-    refuse(checkpoint, differences(read_run(checkpoint), run))
+def check_kind(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
+    """Refuse to resume with another task, corpus or model, whose files are others too."""
+    begun = config_of(checkpoint)
+    kinds = ("task", "corpus", "model_name")
+    refuse(checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds}))
 
 
-def refuse(checkpoint: Checkpoint, found: list[str]) -> None:
-    """Say what differs, if anything does."""
-    if found:
+def refuse(checkpoint: Checkpoint, changes: list[str]) -> None:
+    """Refuse a run that differs from the one in the folder, if it does."""
+    if changes:
         raise ValueError(
-            f"{checkpoint.folder} was begun with other settings: {'; '.join(found)}. Resume with the same, or choose "
+            f"{checkpoint.folder} was begun with other settings: {'; '.join(changes)}. Resume with the same, or choose "
             f"another --out."
         )
 
 
-def say(console: Console, split: str, report: str) -> None:
-    """What was left out, if anything was."""
-    if report and is_main_process():
-        console.print(f"{split}: {report}", highlight=False, markup=False, soft_wrap=True)
-
-
-def count_parameters(model: Any) -> int:
-    """Numbers that were learned; tied ones count once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def notify(console: Console, split: str, sentence: str) -> None:
+    """Print what was left out of a split, if anything was."""
+    if sentence and is_main_process():
+        console.print(f"{split}: {sentence}", highlight=False, markup=False, soft_wrap=True)
 
 
 def card_of(run: Any, result: Result, parameters: int) -> str:
     """The folder's README."""
-    plain = to_plain(run)
+    config, task = to_config(run, VERSION), task_of(run)
     source, target = getattr(run.data, "languages", ("", ""))
     languages = f", {source} to {target}" if source and target else ""
     return model_card(
         title=f"{run.model_name} on {run.recipe}{languages}",
-        summary=f"Trained with regard. Use it: `regard {task_of(run).use} {result.folder}`.",
+        summary=f"Trained with regard. Use it: `regard {task.verb} {result.folder}`.",
         sections={
             "Validation": result.metrics,
             "Training": {
@@ -202,6 +204,6 @@ def card_of(run: Any, result: Result, parameters: int) -> str:
                 "seconds": result.seconds,
                 "weights": f"{result.chosen} (step {result.chosen_step})",
             },
-            "Settings": {name: plain[name] for name in ("model", "data", "tokenizer", "batch", "training")},
+            "Settings": {name: config[name] for name in SETTINGS if name in config},
         },
     )

@@ -1,21 +1,24 @@
-"""A run's folder: what is written before training begins, and a system out of what training left."""
+"""A run's folder: what is written before training begins, and a predictor from what training left."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, overload
 
 import torch
 
 from regard.contracts import VERSION
+from regard.contracts.predictor import Predictor
+from regard.models import ModelEntry
 from regard.recipes.config import from_config, to_config
+from regard.recipes.language.writer import Writer
 from regard.recipes.tasks import task_of
+from regard.recipes.translator import Translator
 from regard.storage import Checkpoint, write_text
 
-Kind = TypeVar("Kind")
-
 MOST = 10**7
-"""Of anything that a model has so many of; larger ones are slips of the hand."""
+"""Of anything that a model has a number of; larger ones are slips of the hand."""
+DEVICES = ("cpu", "cuda", "mps")
 
 
 def save_start(checkpoint: Checkpoint, run: Any, files: Mapping[str, str]) -> None:
@@ -37,15 +40,20 @@ def read_run(checkpoint: Checkpoint) -> Any:
     return from_config(checkpoint.load_config(), str(checkpoint.config))
 
 
+def entry_of(run: Any) -> ModelEntry:
+    """The line of the table of models that a run's model is built from."""
+    return task_of(run).models[run.model_name]
+
+
 def build(run: Any) -> Any:
-    """The model of a run, its weights drawn from torch's generator; sizes that cannot be are sentences."""
+    """The model of a run, its weights drawn from torch's generator; impossible sizes are a ValueError."""
     for name, value in vars(run.model).items():
         if name.startswith("num_") or name.endswith("_size"):
             check_count(f"model.{name}", value)
     try:
-        return task_of(run).models[run.model_name].build(run.model)
+        return entry_of(run).build(run.model)
     except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
-        # torch has no words of its own for a layer of size -16, and the system none for one that fills its memory
+        # torch does not explain a layer of size -16, nor the system one that fills its memory
         raise ValueError(f"no {run.model_name} can be built of {run.model}: {error}. Check the sizes.") from error
 
 
@@ -55,37 +63,68 @@ def check_count(name: str, value: object) -> None:
         raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
 
 
-def load(folder: str | Path, *, device: str = "auto", fused: bool = True) -> Any:
-    """What a folder that `regard train` wrote can do: a translator, a writer or a classifier.
+def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor:
+    """The predictor of a folder that `regard train` wrote.
 
-    `device` is auto, cpu or cuda. `fused=False` uses the model's own code only.
+    `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False` runs
+    the model's own readable code only.
     """
     checkpoint = Checkpoint(Path(folder))
     run = read_run(checkpoint)
     checkpoint = Checkpoint.open(Path(folder))
-    # the first weights are drawn on the CPU, unseeded, and written over: nobody's random numbers need notice
+    # the first weights are drawn on the CPU, unseeded, and overwritten: the caller's random numbers stay as they are
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
-    system = task_of(run).open(checkpoint, run, model.eval().to(choose_device(device)))
-    return replace(system, fused=fused)
+    predictor = task_of(run).open(run, model.eval().to(choose_device(device)), checkpoint)
+    if not fused and is_dataclass(predictor) and hasattr(predictor, "fused"):
+        # a predictor of another package may have no fused code to turn off
+        predictor = replace(predictor, fused=False)
+    return predictor
 
 
-def load_as(kind: type[Kind], folder: str | Path, *, device: str = "auto", fused: bool = True) -> Kind:
-    """What a folder can do, if it is of this kind; of another kind, a sentence says which command uses it."""
-    found = load(folder, device=device, fused=fused)
-    if isinstance(found, kind):
-        return found
-    raise ValueError(
-        f"{folder} holds a {found.config.model_name}, which is a {type(found).__name__.lower()}, and a "
-        f"{kind.__name__.lower()} is needed. Use it with `regard {task_of(found.config).use} {folder}`."
-    )
+@overload
+def load_as(
+    verb: Literal["translate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Translator: ...
 
 
-def choose_device(device: str) -> torch.device:
-    """The GPU where there is one, or what was asked for."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device is {device!r}, expected auto, cpu or cuda.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is cuda, but torch sees no CUDA device. Choose auto or cpu.")
-    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+@overload
+def load_as(
+    verb: Literal["generate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Writer: ...
+
+
+@overload
+def load_as(
+    verb: Literal["classify"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Predictor: ...
+
+
+def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Any:
+    """The predictor of a folder if its task has this verb; otherwise the error names the command that uses it."""
+    predictor = load(folder, device=device, fused=fused)
+    task = task_of(predictor.run)
+    if task.verb != verb:
+        raise ValueError(
+            f"{folder} holds a {predictor.run.model_name}, a model for {task.title.en.lower()}, and one that can "
+            f"{verb} is needed. Use it with `regard {task.verb} {folder}`."
+        )
+    return predictor
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """The device of a name; "auto" is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError):
+        chosen = None
+    if chosen is None or chosen.type not in DEVICES:
+        raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or one of several such as cuda:1.")
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {chosen}, but torch sees {torch.cuda.device_count()} CUDA devices. Choose auto.")
+    if chosen.type == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("device is mps, but torch sees no such device. Choose auto or cpu.")
+    return chosen

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.data import Copy, Dates, Pairs, Reverse
+from regard.data import SPLITS, Copy, Dates, Pairs, Reverse
 from regard.recipes.corpora import check_split
 
 
@@ -19,6 +19,11 @@ class MadeCorpus:
         for name, count in (("count", self.count), ("held_out", self.held_out)):
             if count < 1:
                 raise ValueError(f"data.{name} is {count}, expected 1 or more.")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All three."""
+        return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:

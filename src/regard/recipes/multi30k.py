@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from regard.models import MODELS
 from regard.recipes.corpora import Multi30kCorpus
-from regard.recipes.run import BatchSettings, Run, ValidationSettings, VocabularySettings
+from regard.recipes.prepared import BatchSettings
+from regard.recipes.run import Run, ValidationSettings, VocabularySettings
 from regard.recipes.sizes import configure
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 

@@ -1,58 +1,121 @@
-"""What systems are trained to do: for each task its systems, its kind of run, and the way from data to a system."""
+"""Every task by its name; those of other packages by entry points or by reference."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import sys
 from typing import Any
 
-from regard.models import FAMILIES, ModelEntry
-from regard.recipes.language.prepare import open_writer, prepare_language
+from regard._utils.references import (
+    find_entry_points,
+    import_reference,
+    is_reference,
+    load_entry_point,
+    module_reference,
+)
+from regard.contracts import nearest
+from regard.contracts.inspection import Title
+from regard.models import FAMILIES
+from regard.recipes import prepare as translation
+from regard.recipes.evaluate import BEAM
+from regard.recipes.language import prepare as language_modeling
 from regard.recipes.language.run import LanguageRun
-from regard.recipes.prepare import open_translator, prepare_translation
-from regard.recipes.prepared import Prepared
+from regard.recipes.prepared import Task
 from regard.recipes.run import Run
-from regard.recipes.sentences.prepare import open_classifier, prepare_sentences
+from regard.recipes.sentences import prepare as text_classification
 from regard.recipes.sentences.run import SentenceRun
 
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """`prepare` reads a run's data; `open` makes a folder's model into something that takes text.
-
-    `use` is the command that uses a trained folder.
-    """
-
-    models: Mapping[str, ModelEntry]
-    run: type
-    prepare: Callable[..., Prepared]
-    open: Callable[..., Any]
-    use: str
-
+GROUP = "regard.tasks"
 
 TASKS = {
     "translation": Task(
+        name="translation",
+        title=Title(en="Translation", zh="翻译"),
+        verb="translate",
+        input="text",
         models=FAMILIES["translation"],
-        run=Run,
-        prepare=prepare_translation,
-        open=open_translator,
-        use="translate",
+        run_type=Run,
+        setup=translation.setup_translation,
+        open=translation.open_translator,
+        read_examples=translation.read_pairs,
+        example_command=translation.example_command,
+        evaluate_options={"beam": BEAM},
     ),
-    "language": Task(
+    "language_modeling": Task(
+        name="language_modeling",
+        title=Title(en="Language modeling", zh="语言建模"),
+        verb="generate",
+        input="text",
         models=FAMILIES["language"],
-        run=LanguageRun,
-        prepare=prepare_language,
-        open=open_writer,
-        use="generate",
+        run_type=LanguageRun,
+        setup=language_modeling.setup_language,
+        open=language_modeling.open_writer,
+        read_examples=language_modeling.read_texts,
+        example_command=language_modeling.example_command,
     ),
-    "sentences": Task(
+    "text_classification": Task(
+        name="text_classification",
+        title=Title(en="Text classification", zh="文本分类"),
+        verb="classify",
+        input="text",
         models=FAMILIES["sentences"],
-        run=SentenceRun,
-        prepare=prepare_sentences,
-        open=open_classifier,
-        use="classify",
+        run_type=SentenceRun,
+        setup=text_classification.setup_sentences,
+        open=text_classification.open_classifier,
+        read_examples=text_classification.read_labelled,
+        example_command=text_classification.example_command,
+        unit="sentences",
     ),
 }
 
 
+def all_tasks() -> dict[str, Task]:
+    """The tasks of the table, then those that installed packages offer."""
+    return {**{name: load_task(name) for name in find_entry_points(GROUP)}, **TASKS}
+
+
+def find_task(name: str) -> Task:
+    """The task of a name or a reference such as `file.py:TASK`."""
+    return TASKS[name] if name in TASKS else load_task(name)
+
+
+def load_task(name: str) -> Task:
+    """A task of another package or of the user's own."""
+    entries = find_entry_points(GROUP)
+    if is_reference(name):
+        task = import_reference(name)
+    elif name in entries:
+        task = load_entry_point(entries[name])
+    else:
+        known = [*TASKS, *entries]
+        raise ValueError(
+            f"there is no task {name!r}; the nearest is {nearest(name, known)!r}. Known: {', '.join(known)}."
+        )
+    if not isinstance(task, Task):
+        raise ValueError(f"{name} is a {type(task).__name__}, expected a regard.recipes.Task.")
+    return task
+
+
 def task_of(run: Any) -> Task:
     """The task that a run is of."""
-    return next(task for task in TASKS.values() if task.run is type(run))
+    return find_task(task_name(run))
+
+
+def task_name(run: Any) -> str:
+    """What config.json records of a run's task: its name in the table or of an entry point, or where it is defined."""
+    kind = type(run)
+    for name, task in TASKS.items():
+        if task.run_type is kind:
+            return name
+    # other packages are imported only if one of them may be meant
+    top = kind.__module__.split(".")[0]
+    for name, entry in find_entry_points(GROUP).items():
+        if entry.module.split(".")[0] == top and load_task(name).run_type is kind:
+            return name
+    # the task is defined beside its run, in the same file or package
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").split(".")[0] == top:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, Task) and value.run_type is kind:
+                    return f"{module_reference(module)}:{name}"
+    raise ValueError(
+        f"no task trains a {kind.__name__}. Define Task(run_type={kind.__name__}, ..) in the file or package of "
+        f"{kind.__name__}, or offer it as an entry point of {GROUP}."
+    )

@@ -13,7 +13,8 @@ from typing import Any
 from regard.models import MODELS
 from regard.recipes.corpora import TatoebaCorpus
 from regard.recipes.files import FileCorpus
-from regard.recipes.run import BatchSettings, Run, ValidationSettings, VocabularySettings
+from regard.recipes.prepared import BatchSettings
+from regard.recipes.run import Run, ValidationSettings, VocabularySettings
 from regard.recipes.sizes import configure
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 

@@ -12,7 +12,8 @@ from typing import Any
 from regard.data import Copy, Dates, Reverse
 from regard.models import MODELS
 from regard.recipes.made import MadeCorpus
-from regard.recipes.run import BatchSettings, Run, ValidationSettings, VocabularySettings
+from regard.recipes.prepared import BatchSettings
+from regard.recipes.run import Run, ValidationSettings, VocabularySettings
 from regard.recipes.sizes import configure
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 

@@ -1,4 +1,4 @@
-"""What a translator gives for one sentence."""
+"""A translation: the output of a translator for one sentence."""
 
 from dataclasses import dataclass, field
 

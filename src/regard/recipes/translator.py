@@ -1,4 +1,4 @@
-"""A trained model that takes text and gives text.
+"""A trained model that translates text.
 
 translator = regard.load("runs/bahdanau")
 print(translator.translate(["a man rides a bike ."])[0])
@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from regard.contracts import EOS
-from regard.data import Tokenizers
+from regard.contracts.report import Report
+from regard.data import Pair, Tokenizers
 from regard.decoding import Beam, Greedy, Hypothesis, Search, decode_all, device_of, links, score_all
 from regard.fused import fuse
-from regard.recipes.run import Run
+from regard.recipes.evaluate import BEAM, evaluate
+from regard.recipes.prepared import check_pairs, check_texts
+from regard.recipes.run import LONGEST_SOURCE, Run
 from regard.recipes.translation import Translation
-
-LONGEST_SOURCE = 1000
-"""Source tokens that are read of a text."""
 
 TOKENS_PER_BATCH = 4096
 """Source tokens times hypotheses that are searched at once."""
@@ -27,56 +27,63 @@ TOKENS_PER_BATCH = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Translator:
-    """A model with its tokenizers; `config` is the run that made it. `fused=False` uses the model's own code only."""
+    """A model with its tokenizers; `run` is what it was trained by. `fused=False` runs the model's own code only."""
 
     model: Any
     tokenizers: Tokenizers
-    config: Run
+    run: Run
     fused: bool = True
 
     def translate(
         self,
         texts: Sequence[str],
         *,
-        beam: int = 5,
+        beam: int = BEAM,
         num_best: int = 1,
-        return_attention: bool = False,
+        return_weights: bool = False,
         search: Search | None = None,
     ) -> list[Translation]:
         """A translation of each text; an empty text gives an empty one.
 
         `search` takes the place of a beam of this size. A text of over 1,000 tokens is cut off there, with a warning.
         """
-        check_texts(texts, "texts")
-        chosen = search if search is not None else make_search(beam, num_best)
-        found = self.answer(texts, chosen, return_attention=return_attention)
-        for number, translation in enumerate(found, start=1):
+        translations = self.predict(texts, beam=beam, num_best=num_best, return_weights=return_weights, search=search)
+        for number, translation in enumerate(translations, start=1):
             if translation.num_dropped:
                 warnings.warn(cut_off(f"text {number}", translation.num_dropped), stacklevel=2)
-        return found
+        return translations
 
-    def answer(
-        self, texts: Sequence[str], search: Search, *, return_attention: bool, first: int = 0
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        return_weights: bool = False,
+        beam: int = BEAM,
+        num_best: int = 1,
+        search: Search | None = None,
+        first: int = 0,
     ) -> list[Translation]:
-        """What `translate` gives, without a warning about what was too long; `first` is the first text's number.
+        """As `translate`, without a warning about texts that were too long; `first` is the first text's number.
 
         Samples are drawn by number, so that they do not depend on how a long text was cut into blocks.
         """
-        rows = self.tokenizers.source.encode_batch(texts)
+        check_texts(inputs, "texts")
+        chosen = search if search is not None else make_search(beam, num_best)
+        rows = self.tokenizers.source.encode_batch(inputs)
         numbers = [number for number, row in enumerate(rows) if row]
         hypotheses = decode_all(
             self.decoder,
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
-            search=search,
-            tokens_per_batch=max(TOKENS_PER_BATCH // getattr(search, "size", 1), 1),
-            return_alignment=return_attention,
+            search=chosen,
+            tokens_per_batch=max(TOKENS_PER_BATCH // getattr(chosen, "size", 1), 1),
+            return_alignment=return_weights,
             numbers=[first + number for number in numbers],
         )
-        found = [Translation(text="") for _ in texts]
-        for number, answers in zip(numbers, hypotheses, strict=True):
-            made = [self.say(rows[number], answer) for answer in answers]
-            found[number] = replace(made[0], alternatives=tuple(made[1:]))
-        return found
+        translations = [Translation(text="") for _ in inputs]
+        for number, best in zip(numbers, hypotheses, strict=True):
+            outputs = [self.say(rows[number], hypothesis) for hypothesis in best]
+            translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]))
+        return translations
 
     def say(self, row: list[int], hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
@@ -94,20 +101,22 @@ class Translator:
             num_dropped=len(row) - len(kept),
         )
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+    def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
         """log p(target | source) of each pair, in nats, the end of the target included."""
-        check_texts(sources, "sources")
-        check_texts(targets, "targets")
-        if len(sources) != len(targets):
-            raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets. Give one target a source.")
-        read, said = self.tokenizers.source.encode_batch(sources), self.tokenizers.target.encode_batch(targets)
-        for number, pair in enumerate(zip(read, said, strict=True), start=1):
+        check_pairs(inputs, outputs, ("sources", "targets"))
+        sources = self.tokenizers.source.encode_batch(inputs)
+        targets = self.tokenizers.target.encode_batch(outputs)
+        for number, pair in enumerate(zip(sources, targets, strict=True), start=1):
             if max(map(len, pair)) >= LONGEST_SOURCE:
                 raise ValueError(
                     f"pair {number} has {max(map(len, pair)):,} tokens on a side, and {LONGEST_SOURCE - 1} can be "
                     f"scored. Split it, or leave it out."
                 )
-        return score_all(self.model, [[*row, EOS] for row in read], said)
+        return score_all(self.model, [[*source, EOS] for source in sources], targets)
+
+    def evaluate(self, examples: Sequence[Pair], *, split: str, steps: int = 0, beam: int = BEAM) -> Report:
+        """BLEU, chrF, exact matches, perplexity, and quality by the length of the source."""
+        return evaluate(self, examples, self.tokenizers, split=split, beam=beam, steps=steps)
 
     @property
     def decoder(self) -> Any:
@@ -116,7 +125,7 @@ class Translator:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model's parameters."""
         return device_of(self.model)
 
 
@@ -133,20 +142,6 @@ def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -
         return tuple(links(hypothesis))
     words = tokenizers.source.words(row), tokenizers.target.words(hypothesis.ids)
     return tuple(links(hypothesis, source_words=words[0], target_words=words[1]))
-
-
-def check_texts(texts: Sequence[str], name: str) -> None:
-    """A list of sentences, not one sentence, and each of whole characters."""
-    if isinstance(texts, str):
-        raise ValueError(f"{name} is one string, expected a list of them. Write [{name}].")
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise ValueError(f"number {number} of the {name} is a {type(text).__name__}, expected a string.")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            half = f"character {error.start + 1} of number {number} of the {name} is half a one"
-            raise ValueError(f"{half}: {text[error.start]!r}. Give text in UTF-8.") from None
 
 
 def cut_off(what: str, num_dropped: int) -> str:

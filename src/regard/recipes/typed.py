@@ -1,9 +1,10 @@
-"""Settings by their types: a dataclass to plain JSON and strictly back, and one value from the text a person typed.
+"""Dataclasses by their types: to plain JSON and strictly back, and one value from the text a person typed.
 
 A field's annotation decides what it may hold: int, float, bool, str, Literal, tuple, None, another dataclass, or one
 of several dataclasses, which is then tagged with its name (`{"kind": "Cosine", ..}`).
 """
 
+import json
 import math
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from regard.contracts import nearest
 
+NOT_FINITE = ("nan", "inf", "-inf")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path", NoneType: "none"}
 
@@ -38,31 +40,36 @@ def said(hint: Any) -> str:
 
 
 def to_plain(value: Any, hint: Any = Any) -> Any:
-    """Settings as JSON can hold them."""
+    """A dataclass of settings or figures as JSON can hold it; numbers that JSON lacks are words: "nan", "inf"."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
         plain = {field.name: to_plain(getattr(value, field.name), hints[field.name]) for field in fields(value)}
         return {"kind": type(value).__name__, **plain} if len(dataclasses_of(hint)) > 1 else plain
     if isinstance(value, (tuple, list)):
-        return [to_plain(one) for one in value]
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return str(value) if isinstance(value, Path) else value
 
 
 def from_plain(hint: Any, plain: Any, where: str) -> Any:
-    """Settings from JSON; what is missing, unknown or of another type is a sentence that says where."""
+    """The value that `to_plain` wrote; the error for what is missing, unknown or of another type names the place."""
     if isinstance(plain, dict):
         return build(choose_class(hint, plain, where), plain, where)
     for option in options(hint):
+        if get_origin(option) is tuple and isinstance(plain, (list, tuple)):
+            item = get_args(option)[0]
+            return tuple(from_plain(item, value, f"{where}[{number}]") for number, value in enumerate(plain))
         if fits(option, plain):
-            return convert(option, plain)
-    raise ValueError(f"{where} is {said(hint)}, not {plain!r}.")
+            return option(plain) if option in (float, Path) else plain
+    raise ValueError(f"{where} is {json.dumps(plain, default=repr)}, expected {said(hint)}.")
 
 
 def choose_class(hint: Any, plain: dict[str, Any], where: str) -> type:
     """The dataclass a tagged or a plain object stands for."""
     known = dataclasses_of(hint)
     if not known:
-        raise ValueError(f"{where} is {said(hint)}, not an object.")
+        raise ValueError(f"{where} is an object, expected {said(hint)}.")
     if len(known) == 1:
         return next(iter(known.values()))
     first = next(iter(known.values()))
@@ -81,7 +88,7 @@ def build(cls: type, plain: dict[str, Any], where: str) -> Any:
     given = {name: value for name, value in plain.items() if name != "kind" or "kind" in hints}
     for name in given:
         if name not in hints:
-            raise ValueError(f"{where} has no setting {name!r}; the nearest is {nearest(name, hints)!r}.")
+            raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
     for field in fields(cls):
         if field.name not in given and field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"{where} has no {field.name}, and needs one.")
@@ -92,22 +99,13 @@ def fits(hint: Any, plain: Any) -> bool:
     """Whether a plain value may stand where a type is expected; a whole number may stand for a number."""
     if get_origin(hint) is Literal:
         return plain in get_args(hint)
-    if get_origin(hint) is tuple:
-        return isinstance(plain, (list, tuple)) and all(fits(get_args(hint)[0], one) for one in plain)
     if hint is float:
-        return isinstance(plain, (int, float)) and not isinstance(plain, bool)
+        return plain in NOT_FINITE or (isinstance(plain, (int, float)) and not isinstance(plain, bool))
     if hint is int:
         return isinstance(plain, int) and not isinstance(plain, bool)
     if hint is Path:
         return isinstance(plain, str)
     return hint is Any or (isinstance(hint, type) and isinstance(plain, hint))
-
-
-def convert(hint: Any, plain: Any) -> Any:
-    """A plain value that fits, in its own type."""
-    if get_origin(hint) is tuple:
-        return tuple(convert(get_args(hint)[0], one) for one in plain)
-    return hint(plain) if hint in (float, Path) else plain
 
 
 def from_text(hint: Any, text: str, where: str) -> Any:

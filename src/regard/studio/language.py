@@ -46,7 +46,7 @@ def read_tokens(shelved: Shelved, text: str) -> tuple[list[int], int]:
     whole = writer.encode(text) if text.strip() else []
     if not whole:
         raise RefusedError("there is nothing to read in this text. Type a word.")
-    longest = min(getattr(writer.config.model, "context", LONGEST_READ), LONGEST_READ)
+    longest = min(getattr(writer.run.model, "context", LONGEST_READ), LONGEST_READ)
     return whole[:longest], max(len(whole) - longest, 0)
 
 
@@ -191,7 +191,7 @@ def continue_again(kept: Kept, around: Callable[[], AbstractContextManager[None]
     writer, ids = shelved.at_work(), kept.written.source
     said: list[int] = []
     log_prob = first = 0.0
-    room = max(getattr(writer.config.model, "context", LONGEST_READ) - len(ids), 0)
+    room = max(getattr(writer.run.model, "context", LONGEST_READ) - len(ids), 0)
     for number in range(1 + min(CONTINUED - 1, room)):
         with around():
             log_probs = expected(writer, [*ids, *said])

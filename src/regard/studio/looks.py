@@ -15,7 +15,7 @@ import torch
 
 from regard.contracts import BOS, EOS, Sequences
 from regard.decoding import Hypothesis, Limit, decode, forced_alignment, score
-from regard.recipes.translator import LONGEST_SOURCE
+from regard.recipes.run import LONGEST_SOURCE
 from regard.studio.errors import RefusedError
 from regard.studio.examples import Worked
 from regard.studio.kept import Kept, Written

@@ -1,7 +1,6 @@
 """How good a translator is, from the evaluation file in its folder."""
 
-from regard.evaluation import Report
-from regard.recipes import Run
+from regard.recipes import Run, read_report
 from regard.recipes.measure import quality_of
 from regard.storage import Checkpoint, read_text
 from regard.studio.schema import Bucket, Quality
@@ -22,27 +21,21 @@ def find_quality(checkpoint: Checkpoint, run: Run) -> Quality | None:
     path = next((path for split in SPLITS if (path := checkpoint.evaluation(split)).is_file()), None)
     if path is None:
         return None
-    report = Report.from_json(read_text(path))
+    report = read_report(read_text(path))
     exact = quality_of(run.data)[0] == "exact_match"
-    score = report.bleu or report.bleu_tokenised
-    if exact and report.exact_match is not None:
-        metric, value, signature, scale = "exact match", 100 * report.exact_match, "", 100.0
-    elif score is not None:
-        metric, value, signature, scale = score.name, score.score, score.signature, 1.0
-    else:
-        return None
+    best = report.metrics[0]
+    scale = 100.0 if exact else 1.0
+    lengths = report.table("by_length")
     buckets = [
-        Bucket(label=one.label, count=one.count, value=None if one.value is None else scale * one.value)
-        for one in report.by_length
-        if one.count
+        Bucket(label=str(label), count=int(count or 0), value=None if value is None else scale * float(value))
+        for label, count, value in (lengths.rows if lengths is not None else ())
     ]
-    about = report.circumstances
     return Quality(
-        metric=metric,
-        value=value,
-        split=about.split,
-        sentences=about.sentences,
-        signature=signature,
+        metric=best.title,
+        value=scale * best.value,
+        split=report.info.split,
+        sentences=report.info.examples,
+        signature=best.signature,
         unit="%" if exact else "",
         by_length=buckets,
     )

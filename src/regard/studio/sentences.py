@@ -30,7 +30,7 @@ def classify_look(shelved: Shelved, request: LookRequest, name: str, check: Call
     whole = classifier.tokenizer.encode(request.text)
     if not whole:
         raise RefusedError("there is nothing to read in this text. Type a word.")
-    ids = whole[: classifier.config.batch.max_length]
+    ids = whole[: classifier.run.batch.max_length]
     check(len(ids))
     maps, said = classify_at(classifier.model, ids)
     logits = said.logits[0].double().cpu()
@@ -63,7 +63,7 @@ def sort_out(
     """All classes, the most probable first, and how alike the rows are."""
     shares = logits.softmax(-1)
     order = shares.argsort(descending=True, stable=True).tolist()
-    labels = shelved.system.config.classes
+    labels = shelved.system.run.classes
     classes = [
         ClassShare(label=labels[place], logit=logits[place].item(), probability=shares[place].item()) for place in order
     ]
@@ -109,7 +109,7 @@ def classify_again(kept: Kept, around: Callable[[], AbstractContextManager[None]
     with around():
         _, said = classify_at(classifier.model, kept.written.source)
     shares = said.logits[0].double().log_softmax(-1).cpu()
-    labels = list(classifier.config.classes)
+    labels = list(classifier.run.classes)
     label = labels[int(shares.argmax())]
     return Outcome(
         answer=label,

@@ -34,6 +34,7 @@ MOST_FOLDERS, MOST_LOADED = 2000, 8
 FRESH = 1.0
 """Seconds for which a scan of the disk is believed."""
 KINDS: tuple[Kind, ...] = ("translation", "language", "sentences")
+KIND_OF: dict[str, Kind] = dict(zip(TASKS, KINDS, strict=True))
 IS = {"translation": "translates", "language": "is a language model", "sentences": "sorts sentences into classes"}
 CANNOT = {"translation": "translates nothing", "language": "goes on with no text", "sentences": "knows no classes"}
 USE = {
@@ -149,7 +150,7 @@ class Shelf:
             shelved = self._loaded.get(folder)
             if shelved is None or shelved.version != version:
                 system = loaded(folder)
-                kind = kind_of(system.config)
+                kind = kind_of(system.run)
                 shelved = Shelved(
                     name=name,
                     version=version,
@@ -208,18 +209,17 @@ def version_of(*paths: Path) -> str:
 
 def kind_of(run: Any) -> Kind:
     """What the system of a run does: its task has the name of its kind."""
-    task = task_of(run)
-    return next(kind for kind in KINDS if TASKS[kind] is task)
+    return KIND_OF[task_of(run).name]
 
 
 def loaded(folder: Path) -> Any:
     """What a folder can do, or why it can do nothing."""
     try:
-        system = load(folder)
+        system: Any = load(folder)
     except (ValueError, OSError, SafetensorError) as error:
         raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
-    model = system.config.model
-    if kind_of(system.config) == "translation":
+    model = system.run.model
+    if kind_of(system.run) == "translation":
         tokenizers = {"source_": system.tokenizers.source, "target_": system.tokenizers.target}
     else:
         tokenizers = {"": system.tokenizer}

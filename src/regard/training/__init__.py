@@ -18,6 +18,7 @@ from regard.training.settings import (
     SelectionSettings,
     SGDSettings,
     TrainingSettings,
+    differences,
 )
 from regard.training.tensorboard import TensorBoard
 
@@ -40,6 +41,7 @@ __all__ = [
     "TrainingData",
     "TrainingSettings",
     "average_tensors",
+    "differences",
     "is_main_process",
     "model_card",
     "train",

@@ -28,10 +28,7 @@ from regard.storage import (
 from regard.training.engine import EngineState
 from regard.training.feed import Position
 from regard.training.selection import Standing, average_tensors
-from regard.training.settings import TrainingSettings
-
-CHANGEABLE = ("steps", "epochs", "every.", "compute.", "selection.patience", "selection.average_last")
-"""Settings that a resumed run may have otherwise."""
+from regard.training.settings import TrainingSettings, differences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,15 +146,10 @@ class Archive:
         load_weights(point.folder / "running.safetensors", model)
 
     def _check_settings(self, before: dict[str, Any]) -> None:
-        old, new = _flat(before), _flat(asdict(self.settings))
-        changed = [
-            f"{name} is {new.get(name)} but was {old.get(name)}"
-            for name in {**old, **new}
-            if old.get(name) != new.get(name) and not name.startswith(CHANGEABLE)
-        ]
-        if changed:
+        changes = differences({"training": before}, {"training": asdict(self.settings)})
+        if changes:
             raise ValueError(
-                f"{self.folder} was trained otherwise: {'; '.join(changed)}. Resume with the same settings, "
+                f"{self.folder} was trained otherwise: {'; '.join(changes)}. Resume with the same settings, "
                 f"or choose another folder."
             )
 
@@ -203,10 +195,3 @@ def _from_plain(plain: dict[str, Any]) -> Progress:
         standing=Standing(standing["step"], metrics, standing["since"]),
         kept=tuple(plain["kept"]),
     )
-
-
-def _flat(nest: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in nest.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return flat

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Labelled, Packed, Sequences, is_watched, leaves, map_tensors
+from regard.contracts import PAD, Batch, Labelled, Packed, Sequences, has_hooks, leaves, map_tensors
 from regard.training.settings import ComputeSettings, StepKind
 
 WARM_UP = 3
@@ -74,7 +74,7 @@ def reasons_against_capture(settings: ComputeSettings, *, device: torch.device, 
 
 def reasons_against_replay(model: nn.Module) -> list[str]:
     """Why a captured step would leave out what was done to the model."""
-    reasons = ["the model has hooks"] if is_watched(model) else []
+    reasons = ["the model has hooks"] if has_hooks(model) else []
     names = [type(part).__name__ for part in model.modules() if "forward" in part.__dict__]
     return [*reasons, *(f"the forward of a {name} was replaced" for name in names)]
 

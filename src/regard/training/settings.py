@@ -1,12 +1,26 @@
 """Everything that decides how a model is trained: frozen, and plain enough for JSON."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Better = Literal["lower", "higher"]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
 StepKind = Literal["auto", "eager", "graphed", "compiled"]
+
+MAY_CHANGE_ON_RESUME = (
+    "recipe",
+    "training.steps",
+    "training.epochs",
+    "training.every.",
+    "training.compute.",
+    "training.selection.patience",
+    "training.selection.average_last",
+    "validation.",
+)
+"""Settings of a run that may differ when it is resumed: its label, how long, where and what is shown, not what is
+learned. All others must be the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,3 +188,22 @@ def _check_positive(name: str, value: int | float, hint: str = "") -> None:
 def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What differs between two runs in plain form, as `path: old -> new`, but for what may change on resume."""
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return [
+        f"{path}: {old.get(path, 'nothing')} -> {new.get(path, 'nothing')}"
+        for path in {**old, **new}
+        if old.get(path) != new.get(path) and not path.startswith(MAY_CHANGE_ON_RESUME)
+    ]
+
+
+def _flat(plain: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting by its path."""
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,18 +1,14 @@
 """What is measured of a language model: the likelihood of texts, and how far back it looks."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from regard.attention import trace
-from regard.data.segments import SegmentSettings
 from regard.data.streams import Stream
-from regard.decoding import device_of, evaluating
-from regard.evaluation.likelihood import Likelihood, nats_of, pieces
-from regard.evaluation.spans import SpanMass, SpanSums, span_sums
+from regard.decoding import device_of, evaluating, nats_of, pieces
+from regard.evaluation import Likelihood, SpanMass, SpanSums, span_sums
 
 NO_NUMBERS = "the model gives NaN for this text: its parameters are not finite. Load an earlier checkpoint."
 SPAN_TOKENS, SPAN_PIECE = 4096, 128
@@ -60,24 +56,3 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
     if any(math.isnan(total.distance) for total in sums.values()):
         raise ValueError(NO_NUMBERS)
     return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageValidationMeasure:
-    """Called with the model now and then as it learns."""
-
-    stream: Stream
-    batch: SegmentSettings
-    rows: int
-
-    def __call__(self, model: Any) -> Mapping[str, float]:
-        """Loss a token, perplexity a word, bits a character; of crops where training is on crops."""
-        crops = self.batch.cut == "crops"
-        found = likelihood(
-            model,
-            self.stream,
-            rows=self.rows,
-            piece=self.batch.length if crops else max(self.batch.length, 64),
-            fresh=crops,
-        )
-        return {"loss": found.loss, "perplexity": found.perplexity, "bits_per_character": found.bits_per_character}

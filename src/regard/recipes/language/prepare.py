@@ -1,17 +1,20 @@
-"""Language modelling as a task: a text to a stream of segments, and a folder to a writer."""
+"""Language modeling as a task: a text to a stream of segments, and a folder to a writer."""
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 from regard.data import Tokenizer
-from regard.data.segments import SegmentData
-from regard.data.streams import make_stream
+from regard.data.segments import SegmentData, SegmentSettings
+from regard.data.streams import Stream, make_stream
 from regard.models import LANGUAGE_MODELS
-from regard.recipes.language.measure import LanguageValidationMeasure
+from regard.recipes.language.corpora import read_text
+from regard.recipes.language.measure import likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.writer import Writer
-from regard.recipes.prepared import Prepared, Say
+from regard.recipes.prepared import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.recipes.vocabulary import read_fitting, read_tokenizer
 from regard.storage import Checkpoint
 from regard.training import CropObjective, StreamObjective
@@ -20,40 +23,73 @@ EXAMPLE_WORDS = 6
 EXAMPLE_CHARACTERS = 24
 
 
-def prepare_language(run: LanguageRun, checkpoint: Checkpoint, *, going_on: bool, say: Say) -> Prepared:
-    """Read the text, learn a vocabulary (or go on with that of the folder), and lay it out as a stream."""
+@dataclass(frozen=True, kw_only=True)
+class LanguageValidationMeasure:
+    """Called with the model during training."""
+
+    stream: Stream
+    batch: SegmentSettings
+    rows: int
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Loss a token, perplexity a word, bits a character; of crops where training is on crops."""
+        crops = self.batch.cut == "crops"
+        values = likelihood(
+            model,
+            self.stream,
+            rows=self.rows,
+            piece=self.batch.length if crops else max(self.batch.length, 64),
+            fresh=crops,
+        )
+        return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
+
+
+def setup_language(run: LanguageRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+    """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
     check_length(run)
     training, validation = run.data.read("train"), run.data.read("validation")
-    if going_on:
-        tokenizer = read_tokenizer(checkpoint.tokenizer)
-    else:
-        tokenizer = Tokenizer.train(training.split("\n"), run.tokenizer)
+    lines = training.split("\n")
+    tokenizer = read_tokenizer(checkpoint.tokenizer) if resume else Tokenizer.train(lines, run.tokenizer)
     run = replace(run, model=replace(run.model, vocab_size=tokenizer.vocab_size))
     learned, held_out = make_stream(training, tokenizer), make_stream(validation, tokenizer)
     data = SegmentData(learned, run.batch)
     if (data.order.rows, data.order.length) != (run.batch.rows, run.batch.length):
-        say("train", f"{len(learned):,} tokens fill {data.order.rows} rows of {data.order.length} tokens a step.")
+        notify("train", f"{len(learned):,} tokens fill {data.order.rows} rows of {data.order.length} tokens a step.")
     model, began = None, time.perf_counter()
     if entry.counts:
         model = cast(Any, entry.build).count(learned.ids, run.model)
         run = replace(run, model=model.config)
     seconds = time.perf_counter() - began
-    return Prepared(
+    return TrainingSetup(
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=data,
         validate=LanguageValidationMeasure(stream=held_out, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
-        counted=model,
+        model=model,
         seconds=seconds,
     )
 
 
-def open_writer(checkpoint: Checkpoint, run: LanguageRun, model: Any) -> Writer:
-    """A writer out of a folder and the model in it."""
-    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), config=run)
+def open_writer(run: LanguageRun, model: Any, checkpoint: Checkpoint) -> Writer:
+    """A writer of a model and the folder's tokenizer."""
+    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+
+
+def read_texts(run: LanguageRun, source: ExampleSource) -> Mapping[str, str]:
+    """One split of the run's text, all but the training text, or a file."""
+    refuse_target(run, source)
+    if source.source is not None:
+        # as no split is called
+        return {f"file-{source.source.name}": read_text(Path(source.source))}
+    return read_splits(corpus_of(run, source.folder), source.split)
+
+
+def example_command(run: LanguageRun, folder: str, example: str) -> str:
+    """A command that continues the example."""
+    return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
 
 
 def check_length(run: LanguageRun) -> None:

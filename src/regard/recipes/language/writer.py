@@ -1,4 +1,4 @@
-"""A trained model that reads a text and goes on with it.
+"""A trained model that continues a text.
 
 writer = regard.load("runs/gpt")
 print(writer.generate(["ROMEO:"], temperature=0.8, top_p=0.95, max_tokens=200)[0])
@@ -11,16 +11,17 @@ from typing import Any
 import torch
 
 from regard.contracts import EOS
+from regard.contracts.report import Report
 from regard.data import Tokenizer
 from regard.data.streams import encode_text, make_stream, unknown_in
-from regard.decoding import Generation, device_of, stream
-from regard.evaluation.likelihood import Likelihood
-from regard.evaluation.spans import SpanMass
+from regard.decoding import Generation, device_of, score_continuation, stream
+from regard.evaluation import Likelihood, SpanMass
 from regard.fused import fuse
+from regard.recipes.language.evaluate import evaluate_language
 from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.unfold import StoppedText, Unfolding
-from regard.recipes.translator import check_texts
+from regard.recipes.prepared import check_pairs, check_texts
 
 PROMPTS_AT_ONCE = 64
 
@@ -56,11 +57,11 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """A model with its tokenizer; `config` is the run that made it. `fused=False` uses the model's own code only."""
+    """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
 
     model: Any
     tokenizer: Tokenizer
-    config: LanguageRun
+    run: LanguageRun
     fused: bool = True
 
     def generate(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> list[Continuation]:
@@ -88,6 +89,25 @@ class Writer:
             )
             for prompt, text, pieces in zip(prompts, texts, said, strict=True)
         ]
+
+    def predict(self, inputs: Sequence[str], *, return_weights: bool = False, **options: Any) -> list[Continuation]:
+        """As `generate`. The weights of a generation are in `inspect`."""
+        if return_weights:
+            raise ValueError("a continuation has no weights of its own. Leave return_weights out, or call inspect.")
+        return self.generate(inputs, **options)
+
+    def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
+        """log p(continuation | prompt) of each pair, in nats; the two are encoded by themselves."""
+        check_pairs(inputs, outputs, ("prompts", "continuations"))
+        pairs = zip(inputs, outputs, strict=True)
+        return [
+            score_continuation(self.model, self.encode(prompt), encode_text(text, self.tokenizer))
+            for prompt, text in pairs
+        ]
+
+    def evaluate(self, examples: str, *, split: str, steps: int = 0, rows: int = 1, crops: int | None = None) -> Report:
+        """Perplexity of a text, and how far back the model attends; `rows` and `crops` as of evaluate_language."""
+        return evaluate_language(self, examples, self.tokenizer, split=split, steps=steps, rows=rows, crops=crops)
 
     def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
         """The same as it comes, token by token; pieces of several prompts take turns."""
@@ -147,5 +167,5 @@ class Writer:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model's parameters."""
         return device_of(self.model)

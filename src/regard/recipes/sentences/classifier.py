@@ -1,9 +1,11 @@
-"""A trained model that takes sentences and gives their classes.
+"""A trained model that classifies sentences.
 
 classifier = regard.load("runs/trec")
 print(classifier.classify(["What is the capital of France ?"])[0])
 """
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,29 +14,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import UNK, Sequences, map_tensors
-from regard.data import Tokenizer
+from regard.contracts import UNK, Sequences, check_name, map_tensors
+from regard.contracts.report import Report
+from regard.data import Sentence, Tokenizer
 from regard.data.streams import unknown_in
 from regard.decoding import device_of, evaluating
 from regard.fused import fuse
+from regard.recipes.prepared import check_pairs, check_texts
+from regard.recipes.sentences.evaluate import evaluate_sentences
 from regard.recipes.sentences.run import SentenceRun
-from regard.recipes.translator import check_texts
 
 SENTENCES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """The class of a sentence, how sure the model is of it and of the others, and what it looked at.
+    """The class of an input, with the probabilities of all classes: the output of every task that classifies.
 
-    `weights` has a row for every row of attention and a column for every token; None where the system has none, or was
-    not asked. `unknown` is what of the text the vocabulary does not know, each once.
+    `weights` has a row for every row of attention and a column for every token; None where the model has none, or they
+    were not requested. `unknown` are the parts of the text that the vocabulary does not know, each once.
     """
 
     label: str
     probability: float
     probabilities: dict[str, float]
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...] = ()
     weights: Float[Tensor, "rows L"] | None = None
     num_dropped: int = 0
     unknown: tuple[str, ...] = ()
@@ -45,14 +49,14 @@ class Classification:
 
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
-    """A model with its tokenizer; `config` is the run that made it. `fused=False` uses the model's own code only."""
+    """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
 
     model: Any
     tokenizer: Tokenizer
-    config: SentenceRun
+    run: SentenceRun
     fused: bool = True
 
-    def classify(self, texts: Sequence[str], *, return_attention: bool = False) -> list[Classification]:
+    def classify(self, texts: Sequence[str], *, return_weights: bool = False) -> list[Classification]:
         """The class of each text; one without a word gets the class that the model gives to nothing.
 
         A text of more tokens than the model learned from is cut off there, which `num_dropped` tells.
@@ -60,11 +64,27 @@ class Classifier:
         check_texts(texts, "texts")
         found: list[Classification] = []
         for first in range(0, len(texts), SENTENCES_AT_ONCE):
-            found += self._classify(texts[first : first + SENTENCES_AT_ONCE], return_attention)
+            found += self._classify(texts[first : first + SENTENCES_AT_ONCE], return_weights)
         return found
 
-    def _classify(self, texts: Sequence[str], return_attention: bool) -> list[Classification]:
-        longest = self.config.batch.max_length
+    def predict(self, inputs: Sequence[str], *, return_weights: bool = False) -> list[Classification]:
+        """As `classify`."""
+        return self.classify(inputs, return_weights=return_weights)
+
+    def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
+        """log p(class | text) of each pair, in nats."""
+        check_pairs(inputs, outputs, ("texts", "classes"))
+        for label in outputs:
+            check_name(label, self.run.classes, "class")
+        answers = zip(self.predict(inputs), outputs, strict=True)
+        return [math.log(max(answer.probabilities[label], sys.float_info.min)) for answer, label in answers]
+
+    def evaluate(self, examples: Sequence[Sentence], *, split: str, steps: int = 0) -> Report:
+        """Accuracy, F1, log-loss and the confusion table."""
+        return evaluate_sentences(self, examples, self.tokenizer, split=split, steps=steps)
+
+    def _classify(self, texts: Sequence[str], return_weights: bool) -> list[Classification]:
+        longest = self.run.batch.max_length
         whole = self.tokenizer.encode_batch(texts)
         rows = [row[:longest] for row in whole]
         given = map_tensors(lambda tensor: tensor.to(self.device), Sequences.of(rows))
@@ -76,10 +96,10 @@ class Classifier:
                     f"the model gives NaN for {texts[int(lost.int().argmax())]!r}: its parameters are not finite. Load "
                     f"an earlier checkpoint."
                 )
-            weights = said.weights.cpu() if return_attention and said.weights is not None else None
+            weights = said.weights.cpu() if return_weights and said.weights is not None else None
         found = []
         for number, row in enumerate(rows):
-            probabilities = dict(zip(self.config.classes, shares[number].tolist(), strict=True))
+            probabilities = dict(zip(self.run.classes, shares[number].tolist(), strict=True))
             label = max(probabilities, key=probabilities.__getitem__)
             found.append(
                 Classification(
@@ -96,5 +116,5 @@ class Classifier:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model's parameters."""
         return device_of(self.model)

@@ -1,60 +1,48 @@
-"""Classifying sentences as a task: labelled sentences to examples, and a folder to a classifier."""
+"""Text classification as a task: labelled sentences to a training setup, and a folder to a classifier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.data import TokenBudget, Tokenizer, batches_by_length
-from regard.data.labelled import LabelledExamples, make_labelled
-from regard.data.sentences import classes_of
-from regard.evaluation.classification import Answers, classify
-from regard.recipes.prepared import ExampleData, Prepared, Say
+from regard.data import ExampleData, LabelledExamples, Sentences, Tokenizer, classes_of, make_labelled, read_sentences
+from regard.models import SENTENCE_MODELS
+from regard.recipes.prepared import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.recipes.sentences.classifier import Classifier
+from regard.recipes.sentences.evaluate import answers_of
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.vocabulary import read_fitting, read_tokenizer
 from regard.storage import Checkpoint
 from regard.training.sentence_objective import SentenceObjective
 
-JUDGED_TOKENS = 4096
 FEWEST_CLASSES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceValidation:
-    """Called with the model now and then as it learns."""
+    """Called with the model during training."""
 
     examples: LabelledExamples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
         """Accuracy and log-loss; a class that training never saw counts as wrong, and has no loss."""
-        said = answers_of(model, self.examples)
-        best = said.log_probs.argmax(dim=-1).numpy()
+        log_probs = answers_of(model, self.examples).log_probs
+        best = log_probs.argmax(dim=-1).numpy()
         known = self.examples.labels >= 0
-        rows = said.log_probs.numpy()[known]
+        rows = log_probs.numpy()[known]
         accuracy = float((best == self.examples.labels).mean())
         if not len(rows):
             return {"accuracy": accuracy}
         return {"loss": float(-rows[range(len(rows)), self.examples.labels[known]].mean()), "accuracy": accuracy}
 
 
-def answers_of(model: Any, examples: LabelledExamples) -> Answers:
-    """What a model says of every example, in their order."""
-    batches = batches_by_length(examples.lengths, TokenBudget(JUDGED_TOKENS))
-    said = classify(model, (examples.batch(rows).sentences for rows in batches))
-    places = [0] * len(examples)
-    for place, row in enumerate(row for rows in batches for row in rows):
-        places[row] = place
-    return replace(said, log_probs=said.log_probs[places])
-
-
-def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: bool, say: Say) -> Prepared:
-    """Read the sentences, learn their words (or go on with those of the folder) and their classes."""
+def setup_sentences(run: SentenceRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+    """Read the sentences, learn their words (or, resumed, take those of the folder) and their classes."""
     if run.batch.packed:
         raise ValueError("sentences are classified in padded batches. Leave out batch.packed=true.")
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, sentences in (("train", training), ("validation", validation)):
-        say(split, sentences.report)
-    if going_on:
+        notify(split, sentences.report)
+    if resume:
         tokenizer = read_tokenizer(checkpoint.tokenizer)
     else:
         tokenizer = Tokenizer.train([sentence.text for sentence in training], run.tokenizer)
@@ -65,25 +53,40 @@ def prepare_sentences(run: SentenceRun, checkpoint: Checkpoint, *, going_on: boo
     run = replace(run, model=model, classes=classes)
     examples = make_labelled(training, tokenizer, classes, run.batch.max_length)
     held_out = make_labelled(validation, tokenizer, classes, run.batch.max_length)
-    say("train", examples.report)
-    say("validation", held_out.report)
-    return Prepared(
+    notify("train", examples.report)
+    notify("validation", held_out.report)
+    return TrainingSetup(
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=ExampleData(examples, run.batch),
         validate=SentenceValidation(examples=held_out),
         example=validation[0].text,
         objective=SentenceObjective,
-        unit="sentences",
     )
 
 
-def open_classifier(checkpoint: Checkpoint, run: SentenceRun, model: Any) -> Classifier:
-    """A classifier out of a folder and the model in it."""
+def open_classifier(run: SentenceRun, model: Any, checkpoint: Checkpoint) -> Classifier:
+    """A classifier of a model and the folder's tokenizer."""
     count = len(set(run.classes))
     if not count == len(run.classes) == run.model.num_classes:
         raise ValueError(
             f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the one "
             f"that was there."
         )
-    return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), config=run)
+    return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+
+
+def read_labelled(run: SentenceRun, source: ExampleSource) -> Mapping[str, Sentences]:
+    """One split of the run's sentences, all but the training sentences, or a file."""
+    refuse_target(run, source)
+    if source.folder is not None:
+        raise ValueError("sentences are read from a file, not from a data folder. Name it with --source.")
+    if source.source is not None:
+        return {f"file-{source.source.name}": read_sentences(source.source)}
+    return read_splits(corpus_of(run, None), source.split)
+
+
+def example_command(run: SentenceRun, folder: str, example: str) -> str:
+    """A command that classifies the example."""
+    explained = " --explain" if SENTENCE_MODELS[run.model_name].attends else ""
+    return f"regard classify {folder}{explained} -- {example}"

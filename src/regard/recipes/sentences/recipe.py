@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.data import TokenizerSettings
 from regard.models import SENTENCE_MODELS
-from regard.recipes.run import BatchSettings
+from regard.recipes.prepared import BatchSettings
 from regard.recipes.sentences.corpora import FileSentenceCorpus, find_file
 from regard.recipes.sentences.run import SentenceRun
 from regard.recipes.sizes import configure

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data import TokenizerSettings
-from regard.recipes.run import BatchSettings
+from regard.recipes.prepared import BatchSettings
 from regard.recipes.sentences.corpora import SentenceCorpus
 from regard.training import TrainingSettings
 

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request
 
 from regard.contracts import VERSION
 from regard.experiments import EXPERIMENTS
-from regard.recipes import make_search
 from regard.studio.claims import CLAIMS
 from regard.studio.errors import MissingError, RefusedError
 from regard.studio.language import go_on
@@ -53,7 +52,7 @@ async def translate(asked: TranslateRequest, request: Request, studio: Here) -> 
         translator = studio.shelf.take_kind(asked.model, "translation").at_work()
         began = time.perf_counter()
         try:
-            found = translator.answer([asked.text], make_search(asked.beam), return_attention=False)[0]
+            found = translator.predict([asked.text], beam=asked.beam)[0]
         except ValueError as error:
             raise RefusedError(str(error)) from None
         return TranslateAnswer(

@@ -1,0 +1,1 @@
+"""Helpers that belong to no package; they import nothing of ours."""

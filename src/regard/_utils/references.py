@@ -1,0 +1,126 @@
+"""Objects by where they are defined: `file.py:name`, `module:name`, or an entry point of an installed package.
+
+A reference is text that a config can hold. Importing one runs the file, as importing any module does.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha1
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+SUFFIX = ".py"
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text has the form of a reference."""
+    place, _, name = text.rpartition(":")
+    return bool(place) and name.isidentifier()
+
+
+def import_reference(reference: str) -> Any:
+    """The object that a reference names; the error says what is missing."""
+    place, _, name = reference.rpartition(":")
+    if not is_reference(reference):
+        raise ValueError(f"{reference!r} names nothing that can be imported. Write file.py:name or module:name.")
+    try:
+        module = import_file(Path(place)) if place.endswith(SUFFIX) else importlib.import_module(place)
+    except Exception as error:
+        # the file is the user's, and may fail in any way
+        raise ValueError(f"{reference} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        raise ValueError(f"{reference} cannot be imported: {place} has no {name}. Check the name.")
+    return getattr(module, name)
+
+
+def import_file(path: Path) -> ModuleType:
+    """The module of a file, imported once: a second time, or where the program itself is that file, the same one."""
+    path = path.resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}. Restore it, or name the place where it is now.")
+    for module in list(sys.modules.values()):
+        origin = getattr(module, "__file__", None)
+        if isinstance(origin, str) and Path(origin).resolve() == path:
+            return module
+    if (path.parent / "__init__.py").is_file():
+        return _import_from_package(path)
+    name = f"regard_file_{sha1(str(path).encode(), usedforsecurity=False).hexdigest()[:8]}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses look up their own module while the file runs
+    sys.modules[name] = module
+    try:
+        with _on_path(path.parent):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def reference_of(value: Any) -> str:
+    """Where a class or function can be imported from, in a form that `import_reference` reads."""
+    name, module = value.__qualname__, sys.modules.get(value.__module__)
+    if "." in name or module is None:
+        raise ValueError(
+            f"{name} is defined inside a function or a class, so it cannot be imported again. Define it at the top of "
+            f"its file."
+        )
+    return f"{module_reference(module)}:{name}"
+
+
+def module_reference(module: ModuleType) -> str:
+    """The name of a module that is found on the path, or else its file."""
+    top = module.__name__.split(".")[0]
+    if top != "__main__" and PathFinder.find_spec(top) is not None:
+        return module.__name__
+    if getattr(module, "__file__", None) is None:
+        raise ValueError("what is typed at a prompt cannot be imported again. Write it into a file.")
+    return str(Path(str(module.__file__)).resolve())
+
+
+def find_entry_points(group: str) -> dict[str, EntryPoint]:
+    """The entry points that installed packages offer, by name, not yet imported."""
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def load_entry_point(entry: EntryPoint) -> Any:
+    """The object of an entry point; the error names the package."""
+    try:
+        return entry.load()
+    except Exception as error:
+        package = entry.dist.name if entry.dist is not None else "an installed package"
+        raise ValueError(
+            f"{package} offers {entry.name} ({entry.value}), which cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _import_from_package(path: Path) -> ModuleType:
+    """A file inside a package, under the package's name, so that its own imports work."""
+    names, root = [] if path.name == "__init__.py" else [path.stem], path.parent
+    while (root / "__init__.py").is_file():
+        names.insert(0, root.name)
+        root = root.parent
+    with _on_path(root):
+        module = importlib.import_module(".".join(names))
+    if Path(str(module.__file__)).resolve() != path:
+        raise ImportError(f"the package {names[0]} is already imported from {module.__file__}. Rename one of the two.")
+    return module
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

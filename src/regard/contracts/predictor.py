@@ -1,0 +1,84 @@
+"""Predictor: a trained model that takes what users have (text, files) and gives what they want.
+
+After `regard.load` everything asks this protocol, and nothing asks which task it is: the command line, the studio,
+`display` and the evaluation.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from regard.contracts.inspection import Inspection, Response
+from regard.contracts.report import Report
+
+Around = Callable[[], AbstractContextManager[None]]
+"""Makes the context, such as an intervention, in which a model is run."""
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """A model with its tokenizers or features."""
+
+    @property
+    def model(self) -> Any:
+        """The model that predicts."""
+        ...
+
+    @property
+    def run(self) -> Any:
+        """The run that trained it."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model's parameters."""
+        ...
+
+    def parse(self, data: str | bytes) -> Any:
+        """An input from text or from the bytes of a file; what cannot be an input is refused with a sentence."""
+        ...
+
+    def predict(self, inputs: Sequence[Any], *args: Any, **options: Any) -> list[Any]:
+        """An output for each input: a translation, a continuation, a class. `str(output)` is its text.
+
+        Every predictor takes `return_weights`; other options are the task's own, such as the beam of a search.
+        """
+        ...
+
+    def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[float]:
+        """log p(output | input) of each pair, in nats."""
+        ...
+
+    def inspect(self, data: Any, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """Every attention of one prediction, or of an output that is given.
+
+        More than `max_numbers` of scores, weights, keys and values are refused before they take memory.
+        """
+        ...
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """The output computed again inside `around()`, and the log-probability of the inspection's output there."""
+        ...
+
+    def evaluate(self, examples: Any, *args: Any, **options: Any) -> Report:
+        """Metrics and tables over examples that `Task.read_examples` gave.
+
+        Every predictor takes `split`, the name of the examples, and `steps`, how long the model was trained; other
+        options are those of `Task.evaluate_options`.
+        """
+        ...
+
+    def samples(self) -> list[str]:
+        """Inputs that fit the model, to begin with; empty where none are known."""
+        ...
+
+
+@runtime_checkable
+class StreamingPredictor(Protocol):
+    """A predictor whose outputs come piece by piece."""
+
+    def stream(self, inputs: Sequence[Any], **options: Any) -> Iterator[Any]:
+        """Pieces (`number`, `text`, `token`, `log_prob`, `ended`) as they are generated."""
+        ...
