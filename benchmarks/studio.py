@@ -94,12 +94,12 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
         while time.perf_counter() < until:
             text = f"{chance.randint(1, 28)} May {chance.randint(1900, 2099)}"
             asked = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
-            answer = await tally.ask(client, "POST", "/api/looks", json=asked)
+            answer = await tally.ask(client, "POST", "/api/inspections", json=asked)
             if answer.status_code != 200 or not answer.json()["sites"]:
                 continue
             look = answer.json()
             site = chance.choice(look["sites"][1:])["path"]
-            place = f"/api/looks/{look['id']}"
+            place = f"/api/inspections/{look['id']}"
             for path, more in (
                 ("weights", {"head": -1}), ("row", {"query": 1}), ("compute", {"query": 1}),
                 ("number", {"query": 1, "quantity": "weight", "key": 0}), ("heads", {}), ("thumbnails", {}),
@@ -131,9 +131,9 @@ def answers(server: Server) -> dict[str, float]:
             for day in range(1, 21):
                 began = time.perf_counter()
                 asked = {"model": system, "text": f"Thursday, {day} March 1953"}
-                look = client.post("/api/looks", json=asked).json()
+                look = client.post("/api/inspections", json=asked).json()
                 if look["sites"]:
-                    client.get(f"/api/looks/{look['id']}/weights", params={"site": "alignment"})
+                    client.get(f"/api/inspections/{look['id']}/weights", params={"site": "alignment"})
                 times.append((time.perf_counter() - began) * 1e3)
             found[system] = round(statistics.median(times[1:]), 1)
     return found

@@ -49,7 +49,7 @@ def of_translation(runs: Runs) -> Found:
             quality = bleu_metric(test)
             how = (test.info.search, quality.signature)
             one = figure([test.info], metric=quality.title, scores=[quality.value], how=how)
-            found.setdefault(f"system/{runs[name]['config']['model_name']}", []).append(one)
+            found.setdefault(f"translation/{runs[name]['config']['model_name']}", []).append(one)
     return found
 
 
@@ -62,7 +62,7 @@ def of_language(runs: Runs) -> Found:
             scores = [figure_of(test, "perplexity") for test in tests]
             told = [test.info for test in tests]
             one = figure(told, metric="Perplexity per word", scores=scores, how=[language_page.reading_of(tests[0])])
-            found.setdefault(f"language/{group[0]['config']['model_name']}", [one])
+            found.setdefault(f"language_modeling/{group[0]['config']['model_name']}", [one])
     return found
 
 
@@ -74,7 +74,7 @@ def of_sentences(runs: Runs) -> Found:
         if tests and not name.endswith(sentences_page.WITHOUT):
             told, scores = [test.info for test in tests], [100 * figure_of(test, "accuracy") for test in tests]
             one = figure(told, metric="Accuracy, %", scores=scores, how=())
-            found.setdefault(f"sentences/{group[0]['config']['model_name']}", []).append(one)
+            found.setdefault(f"text_classification/{group[0]['config']['model_name']}", []).append(one)
     return found
 
 

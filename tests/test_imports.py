@@ -26,10 +26,13 @@ NAMED = {
     "storage": [],
     "training": ["evaluation", "storage"],
     "display": ["attention"],
-    "recipes": ["fused", "data", "training"],
+    "recipes": ["fused", "data", "training", "tasks"],
     "testing": ["recipes"],
     "experiments": ["recipes", "regression", "display"],
-    "studio": ["experiments"],
+    "analysis": ["attention"],
+    "tasks": ["layers", "data", "decoding"],
+    "serving": ["recipes"],
+    "studio": ["experiments", "serving", "analysis"],
 }
 
 # a third-party package that may be missing, or that takes long to import -> where it may be imported, late; regression
@@ -46,7 +49,7 @@ OPTIONAL = {
     "triton": "kernels/tiles.py",
     "fastapi": "studio",
     "pydantic": "studio",
-    "starlette": "studio",
+    "starlette": ("studio", "serving"),
     "uvicorn": "studio",
 }
 # what may be imported at the top of its place: sklearn's and the studio's are extras as a whole

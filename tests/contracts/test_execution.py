@@ -216,7 +216,7 @@ def test_helpers_see_through_an_object_that_holds_a_model():
 def test_which_says_what_runs_and_why():
     model = make_gpt()
     assert which(model) == which(fuse(model)) == "GPT decodes with FusedGPT."
-    writer = Writer(model=model, tokenizer=make_tokenizer(), config=make_run("tinyshakespeare", "gpt"))
+    writer = Writer(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
     assert which(writer) == "GPT decodes with FusedGPT."
     plain = Writer(model=model, tokenizer=make_tokenizer(), config=writer.config, fused=False)
     assert which(plain) == "GPT decodes with its own code: fused is False."

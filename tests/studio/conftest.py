@@ -1,4 +1,4 @@
-"""A shelf of barely trained systems, and a client that has the token."""
+"""A registry of barely trained systems, and a client that has the token."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from rich.console import Console
 from regard.decoding import Limit
 from regard.recipes import fit, make_run, override, write_report
 from regard.storage import Checkpoint, write_text
-from tests.studio.readers import LANGUAGE, SENTENCES, TEXTS, train_readers
+from tests.small_models import LANGUAGE, SENTENCES, TEXTS, train_small_models
 
 pytest.importorskip("fastapi", reason="the studio is an extra")
 
 from fastapi.testclient import TestClient
 
 from regard.studio.app import make_app
-from regard.studio.shelf import Shelf
-from regard.studio.studio import Studio
+from regard.studio.model_registry import ModelRegistry
+from regard.studio.state import Studio
 
 NAMES = ("seq2seq", "bahdanau", "luong", "lstmn", "conv_seq2seq", "transformer")
 SMALL = ("data.count=64", "data.held_out=8", "data.content.max_dates=1", "training.every.validate=2")
@@ -27,7 +27,7 @@ TEXT = "5 May 2024"
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     """Six systems, of which one was evaluated."""
-    root = tmp_path_factory.mktemp("shelf")
+    root = tmp_path_factory.mktemp("registry")
     for name in NAMES:
         run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
         fitted = fit(run, root / name, console=Console(quiet=True))
@@ -39,7 +39,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def studio(folder) -> Studio:
-    return Studio(shelf=Shelf([folder]))
+    return Studio(registry=ModelRegistry([folder]))
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def readers_folder(tmp_path_factory) -> Path:
     """Language models and classifiers that have barely learnt, and a translator beside them."""
     root = tmp_path_factory.mktemp("readers") / "runs"
     root.mkdir()
-    train_readers(root, (*LANGUAGE, *SENTENCES), steps=2)
+    train_small_models(root, (*LANGUAGE, *SENTENCES), steps=2)
     run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "validation.sentences=0")
     fit(run, root / "bahdanau", console=Console(quiet=True))
     return root
@@ -62,7 +62,7 @@ def readers_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def readers_studio(readers_folder) -> Studio:
-    return Studio(shelf=Shelf([readers_folder]))
+    return Studio(registry=ModelRegistry([readers_folder]))
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,7 @@ def read(readers):
     """Ask one of them for a look."""
 
     def asked(model, text=None):
-        answer = readers.post("/api/looks", json={"model": model, "text": text or TEXTS[model]})
+        answer = readers.post("/api/inspections", json={"model": model, "text": text or TEXTS[model]})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -88,7 +88,7 @@ def read(readers):
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
     """What has barely learnt to write does not know where to stop."""
-    monkeypatch.setattr("regard.studio.looks.LIMIT", Limit(factor=1.0, extra=0))
+    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", Limit(factor=1.0, extra=0))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def look(client):
     """Ask for a look."""
 
     def asked(model, text=TEXT, **more):
-        answer = client.post("/api/looks", json={"model": model, "text": text, **more})
+        answer = client.post("/api/inspections", json={"model": model, "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -109,9 +109,12 @@ def weights(client):
     import numpy as np
 
     def asked(look, site, head):
-        shape = client.get(f"/api/looks/{look['id']}/weights", params={"site": site, "head": head}).headers
+        where = f"/api/inspections/{look['id']}"
+        shape = client.get(f"{where}/weights", params={"site": site, "head": head}).headers
         rows = [
-            client.get(f"/api/looks/{look['id']}/row", params={"site": site, "head": head, "query": query}).content
+            client.get(
+                f"/api/inspections/{look['id']}/row", params={"site": site, "head": head, "query": query}
+            ).content
             for query in range(int(shape["x-queries"]))
         ]
         return np.stack([np.frombuffer(row, "<f4") for row in rows])

@@ -17,7 +17,7 @@ def stranger(studio):
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer b"}, {"Authorization": TOKEN}, {"Cookie": TOKEN}])
-@pytest.mark.parametrize("path", ["/api/state", "/api/openapi.json", "/api/looks/x/weights", "/api/nothing"])
+@pytest.mark.parametrize("path", ["/api/state", "/api/openapi.json", "/api/inspections/x/weights", "/api/nothing"])
 def test_without_the_token_there_is_no_answer(stranger, headers, path):
     answer = stranger.get(path, headers=headers)
     assert answer.status_code == 401 and "regard studio" in answer.json()["detail"]
@@ -59,13 +59,13 @@ def test_every_answer_is_kept_in(client, path):
 
 def test_a_preflight_gets_no_permission(client):
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-    answer = client.options("/api/looks", headers=asked)
+    answer = client.options("/api/inspections", headers=asked)
     assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
 
 
 def test_a_body_of_ten_megabytes_is_refused(client):
     body = b'{"model": "bahdanau", "text": "' + b"x" * 10_000_000 + b'"}'
-    answer = client.post("/api/looks", content=body)
+    answer = client.post("/api/inspections", content=body)
     assert answer.status_code == 413 and "Send less" in answer.json()["detail"]
 
 
@@ -75,13 +75,13 @@ def test_so_is_one_that_does_not_say_how_long_it_is(client):
         for _ in range(20):
             yield b"x" * 100_000
 
-    assert client.post("/api/looks", content=drip()).status_code == 413
+    assert client.post("/api/inspections", content=drip()).status_code == 413
 
 
 @pytest.mark.parametrize(
     "path",
     ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/..%2f..%2fapp.py", "/api/runs/lines?name=../../etc",
-     "/api/runs/lines?name=%2fetc%2fpasswd", "/\x00", "/api/looks/..%2f..%2fx/heads", "/assets//etc/passwd"],
+     "/api/runs/lines?name=%2fetc%2fpasswd", "/\x00", "/api/inspections/..%2f..%2fx/heads", "/assets//etc/passwd"],
 )  # fmt: skip
 def test_no_path_leads_outside(client, path):
     answer = client.get(path.replace("\x00", "%00"))
@@ -93,10 +93,10 @@ def test_no_path_leads_outside(client, path):
     ["\x00", "a\x00b", "\u202eabc", "\u200b", "<script>alert(1)</script>", "👩‍👩‍👧‍👦", "ﷺ" * 300, "\ufeff\uffff"],
 )
 def test_strange_letters_are_letters(client, text):
-    answer = client.post("/api/looks", json={"model": "bahdanau", "text": text})
+    answer = client.post("/api/inspections", json={"model": "bahdanau", "text": text})
     assert answer.status_code in (200, 422)
     if answer.status_code == 200:
-        assert answer.headers["content-type"] == "application/json" and answer.json()["text"] == text
+        assert answer.headers["content-type"] == "application/json" and answer.json()["input"] == text
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,14 @@ def test_strange_letters_are_letters(client, text):
      b'{"model": "\\u0000", "text": "a"}', b"[" * 100_000],
 )  # fmt: skip
 def test_bodies_that_are_none(client, body):
-    answer = client.post("/api/looks", content=body, headers={"Content-Type": "application/json"})
+    answer = client.post("/api/inspections", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500 and isinstance(answer.json()["detail"], str)
 
 
 def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
-    from regard.studio.errors import BusyError, GoneError
-    from regard.studio.work import Work
+    from regard.serving.job_queue import BusyError, GoneError, JobQueue
 
-    class Asker:
+    class Client:
         def __init__(self, gone=False):
             self.gone = gone
 
@@ -122,19 +121,19 @@ def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
             return self.gone
 
     async def scene():
-        work, done = Work(most_waiting=2), []
+        queue, results = JobQueue(max_waiting=2), []
         async with anyio.create_task_group() as group:
 
-            async def one(name, asker):
+            async def one(name, client):
                 try:
-                    await work.run(asker, lambda: done.append(name))
+                    await queue.run(client, lambda: results.append(name))
                 except (BusyError, GoneError) as error:
-                    done.append(type(error).__name__)
+                    results.append(type(error).__name__)
 
-            for name, asker in (("a", Asker()), ("b", Asker(gone=True)), ("c", Asker())):
-                group.start_soon(one, name, asker)
-        assert sorted(done) == ["BusyError", "GoneError", "a"] and work.waiting == 0
-        work.close()
+            for name, client in (("a", Client()), ("b", Client(gone=True)), ("c", Client())):
+                group.start_soon(one, name, client)
+        assert sorted(results) == ["BusyError", "GoneError", "a"] and queue.num_waiting == 0
+        queue.close()
 
     anyio.run(scene)
 
@@ -143,8 +142,8 @@ def test_a_bug_of_ours_is_no_sentence_of_the_users(studio, monkeypatch):
     def broken(*_):
         raise ValueError("2 is not in list")
 
-    monkeypatch.setattr("regard.studio.routes.looks.heads.all_heads", broken)
+    monkeypatch.setattr("regard.studio.routes.inspections.heads.all_heads", broken)
     app = make_app(studio, token=TOKEN, hosts=[HOST])
     client = TestClient(app, base_url=f"http://{HOST}", headers=ALLOWED, raise_server_exceptions=False)
-    made = client.post("/api/looks", json={"model": "bahdanau", "text": "5 May 2024"}).json()
-    assert client.get(f"/api/looks/{made['id']}/heads").status_code == 500
+    made = client.post("/api/inspections", json={"model": "bahdanau", "text": "5 May 2024"}).json()
+    assert client.get(f"/api/inspections/{made['id']}/heads").status_code == 500

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.studio.lessons import LESSONS, apple, article, cicada, cues, kernel_fit, lesson, masked_softmax, square_root
-from regard.studio.lessons.parts import number
+from regard.studio.lessons.blocks import number
 from regard.studio.schema import Lesson
 
 SETTINGS = [
@@ -35,7 +35,7 @@ def values_of(name, place, settings):
 
 def chosen(name, place=0, **settings):
     block = blocks(name, "question", **settings)[place]
-    return block.choices[block.right].en
+    return block.choices[block.correct].en
 
 
 def every_text(page):
@@ -54,7 +54,7 @@ def test_a_page_is_whole_at_every_end_of_its_controls(name, settings):
     assert "question" in kinds and {"matrix", "chart"} & set(kinds)
     for block in page.blocks:
         if block.kind == "question":
-            assert 0 <= block.right < len(block.choices)
+            assert 0 <= block.correct < len(block.choices)
             assert len({choice.en for choice in block.choices}) == len({choice.zh for choice in block.choices})
             assert len({choice.en for choice in block.choices}) == len(block.choices), "choices can be told apart"
         elif block.kind == "matrix":
@@ -106,9 +106,9 @@ def test_pages_leave_the_global_chance_alone():
         ("cue", {}, "there is no lesson 'cue'; the nearest is 'cues'"),
         ("cues", {"wich": 1.0}, "there is no control 'wich'; the nearest is 'wish'"),
         ("cues", {"wish": 4.5}, "wish is 4.5, which is out of range. Choose a number from 0 to 4."),
-        ("cues", {"wish": float("nan")}, "wish is nan, which is no finite number. Choose a number from 0 to 4."),
-        ("kernel_fit", {"width": float("inf")}, "width is inf, which is no finite number"),
-        ("cicada", {"kernel": 2.5}, "kernel is 2.5, but it counts. Choose a whole number from 2 to 15."),
+        ("cues", {"wish": float("nan")}, "wish is nan, which is not a finite number. Choose a number from 0 to 4."),
+        ("kernel_fit", {"width": float("inf")}, "width is inf, which is not a finite number"),
+        ("cicada", {"kernel": 2.5}, "kernel is 2.5, but it is a count. Choose a whole number from 2 to 15."),
     ],
 )
 def test_a_wrong_setting_is_a_sentence(name, settings, said):

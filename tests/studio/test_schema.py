@@ -23,7 +23,7 @@ OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(json.loads(
 
 def aim(case, look):
     """Put names that there are where the case has made some up."""
-    if "/looks/{name}" in case.path:
+    if "/inspections/{name}" in case.path:
         case.path_parameters["name"] = look["id"]
     if "site" in (case.query or {}):
         case.query["site"] = look["sites"][1]["path"]

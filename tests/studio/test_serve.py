@@ -11,8 +11,9 @@ import time
 import httpx
 import pytest
 
-from regard.studio.serve import bind, is_finished, make_studio, names_of
-from regard.studio.token import own_token
+from regard.serving.guard import own_token
+from regard.serving.server import bind, names_of
+from regard.studio.serve import is_finished, make_studio
 
 
 @pytest.fixture(autouse=True)
@@ -70,28 +71,28 @@ def test_folders_that_hold_nothing_are_named(tmp_path):
 def test_with_nothing_to_look_at_a_demo_begins(monkeypatch, tmp_path):
     from regard.studio import serve
 
-    class Still(serve.Preparation):
+    class Still(serve.DemoTraining):
         def __init__(self, folder):
             super().__init__(folder, (sys.executable, "-c", "import sys; sys.exit('no luck')"))
 
-    monkeypatch.setattr(serve, "Preparation", Still)
+    monkeypatch.setattr(serve, "DemoTraining", Still)
     studio = make_studio([])
-    assert studio.preparation.folder == tmp_path / "home" / "regard" / "demo"
+    assert studio.demo_training.folder == tmp_path / "home" / "regard" / "demo"
     for _ in range(100):
-        report = studio.preparation.report()
+        report = studio.demo_training.report()
         if report.problem:
             break
         time.sleep(0.05)
     assert "no luck" in report.problem and report.count == 3 and report.share == 0
-    assert "no luck" in studio.preparation.report().problem
+    assert "no luck" in studio.demo_training.report().problem
     studio.close()
 
 
 def test_one_studio_trains_and_another_watches(tmp_path):
-    from regard.studio.prepare import Preparation
+    from regard.studio.demo_training import DemoTraining
 
     still = (sys.executable, "-c", "import sys, time; sys.stderr.write('x' * 300_000); time.sleep(60)")
-    first, second = (Preparation(tmp_path / "demo", still) for _ in range(2))
+    first, second = (DemoTraining(tmp_path / "demo", still) for _ in range(2))
     first.start()
     second.start()
     assert first.report() is not None and second.report() is not None and second._process is None
@@ -107,14 +108,14 @@ def test_a_home_that_cannot_be_made_is_told_and_the_page_opens(monkeypatch, tmp_
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     studio = make_studio([])
-    assert "no system can be trained" in studio.preparation.report().problem
+    assert "no model can be trained" in studio.demo_training.report().problem
     studio.close()
 
 
 def test_what_trains_in_the_background_ends_with_whoever_began_it(tmp_path):
-    from regard.studio.prepare import TENDED
+    from regard.studio.demo_training import ENDS_WITH_PARENT
 
-    child = subprocess.Popen([sys.executable, "-c", TENDED, "studio", "--help"], stdin=subprocess.PIPE,
+    child = subprocess.Popen([sys.executable, "-c", ENDS_WITH_PARENT, "studio", "--help"], stdin=subprocess.PIPE,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     child.stdin.close()
     assert child.wait(30) in (0, 1)
@@ -135,8 +136,8 @@ def test_the_last_demo_is_opened(folder, tmp_path):
         shutil.copytree(folder / name, demo / name)
     remember_demo(demo)
     assert is_finished(demo)
-    cards, _ = make_studio([]).shelf.cards()
-    assert [card.name for card in cards if not card.example] == list(DEMO_SYSTEMS)
+    cards, _ = make_studio([]).registry.cards()
+    assert [card.name for card in cards if not card.fixed_input] == list(DEMO_SYSTEMS)
     shutil.rmtree(demo / "bahdanau")
     (demo / "bahdanau").symlink_to(folder / "bahdanau")
     assert not is_finished(demo)
@@ -159,7 +160,7 @@ def test_the_command_serves_the_page_and_the_api(folder):
                 time.sleep(0.05)
         assert "<html" in page.text or "Did you run" in page.text
         state = httpx.get(f"{address[1]}/api/state", headers={"Authorization": f"Bearer {address[2]}"}).json()
-        assert sum(not card["example"] for card in state["models"]) == 6
+        assert sum(not card["fixed_input"] for card in state["models"]) == 6
     finally:
         server.terminate()
         assert server.wait(timeout=20) in (0, -15)

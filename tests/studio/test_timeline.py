@@ -6,11 +6,12 @@ import pytest
 
 import regard
 from benchmarks.studio_figures import FIGURES, recorded, written
-from regard.models import FAMILIES, MODELS
-from regard.studio.ideas import IDEAS
-from regard.studio.timeline import FAMILY_OF, MECHANISMS, SYSTEMS, milestones
+from regard.models import MODELS
+from regard.recipes import TASKS
+from regard.studio.explanations import EXPLANATIONS
+from regard.studio.timeline import MECHANISMS, milestones
 
-TABLES = {**SYSTEMS, **MECHANISMS}
+TABLES = {task.name: task.models for task in TASKS.values()} | {name: table for name, (_, table) in MECHANISMS.items()}
 PACKAGE = Path(regard.__file__).parent
 
 
@@ -21,7 +22,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def line():
-    return milestones({"system/bahdanau": "demo/bahdanau", "language/lstmn": "runs/lstmn"})
+    return milestones({"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"})
 
 
 def test_every_entry_has_its_place(line):
@@ -35,9 +36,9 @@ def test_every_entry_has_its_place(line):
 
 @pytest.mark.parametrize("family", TABLES)
 def test_every_entry_has_an_idea_and_none_is_left_over(family):
-    assert list(IDEAS) == list(TABLES)
-    assert list(IDEAS[family]) == list(TABLES[family])
-    assert all(one.en.endswith(".") and one.zh.endswith("。") for one in IDEAS[family].values())
+    assert list(EXPLANATIONS) == list(TABLES)
+    assert list(EXPLANATIONS[family]) == list(TABLES[family])
+    assert all(one.en.endswith(".") and one.zh.endswith("。") for one in EXPLANATIONS[family].values())
 
 
 def test_every_file_is_there_and_holds_what_is_built(line):
@@ -50,18 +51,14 @@ def test_every_file_is_there_and_holds_what_is_built(line):
 
 def test_titles_can_be_read(line):
     titles = {one.key: one.title for one in line}
-    assert titles["system/bahdanau"] == MODELS["bahdanau"].title
+    assert titles["translation/bahdanau"] == MODELS["bahdanau"].title
     assert titles["score/scaled_dot"] == "Scaled dot"
     assert not any("_" in title for title in titles.values())
 
 
-def test_only_what_is_on_the_shelf_can_be_watched(line):
-    watched = {"system/bahdanau": "demo/bahdanau", "language/lstmn": "runs/lstmn"}
+def test_only_what_is_on_the_registry_can_be_watched(line):
+    watched = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
     assert {one.key: one.model for one in line if one.model} == watched
-
-
-def test_every_family_of_systems_has_its_lane():
-    assert [SYSTEMS[FAMILY_OF[kind]] for kind in FAMILIES] == list(FAMILIES.values())
 
 
 def test_figures_are_those_that_were_recorded(runs):
@@ -71,22 +68,22 @@ def test_figures_are_those_that_were_recorded(runs):
 def test_every_system_says_what_it_reached_and_on_what(runs, line):
     figures = {one.key: one.figure for one in line}
     for name in MODELS:
-        test, told = runs["systems"][f"{name}-0"]["test"], figures[f"system/{name}"]
+        test, told = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
         for said in (told.en, told.zh):
             assert f"{test['bleu_tokenised']['score']:.1f}" in said
             assert test["bleu_tokenised"]["signature"] in said
             assert test["circumstances"]["data"] in said and test["circumstances"]["split"] in said
-    assert "tatoeba en-zh" in figures["system/transformer"].zh
+    assert "tatoeba en-zh" in figures["translation/transformer"].zh
 
 
 def test_language_models_and_classifiers_say_it_too(runs, line):
     figures = {one.key: one.figure for one in line}
     perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
-    for said in (figures["language/lstm"].en, figures["language/lstm"].zh):
+    for said in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):
         assert f"{perplexity:.1f}" in said and "ptb" in said
     # learned three times, which the figure is a mean of
-    assert "mean of seeds 0, 1, 2" in figures["language/attention"].en
+    assert "mean of seeds 0, 1, 2" in figures["language_modeling/attention"].en
     # counted: it has neither parameters nor steps
-    assert "steps" not in figures["language/ngram"].en
-    assert figures["language/ttt"] is None
+    assert "steps" not in figures["language_modeling/ngram"].en
+    assert figures["language_modeling/ttt"] is None
     assert not any(figure for key, figure in figures.items() if key.partition("/")[0] in MECHANISMS)

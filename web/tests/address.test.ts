@@ -6,7 +6,7 @@ const full: Selection = {
   screen: "swap",
   model: "dates/bahdanau & co",
   text: "10 May 2024?#=%+ 猫\u202e",
-  answer: "",
+  output: "",
   site: "decoder.attention",
   head: -1,
   query: 0,
@@ -25,6 +25,10 @@ describe("round trip", () => {
   });
 });
 
+it("reads links that call the output answer", () => {
+  expect(fromHash("#/watch?answer=x").output).toBe("x");
+});
+
 it("survives addresses that make no sense", () => {
   for (const hash of ["", "#", "#/", "#/nowhere?i=x&head=-2&t=1e9&j=", "#watch?%%%"]) {
     expect(fromHash(hash)).toEqual(emptySelection());
@@ -40,8 +44,8 @@ describe("a change", () => {
       text: full.text,
     });
   });
-  it("of the text lets go of answer and indices", () => {
-    expect(changed(full, { text: "x" })).toMatchObject({ answer: null, key: null, site: full.site });
+  it("of the text lets go of output and indices", () => {
+    expect(changed(full, { text: "x" })).toMatchObject({ output: null, key: null, site: full.site });
   });
   it("of the site keeps what it names", () => {
     expect(changed(full, { site: "s", query: 5 })).toMatchObject({ query: 5, key: null, head: null });

@@ -1,12 +1,12 @@
-// Differences of answers, linked tokens, colours.
+// Differences of outputs, linked tokens, colours.
 import { describe, expect, it } from "vitest";
 import { ink, viridis, viridisTable } from "../src/lib/colour";
 import { differences } from "../src/screens/compare/difference";
-import { fromText, stretches, touches, toText } from "../src/screens/compare/link";
+import { fromText, stretchesOf, touches, toText } from "../src/screens/compare/link";
 
 describe("differences", () => {
-  const marked = (answer: string, first: string) =>
-    differences(answer, first)
+  const marked = (output: string, first: string) =>
+    differences(output, first)
       .map((part) => (part.differs ? `[${part.text}]` : part.text))
       .join("");
 
@@ -20,7 +20,7 @@ describe("differences", () => {
     expect(marked("xaybz", "ab")).toBe("[x]a[y]b[z]");
   });
 
-  it("keeps the whole answer", () => {
+  it("keeps the whole output", () => {
     const long = "the cat sat on the mat ".repeat(20);
     const parts = differences(long, long.replace("cat", "dog"));
     expect(parts.map((part) => part.text).join("")).toBe(long);
@@ -29,28 +29,36 @@ describe("differences", () => {
 });
 
 describe("linked tokens", () => {
-  const piece = (text: string, first: number, last = first, mark = false) => ({ text, first, last, mark });
+  const label = (text: string, first: number, last = first, mark = false) => ({ text, first, last, mark });
   const words = {
-    name: "source" as const,
+    name: "source",
+    kind: "tokens" as const,
+    title: { en: "source", zh: "源句" },
+    grid: null,
+    is_stepwise: false,
     tokens: ["a", "cat", "<eos>"],
-    pieces: [piece("a", 0), piece(" cat", 1), piece("<eos>", 2, 2, true)],
+    labels: [label("a", 0), label(" cat", 1), label("<eos>", 2, 2, true)],
   };
   const signs = {
-    name: "source" as const,
+    name: "source",
+    kind: "tokens" as const,
+    title: { en: "source", zh: "源句" },
+    grid: null,
+    is_stepwise: false,
     tokens: [..."a cat"],
-    pieces: [..."a cat"].map((sign, k) => piece(sign, k)),
+    labels: [..."a cat"].map((sign, k) => label(sign, k)),
   };
 
   it("meet by letters", () => {
-    const cat = stretches(words)[1]!;
-    expect(stretches(signs).map((stretch) => touches(stretch, cat))).toEqual([
+    const cat = stretchesOf(words)[1]!;
+    expect(stretchesOf(signs).map((stretch) => touches(stretch, cat))).toEqual([
       false,
       false,
       true,
       true,
       true,
     ]);
-    expect(stretches(words)[2]!.start).toBe(-1);
+    expect(stretchesOf(words)[2]!.start).toBe(-1);
     expect(touches(undefined, cat)).toBe(false);
   });
 

@@ -4,7 +4,7 @@ import { expect, it, vi } from "vitest";
 vi.stubGlobal("navigator", { language: "en" });
 type Table = { en: Record<string, string>; zh: Record<string, string> };
 
-const files = import.meta.glob<Record<string, unknown>>("../src/screens/words/*.ts");
+const files = import.meta.glob<Record<string, unknown>>("../src/screens/texts/*.ts");
 const holes = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
 
 function hasTable(value: unknown): value is { table: Table } {

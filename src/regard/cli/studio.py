@@ -34,5 +34,5 @@ def studio(
         host=host,
         port=port,
         browser=browser,
-        say=lambda address: console.print(Text(f"regard studio: {address}   (Ctrl-C ends it)"), soft_wrap=True),
+        show=lambda address: console.print(Text(f"regard studio: {address}   (Ctrl-C ends it)"), soft_wrap=True),
     )

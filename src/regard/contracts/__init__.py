@@ -16,12 +16,26 @@ from regard.contracts.batch import Batch
 from regard.contracts.entry import Entry
 from regard.contracts.execution import has_hooks, mode_reasons, unsupported_reasons
 from regard.contracts.files import check_free, make_folder, replacing, write_atomic
+from regard.contracts.inspection import (
+    AlignmentPanel,
+    AttentionSite,
+    Axis,
+    ClassesPanel,
+    Inspection,
+    ModelCall,
+    NextTokenPanel,
+    Response,
+    StatePanel,
+    StatePart,
+    Title,
+)
 from regard.contracts.language import LanguageModel, Read, Segment, StepFunction
 from regard.contracts.mask import Grid, Mask
 from regard.contracts.model import Model, Readout, Step
 from regard.contracts.names import check_name, nearest
 from regard.contracts.nest import choose_rows, leaves, map_tensors, select_rows
 from regard.contracts.packed import Packed
+from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
 from regard.contracts.runtime import active_recorders, device_of, evaluating, recording, unwrap
 from regard.contracts.sentence import Classified, Labelled, SentenceModel
 from regard.contracts.sequences import Sequences
@@ -37,12 +51,19 @@ __all__ = [
     "VERSION",
     "Align",
     "Aligned",
+    "AlignmentPanel",
+    "Around",
     "Attended",
+    "AttentionSite",
+    "Axis",
     "Batch",
     "Cache",
+    "Capabilities",
+    "ClassesPanel",
     "Classified",
     "Entry",
     "Grid",
+    "Inspection",
     "Labelled",
     "LanguageModel",
     "Look",
@@ -52,15 +73,23 @@ __all__ = [
     "Mask",
     "Memory",
     "Model",
+    "ModelCall",
+    "NextTokenPanel",
     "Packed",
+    "Predictor",
     "Read",
     "Readout",
+    "Response",
     "Score",
     "Segment",
     "SentenceModel",
     "Sequences",
+    "StatePanel",
+    "StatePart",
     "Step",
     "StepFunction",
+    "StreamingPredictor",
+    "Title",
     "active_recorders",
     "check_free",
     "check_name",

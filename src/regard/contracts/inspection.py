@@ -6,9 +6,9 @@ type of a panel, never on the task.
 Shapes: Q queries, K keys, T positions of the output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
@@ -28,7 +28,8 @@ class Title:
 class Axis:
     """Labelled positions: source tokens, target tokens, the cells of an image, the frames of a sound.
 
-    `marks` are the positions of special tokens such as <eos>, which are no text.
+    `marks` are the positions of special tokens such as <eos>, which are no text. An <eos> that is not among them is
+    text: the end of a line.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Axis:
     marks: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
     """Rows and columns, of a grid."""
+    is_stepwise: bool = False
+    """Positions are computed one after another, as those of an output are; a page can play them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class AttentionSite:
 class AlignmentPanel:
     """The model's own alignment between output and source (`Step.weights`)."""
 
+    name: ClassVar[str] = "alignment"
     weights: Float[Tensor, "T K"]
     query_axis: str
     key_axis: str
@@ -78,14 +82,20 @@ class AlignmentPanel:
 
 @dataclass(frozen=True, kw_only=True)
 class NextTokenPanel:
-    """What a language model predicts after every token; the first token itself has no prediction."""
+    """What a language model predicts after every token; the first token itself has no prediction.
 
+    `tokens_of` gives the labels of vocabulary ids. `code` is a Python expression for these logits, see `ModelCall`.
+    """
+
+    name: ClassVar[str] = "next_token"
     logits: Float[Tensor, "T vocab"]
     ids: tuple[int, ...]
     log_probs: tuple[float | None, ...]
     ranks: tuple[int | None, ...]
     perplexity: float | None
     axis: str
+    tokens_of: Callable[[Sequence[int]], list[str]] = field(repr=False)
+    code: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +111,7 @@ class StatePart:
 class StatePanel:
     """How the state of a model grows with the text, in bytes: allocated by its tensors, and filled."""
 
+    name: ClassVar[str] = "state"
     at_start: int
     allocated: tuple[int, ...]
     filled: tuple[int, ...]
@@ -112,9 +123,10 @@ class StatePanel:
 class ClassesPanel:
     """Logits and probabilities of all classes, in the order of the model's outputs.
 
-    `site` is the attention whose query rows explain the class, if the model has one.
+    `site` is the attention whose query rows explain the class, if the model has one, and `weights` are its rows.
     """
 
+    name: ClassVar[str] = "classes"
     labels: tuple[str, ...]
     logits: tuple[float, ...]
     probabilities: tuple[float, ...]
@@ -126,11 +138,34 @@ Panel = AlignmentPanel | NextTokenPanel | StatePanel | ClassesPanel
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelCall:
+    """Python code that repeats the forward pass of an inspection, given `model`.
+
+    `inputs` are statements that write out the inputs (torch and `Sequences` are imported), `call` is an expression.
+    """
+
+    inputs: str
+    call: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """The output computed again, usually under an intervention, and how probable the first output is there."""
+
+    output: str
+    tokens: tuple[str, ...]
+    log_prob: float
+    log_prob_of_first: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inspection:
     """What a predictor computed for one input, and every attention of it.
 
     `forced` says that the output was given by the user, not predicted. `log_prob` is that of the output, in nats.
-    `tokens` is what the predictor needs to compute the same again, opaque to everyone else.
+    `response` is what `Predictor.respond` gives without an intervention, where it is already known. `call` is left out
+    where the forward pass cannot be repeated from the checkpoint. `tokens` is what the predictor needs to compute the
+    same again, opaque to everyone else.
     """
 
     input: str
@@ -145,13 +180,18 @@ class Inspection:
     unknown: tuple[str, ...] = ()
     """Parts of the input that the vocabulary does not know, each once."""
     num_dropped: int = 0
+    response: Response | None = None
+    call: ModelCall | None = None
     tokens: Any = field(default=None, repr=False)
     seconds: float = 0.0
     seconds_per_token: float | None = None
 
     def axis(self, name: str) -> Axis:
         """The axis of this name."""
-        return next(axis for axis in self.axes if axis.name == name)
+        axis = next((axis for axis in self.axes if axis.name == name), None)
+        if axis is None:
+            raise ValueError(f"there is no axis {name!r}; there is {', '.join(axis.name for axis in self.axes)}.")
+        return axis
 
     def site(self, path: str) -> AttentionSite | None:
         """The attention at a module path, if there is one."""
@@ -160,13 +200,3 @@ class Inspection:
     def panel(self, kind: type) -> Any:
         """The panel of a type, None if the inspection has none."""
         return next((panel for panel in self.panels if isinstance(panel, kind)), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """The output computed again, usually under an intervention, and how probable the first output is there."""
-
-    output: str
-    tokens: tuple[str, ...]
-    log_prob: float
-    log_prob_of_first: float

@@ -6,6 +6,7 @@ After `regard.load` everything asks this protocol, and nothing asks which task i
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -15,6 +16,22 @@ from regard.contracts.report import Report
 
 Around = Callable[[], AbstractContextManager[None]]
 """Makes the context, such as an intervention, in which a model is run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What the predictors of a task can do beside predict, score and inspect; known before a model is loaded.
+
+    takes_output: `inspect` accepts an output to force.
+    streams: the predictor is a `StreamingPredictor`.
+    multiline: the ends of lines in a text input matter.
+    responds: there is an output that an intervention may change, so `respond` can be called.
+    """
+
+    takes_output: bool = False
+    streams: bool = False
+    multiline: bool = False
+    responds: bool = True
 
 
 @runtime_checkable
@@ -81,4 +98,8 @@ class StreamingPredictor(Protocol):
 
     def stream(self, inputs: Sequence[Any], **options: Any) -> Iterator[Any]:
         """Pieces (`number`, `text`, `token`, `log_prob`, `ended`) as they are generated."""
+        ...
+
+    def unknown_in(self, text: str) -> list[str]:
+        """What of an input the vocabulary does not know, each once."""
         ...

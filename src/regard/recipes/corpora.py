@@ -20,6 +20,26 @@ MULTI30K_LANGUAGES = ("en", "de", "fr")
 TATOEBA_FILES = {"zh": "cmn-eng.tsv", "fr": "fra-eng.tsv", "de": "deu-eng.tsv"}
 PARTS = 20
 
+SENTENCES = {
+    "en": (
+        "A man in a blue shirt is standing on a ladder.",
+        "Two children play with a dog in the snow.",
+        "The woman who sells flowers is reading a newspaper.",
+        "What time does the train leave?",
+    ),
+    "de": (
+        "Ein Mann in einem blauen Hemd steht auf einer Leiter.",
+        "Zwei Kinder spielen im Schnee mit einem Hund.",
+        "Die Frau, die Blumen verkauft, liest eine Zeitung.",
+    ),
+    "fr": (
+        "Un homme en chemise bleue est debout sur une échelle.",
+        "Deux enfants jouent avec un chien dans la neige.",
+    ),
+    "zh": ("我吃了一个苹果。", "两个孩子在雪地里和狗玩。", "火车几点开？"),
+}
+"""Our own sentences by language, in no published set."""
+
 
 @runtime_checkable
 class Corpus(Protocol):
@@ -42,6 +62,10 @@ class Corpus(Protocol):
 
     def read(self, split: str) -> Pairs:
         """The pairs of a split."""
+        ...
+
+    def samples(self) -> list[str]:
+        """Sources to begin with; empty where none are known."""
         ...
 
 
@@ -79,6 +103,10 @@ class Multi30kCorpus:
         source, target = (f"{self.form}/{name}.{middle}{language}" for language in self.languages)
         home = find_folder(self.folder, "multi30k", "https://github.com/multi30k/dataset")
         return read_parallel(either(home / source), either(home / target))
+
+    def samples(self) -> list[str]:
+        """Sentences in the source's language."""
+        return samples_in(self.languages[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +146,15 @@ class TatoebaCorpus:
         spoken = (lambda pair: pair.source) if source == "en" else (lambda pair: pair.target)
         kept = tuple(pair for pair in pairs if part_of(spoken(pair), PARTS) in wanted)
         return Pairs(kept, pairs.dropped)
+
+    def samples(self) -> list[str]:
+        """Sentences in the source's language."""
+        return samples_in(self.languages[0])
+
+
+def samples_in(language: str) -> list[str]:
+    """Sentences in a language, such as zh or zh_CN; none where the language is not known."""
+    return list(SENTENCES.get(language.split("_", maxsplit=1)[0], ()))
 
 
 def split_pair(pair: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data import Pairs, read_json_lines, read_parallel, read_tsv
-from regard.recipes.corpora import check_split, digest, split_pair
+from regard.recipes.corpora import check_split, digest, samples_in, split_pair
 
 HELD_OUT = 20
 """One source in so many goes to the test, and as many to validation."""
@@ -66,6 +66,10 @@ class FileCorpus:
         if self.valid_source is not None:
             return pairs
         return held_out_split(pairs, split, [name for name, files in named.items() if files == (None, None)])
+
+    def samples(self) -> list[str]:
+        """Sentences in the source's language."""
+        return samples_in(self.languages[0])
 
 
 def read_files(source: str | None, target: str | None) -> Pairs:

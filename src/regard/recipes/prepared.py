@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.contracts.inspection import Title
-from regard.contracts.predictor import Predictor
+from regard.contracts.predictor import Capabilities, Predictor
 from regard.contracts.report import RunInfo
 from regard.data import Batching
 from regard.models import ModelEntry
@@ -75,7 +75,8 @@ class Task:
         read_examples(run, ExampleSource)           -> examples by name, as Predictor.evaluate takes them
         example_command(run, folder, example)       -> a command line that uses the folder
 
-    `evaluate_options` are the options of Predictor.evaluate with their defaults.
+    `evaluate_options` are the options of Predictor.evaluate with their defaults; `capabilities` says what the
+    predictors can do beside predict, score and inspect.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Task:
     example_command: Callable[[Any, str, str], str]
     unit: str = "tokens"
     evaluate_options: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Capabilities = field(default_factory=Capabilities)
 
 
 def corpus_of(run: Any, folder: Path | None) -> Any:
@@ -154,6 +156,17 @@ def hardware(device: torch.device) -> str:
 def count_parameters(model: Any) -> int:
     """Numbers that were learned; tied ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def parse_text(data: str | bytes) -> str:
+    """Text as it is; bytes are UTF-8."""
+    if isinstance(data, str):
+        check_texts([data], "inputs")
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the input is not text in UTF-8: byte {error.start} cannot be decoded. Convert it.") from None
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:

@@ -12,6 +12,7 @@ from regard._utils.references import (
 )
 from regard.contracts import nearest
 from regard.contracts.inspection import Title
+from regard.contracts.predictor import Capabilities
 from regard.models import FAMILIES
 from regard.recipes import prepare as translation
 from regard.recipes.evaluate import BEAM
@@ -37,6 +38,7 @@ TASKS = {
         read_examples=translation.read_pairs,
         example_command=translation.example_command,
         evaluate_options={"beam": BEAM},
+        capabilities=Capabilities(takes_output=True),
     ),
     "language_modeling": Task(
         name="language_modeling",
@@ -49,6 +51,7 @@ TASKS = {
         open=language_modeling.open_writer,
         read_examples=language_modeling.read_texts,
         example_command=language_modeling.example_command,
+        capabilities=Capabilities(streams=True, multiline=True),
     ),
     "text_classification": Task(
         name="text_classification",

@@ -11,15 +11,16 @@ from typing import Any
 
 import torch
 
-from regard.contracts import EOS
+from regard.contracts import EOS, Around, Inspection, Response
 from regard.contracts.report import Report
 from regard.data import Pair, Tokenizers
 from regard.decoding import Beam, Greedy, Hypothesis, Search, decode_all, device_of, links, score_all
 from regard.fused import fuse
 from regard.recipes.evaluate import BEAM, evaluate
-from regard.recipes.prepared import check_pairs, check_texts
+from regard.recipes.prepared import check_pairs, check_texts, parse_text
 from regard.recipes.run import LONGEST_SOURCE, Run
 from regard.recipes.translation import Translation
+from regard.tasks.translation.inspection import inspect_translation, respond_translation
 
 TOKENS_PER_BATCH = 4096
 """Source tokens times hypotheses that are searched at once."""
@@ -122,6 +123,23 @@ class Translator:
     def decoder(self) -> Any:
         """The model, or its fused implementation."""
         return fuse(self.model) if self.fused else self.model
+
+    def parse(self, data: str | bytes) -> str:
+        """A source text; bytes are UTF-8."""
+        return parse_text(data)
+
+    def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """Every attention of the greedy translation, or of a given one."""
+        check_texts([data], "inputs")
+        return inspect_translation(self, data, output, max_source=LONGEST_SOURCE, max_numbers=max_numbers)
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """The translation inside `around()`, and the log-probability of the inspection's translation there."""
+        return respond_translation(self, inspection, around)
+
+    def samples(self) -> list[str]:
+        """Sources that fit the corpus."""
+        return self.run.data.samples()
 
     @property
     def device(self) -> torch.device:

@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from regard.contracts import VERSION
-from regard.studio.errors import BusyError, GoneError, MissingError, RefusedError
-from regard.studio.guard import Guard
-from regard.studio.routes import looks, pages
+from regard.serving.guard import Guard
+from regard.serving.job_queue import BusyError, GoneError, MissingError, RefusedError
+from regard.studio.routes import inspections, pages
 from regard.studio.schema import Problem
-from regard.studio.studio import Studio
+from regard.studio.state import Studio
 
 GONE = 499
-"""As nginx calls it: whoever asked has gone."""
+"""The client has disconnected; the code of nginx."""
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description}
     for status, description in (
@@ -37,12 +37,12 @@ UNBUILT = (
 
 
 def is_built() -> bool:
-    """Whether the page is there, which a build makes of web/."""
+    """Whether the page was built from web/."""
     return (STATIC / "index.html").is_file()
 
 
 def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
-    """The studio as an ASGI application that answers to these hosts, to whoever has the token."""
+    """The studio as an ASGI application that answers to these hosts and to requests with the token."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -60,8 +60,8 @@ def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
     )
     app.state.studio = studio
     app.include_router(pages.router)
-    app.include_router(looks.router)
-    for kind, handler in ANSWERS.items():
+    app.include_router(inspections.router)
+    for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, token=token, hosts=hosts)
@@ -73,58 +73,58 @@ def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
 
 
 async def unbuilt() -> HTMLResponse:
-    """Instead of the page."""
+    """A page that says how to build the page."""
     return HTMLResponse(UNBUILT, status_code=503)
 
 
-def answer(status: int, sentence: str) -> JSONResponse:
-    """A problem as the schema has it."""
-    waits = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse(Problem(detail=sentence).model_dump(), status_code=status, headers=waits)
+def respond(status: int, sentence: str) -> JSONResponse:
+    """A problem in the schema's form."""
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse(Problem(detail=sentence).model_dump(), status_code=status, headers=headers)
 
 
-async def say_invalid(request: Request, error: Exception) -> Response:
+async def on_invalid(request: Request, error: Exception) -> Response:
     """What does not fit the schema, in one sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "string_too_long":
-        given, most = len(first["input"]), first["ctx"]["max_length"]
-        return answer(422, f"{place} has {given:,} characters, and {most:,} can be read. Shorten it.")
-    return answer(422, f"{place}: {first['msg']}.")
+        length, limit = len(first["input"]), first["ctx"]["max_length"]
+        return respond(422, f"{field} has {length:,} characters, and {limit:,} can be read. Shorten it.")
+    return respond(422, f"{field}: {first['msg']}.")
 
 
-async def say_refused(request: Request, error: Exception) -> Response:
+async def on_refused(request: Request, error: Exception) -> Response:
     """A value that cannot be served."""
-    return answer(422, str(error))
+    return respond(422, str(error))
 
 
-async def say_missing(request: Request, error: Exception) -> Response:
-    """Something that is not there."""
-    return answer(404, str(error))
+async def on_missing(request: Request, error: Exception) -> Response:
+    """A name that does not exist."""
+    return respond(404, str(error))
 
 
-async def say_busy(request: Request, error: Exception) -> Response:
-    """Come again."""
-    return answer(503, str(error))
+async def on_busy(request: Request, error: Exception) -> Response:
+    """Too many requests wait."""
+    return respond(503, str(error))
 
 
-async def say_nothing(request: Request, error: Exception) -> Response:
-    """Nobody hears it."""
+async def on_gone(request: Request, error: Exception) -> Response:
+    """The client has disconnected."""
     return Response(status_code=GONE)
 
 
-async def say_http(request: Request, error: Exception) -> Response:
-    """What the framework refuses."""
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """A refusal of the framework."""
     assert isinstance(error, HTTPException)
-    return answer(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}.")
+    return respond(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}.")
 
 
-ANSWERS: dict[type[Exception], Any] = {
-    RequestValidationError: say_invalid,
-    HTTPException: say_http,
-    MissingError: say_missing,
-    RefusedError: say_refused,
-    BusyError: say_busy,
-    GoneError: say_nothing,
+HANDLERS: dict[type[Exception], Any] = {
+    RequestValidationError: on_invalid,
+    HTTPException: on_http_error,
+    MissingError: on_missing,
+    RefusedError: on_refused,
+    BusyError: on_busy,
+    GoneError: on_gone,
 }

@@ -4,13 +4,13 @@ import json
 import sys
 
 from regard.studio.app import make_app
-from regard.studio.shelf import Shelf
-from regard.studio.studio import Studio
+from regard.studio.model_registry import ModelRegistry
+from regard.studio.state import Studio
 
 
 def document() -> str:
     """OpenAPI as JSON."""
-    app = make_app(Studio(shelf=Shelf([])), token="", hosts=())
+    app = make_app(Studio(registry=ModelRegistry([])), token="", hosts=())
     return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -10,19 +10,19 @@ from typing import Any
 from regard.contracts import nearest
 from regard.recipes import task_of
 from regard.recipes.folder import read_run
+from regard.serving.job_queue import MissingError
 from regard.storage import Checkpoint
-from regard.studio.errors import MissingError
+from regard.studio.model_registry import ModelRegistry, printable
 from regard.studio.schema import Line, Lines, RunCard
-from regard.studio.shelf import Shelf, spoken
 
 QUIET = 20.0
-"""Seconds after its last line in which a run that is not finished counts as live."""
-MOST_LINES = 5000
+"""Seconds after its last line for which an unfinished run counts as live."""
+MAX_LINES = 5000
 
 
-def list_runs(shelf: Shelf) -> list[RunCard]:
+def list_runs(registry: ModelRegistry) -> list[RunCard]:
     """Every run that has begun."""
-    return [card_of(name, folder) for name, folder in shelf.folders().items()]
+    return [card_of(name, folder) for name, folder in registry.folders().items()]
 
 
 def card_of(name: str, folder: Path) -> RunCard:
@@ -31,7 +31,7 @@ def card_of(name: str, folder: Path) -> RunCard:
     try:
         run = read_run(Checkpoint(folder))
     except Exception as error:  # whatever is wrong with one run, the others are listed
-        return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=spoken(error))
+        return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=printable(error))
     step, steps = last_step(metrics), run.training.steps or 0
     quiet = time.time() - metrics.stat().st_mtime if metrics.is_file() else float("inf")
     return RunCard(
@@ -65,9 +65,9 @@ def parse(line: str) -> dict[str, Any] | None:
     return record if whole else None
 
 
-def read_run_lines(shelf: Shelf, name: str, after: int) -> Lines:
+def read_run_lines(registry: ModelRegistry, name: str, after: int) -> Lines:
     """Lines from number `after` on."""
-    folders = shelf.folders()
+    folders = registry.folders()
     if name not in folders:
         near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
         raise MissingError(f"there is no run called {name!r}.{near}")
@@ -78,7 +78,7 @@ def read_run_lines(shelf: Shelf, name: str, after: int) -> Lines:
     whole = [line for line in lines if line.endswith("\n")]
     # a run that was begun anew has another first line: it tells how long its first steps took
     file = hashlib.sha256("".join(whole[:1]).encode()).hexdigest()[:16]
-    chosen = whole[after : after + MOST_LINES]
+    chosen = whole[after : after + MAX_LINES]
     records = [record for line in chosen if (record := parse(line)) is not None]
     return Lines(lines=[flatten(record) for record in records], next=after + len(chosen), file=file)
 

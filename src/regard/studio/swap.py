@@ -1,6 +1,6 @@
 """The same queries, keys and values under another score, alignment, mask, temperature or position scheme.
 
-Nothing is retrained: the page says so. A part with weights of its own that nobody trained is refused.
+Nothing is retrained. A part with parameters of its own, which were not trained, is refused.
 
 Shapes: H heads, Q queries, K keys.
 """
@@ -17,30 +17,35 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.analysis import entropy
 from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES, AttentionMap, change
 from regard.attention.alignments import Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
 from regard.attention.masks import Rule, causal, dilated, window
 from regard.attention.positions import Alibi, Rotary
 from regard.attention.scores import Cosine, Dot, Gaussian, ScaledDot
 from regard.contracts import Align, Entry, Grid, Score
-from regard.studio.comparison import again, compare
-from regard.studio.errors import RefusedError
-from regard.studio.examples import Worked
-from regard.studio.kept import Kept
-from regard.studio.looks import answer_again, first_answer
-from regard.studio.places import cut, first_key
-from regard.studio.schema import Option, Said, SwapOptions, Swapped, SwapRequest
-from regard.studio.sites import joined
+from regard.serving.job_queue import RefusedError
+from regard.studio.computation import compare, scores_of
+from regard.studio.inspection_cache import CachedInspection
+from regard.studio.inspections import respond
+from regard.studio.schema import LocalizedText, Option, SwapOptions, Swapped, SwapRequest
+from regard.tasks import drop_empty_keys, first_key, join_weights
 
-OWN_WEIGHTS = Said(en="it has weights of its own, which nobody trained here", zh="它有自己的权重，而这里没有训练过")
-NEEDS_PLACES = Said(en="it must know where each query stands in the source", zh="它须知道每个查询在源句中的位置")
-BY_CHANCE = Said(en="it draws by chance: every look would differ", zh="它随机抽取，每次结果都不同")
-NEEDS_LENGTHS = Said(en="it comes with the batch: there is no padding here", zh="它来自批次：这里没有填充")
-ADDED = Said(en="it is added to the states before any attention", zh="它在注意力之前加到状态上")
-NO_SPACE = Said(en="this score compares no vectors of one size", zh="此评分不比较同样大小的向量")
-ODD = Said(en="it turns pairs of dimensions, and their number is odd here", zh="它成对旋转维度，而此处维度为奇数")
-NOT_POSITIVE = Said(
-    en="it needs scores above 0, which this score does not promise", zh="它要求分数大于 0，此评分并不保证"
+HAS_PARAMETERS = LocalizedText(
+    en="it has parameters of its own, which were not trained here", zh="它有自己的参数，而这里没有训练过"
+)
+NEEDS_POSITIONS = LocalizedText(
+    en="it needs the position of each query in the source", zh="它需要知道每个查询在源句中的位置"
+)
+IS_RANDOM = LocalizedText(en="it samples: every inspection would differ", zh="它随机采样，每次结果都不同")
+NEEDS_LENGTHS = LocalizedText(en="it comes with the batch: there is no padding here", zh="它随批次而来：这里没有填充")
+IS_ADDED = LocalizedText(en="it is added to the states before any attention", zh="它在注意力之前加到状态上")
+NO_SPACE = LocalizedText(en="this score compares no vectors of equal size", zh="此评分函数比较的不是同样大小的向量")
+IS_ODD = LocalizedText(
+    en="it rotates pairs of dimensions, and their number is odd here", zh="它成对旋转维度，而此处维度为奇数"
+)
+NOT_POSITIVE = LocalizedText(
+    en="it needs scores above 0, which this score does not guarantee", zh="它要求分数大于 0，此评分函数并不保证"
 )
 
 
@@ -69,42 +74,40 @@ SWAPPED_MASKS: Mapping[str, Callable[[int], Rule | None]] = {
     "none": lambda size: None,
 }
 SWAPPED_POSITIONS = ("rotary", "alibi")
-REFUSALS: Mapping[str, Said] = {
+REFUSALS: Mapping[str, LocalizedText] = {
     "ratio": NOT_POSITIVE,
-    "diagonal": NEEDS_PLACES,
-    "local_monotonic": NEEDS_PLACES,
-    "local_predictive": OWN_WEIGHTS,
-    "hard_sampled": BY_CHANCE,
-    "hard_gumbel": BY_CHANCE,
+    "diagonal": NEEDS_POSITIONS,
+    "local_monotonic": NEEDS_POSITIONS,
+    "local_predictive": HAS_PARAMETERS,
+    "hard_sampled": IS_RANDOM,
+    "hard_gumbel": IS_RANDOM,
     "padding": NEEDS_LENGTHS,
     "prefix": NEEDS_LENGTHS,
     "predicate": NEEDS_LENGTHS,
-    "learned": ADDED,
-    "sinusoidal": ADDED,
+    "learned": IS_ADDED,
+    "sinusoidal": IS_ADDED,
 }
 
 
-def options(kept: Kept, path: str) -> SwapOptions:
+def options(entry: CachedInspection, path: str) -> SwapOptions:
     """Every entry of every table, with the reason against those that cannot serve here."""
-    found = compare(kept.site_reads(path)[-1])
-    common = found.queries.shape[-1] == found.keys.shape[-1] and found.form != "unknown"
-    odd = found.queries.shape[-1] % 2 == 1
+    comparison = compare(entry.maps(path)[-1])
+    size = comparison.queries.shape[-1]
+    has_space = size == comparison.keys.shape[-1] and comparison.form != "unknown"
 
-    def refuse(name: str, able: Mapping[str, Any] | tuple[str, ...], *, needs_space: bool) -> Said | None:
+    def refuse(name: str, able: Mapping[str, Any] | tuple[str, ...], *, needs_space: bool) -> LocalizedText | None:
         if name not in able:
-            return REFUSALS.get(name, OWN_WEIGHTS)
-        if name == "rotary" and odd:
-            return ODD
-        return NO_SPACE if needs_space and not common else None
+            return REFUSALS.get(name, HAS_PARAMETERS)
+        if name == "rotary" and size % 2 == 1:
+            return IS_ODD
+        return NO_SPACE if needs_space and not has_space else None
 
     def listed(table: Mapping[str, Entry], able: Any, *, needs_space: bool = False) -> list[Option]:
-        rows = [
-            Option(
-                name=name, formula=entry.formula, year=entry.year, refusal=refuse(name, able, needs_space=needs_space)
-            )
-            for name, entry in table.items()
+        choices = [
+            Option(name=name, formula=line.formula, year=line.year, refusal=refuse(name, able, needs_space=needs_space))
+            for name, line in table.items()
         ]
-        return [Option(name="own", formula="", year=None, refusal=None), *rows]
+        return [Option(name="own", formula="", year=None, refusal=None), *choices]
 
     return SwapOptions(
         scores=listed(SCORES, SWAPPED_SCORES, needs_space=True),
@@ -116,71 +119,79 @@ def options(kept: Kept, path: str) -> SwapOptions:
 
 @dataclass(frozen=True)
 class Swap:
-    """How a read is made again; who reads what it wrote itself never sees what it has yet to write."""
+    """How the weights of a map are computed again; in a causal attention no mask may show later keys."""
 
     request: SwapRequest
-    only_back: bool
+    is_causal: bool
 
-    def weights(self, read: AttentionMap, first_query: int, first_key: int = 0) -> Float[Tensor, "... Q K"]:
-        """The weights of all heads under the swap; `first_query` and `first_key` are the places of the first ones."""
+    def weights(self, attention_map: AttentionMap, first_query: int, first_key: int = 0) -> Float[Tensor, "... Q K"]:
+        """The weights of all heads under the swap; `first_query` and `first_key` are positions."""
         request = self.request
-        if not read.weights.shape[-1]:
-            return read.weights
-        scores = self.scores(read, first_query, first_key) / request.temperature
-        align = read.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
-        made: Tensor = align(scores, self.allowed(read, first_query, first_key), read.look).weights
-        if request.head < 0 or read.weights.ndim < 4:
-            return made
-        chosen = torch.arange(made.shape[-3], device=made.device) == request.head
-        return torch.where(chosen[:, None, None], made, read.weights)
+        if not attention_map.weights.shape[-1]:
+            return attention_map.weights
+        scores = self.scores(attention_map, first_query, first_key) / request.temperature
+        align = attention_map.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
+        allowed = self.allowed(attention_map, first_query, first_key)
+        weights: Tensor = align(scores, allowed, attention_map.look).weights
+        if request.head < 0 or attention_map.weights.ndim < 4:
+            return weights
+        chosen = torch.arange(weights.shape[-3], device=weights.device) == request.head
+        return torch.where(chosen[:, None, None], weights, attention_map.weights)
 
-    def scores(self, read: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
-        """How well each key answers each query now."""
+    def scores(self, attention_map: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
+        """How well each key matches each query under the swap."""
         request = self.request
         if request.score == "own" and request.position != "rotary":
-            scores = read.scores
+            scores = attention_map.scores
         else:
-            found = compare(read)
-            queries, keys = found.queries, found.keys
+            comparison = compare(attention_map)
+            queries, keys = comparison.queries, comparison.keys
             if request.position == "rotary":
-                turn = Rotary(size=queries.shape[-1]).to(queries.device)
-                queries = turn.turn(queries, count(queries.shape[-2], first_query, queries.device))
-                keys = turn.turn(keys, count(keys.shape[-2], first_key, keys.device))
+                rotary = Rotary(size=queries.shape[-1]).to(queries.device)
+                queries = rotary.turn(queries, count_from(first_query, queries.shape[-2], queries.device))
+                keys = rotary.turn(keys, count_from(first_key, keys.shape[-2], keys.device))
             if request.score == "own":
-                scores = again(replace(found, queries=queries, keys=keys))
+                scores = scores_of(replace(comparison, queries=queries, keys=keys))
             else:
                 score = SWAPPED_SCORES[request.score](queries.shape[-1])
                 scores = score(queries, score.prepare(keys))
-            scores = scores.reshape(read.scores.shape)
+            scores = scores.reshape(attention_map.scores.shape)
         if request.position == "alibi":
-            heads = read.scores.shape[-3] if read.scores.ndim > 3 else 1
-            asking = count(scores.shape[-2], first_query, scores.device)
-            asked = count(scores.shape[-1], first_key, scores.device)
-            added = Alibi(num_heads=heads).to(scores.device).bias(read.queries, asking, asked)
-            assert added is not None
-            scores = scores + added.reshape(added.shape[-3:] if read.scores.ndim > 3 else added.shape[-2:])
+            scores = scores + alibi_bias(attention_map, first_query, first_key)
         return scores
 
-    def allowed(self, read: AttentionMap, first_query: int, first_key: int) -> Bool[Tensor, "..."] | None:
-        """Who may look at whom now."""
+    def allowed(self, attention_map: AttentionMap, first_query: int, first_key: int) -> Bool[Tensor, "..."] | None:
+        """Which keys each query may attend to under the swap."""
         if self.request.mask == "own":
-            return read.allowed
-        shape, device = tuple(read.scores.shape), read.scores.device
+            return attention_map.allowed
+        shape, device = tuple(attention_map.scores.shape), attention_map.scores.device
         grid = Grid.of(shape, device=device, first_query=first_query, first_key=first_key)
         rule = SWAPPED_MASKS[self.request.mask](self.request.window)
-        if self.only_back:
+        if self.is_causal:
             rule = causal() if rule is None else rule & causal()
         return None if rule is None else rule.allowed(grid)
 
 
-def count(number: int, first: int, device: torch.device) -> Tensor:
-    """Places in a row."""
+def alibi_bias(attention_map: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
+    """The linear bias of ALiBi, in the shape of the scores."""
+    scores = attention_map.scores
+    has_heads = scores.ndim > 3
+    queries = count_from(first_query, scores.shape[-2], scores.device)
+    keys = count_from(first_key, scores.shape[-1], scores.device)
+    alibi = Alibi(num_heads=scores.shape[-3] if has_heads else 1).to(scores.device)
+    bias = alibi.bias(attention_map.queries, queries, keys)
+    assert bias is not None
+    return bias.reshape(bias.shape[-3:] if has_heads else bias.shape[-2:])
+
+
+def count_from(first: int, number: int, device: torch.device) -> Tensor:
+    """Consecutive positions."""
     return torch.arange(first, first + number, device=device)
 
 
-def check_swap(kept: Kept, request: SwapRequest) -> None:
+def check_swap(entry: CachedInspection, request: SwapRequest) -> None:
     """Only what the options offer."""
-    offered = options(kept, request.site)
+    offered = options(entry, request.site)
     parts = {"score": offered.scores, "align": offered.aligns, "mask": offered.masks, "position": offered.positions}
     for part, choices in parts.items():
         name = getattr(request, part)
@@ -191,58 +202,64 @@ def check_swap(kept: Kept, request: SwapRequest) -> None:
             )
         if option.refusal is not None:
             raise RefusedError(f"{part} {name} cannot serve here: {option.refusal.en}. Choose another.")
-    heads = kept.shelved.sites[request.site].heads
+    heads = entry.site(request.site).num_heads
     if request.head >= heads:
         raise RefusedError(f"{request.site} has {heads} heads, counted from 0; there is no head {request.head}.")
 
 
-def swap(kept: Kept, request: SwapRequest) -> tuple[Swapped, Kept]:
-    """What changes: the weights, their entropy, and what the system then answers."""
-    check_swap(kept, request)
-    how = Swap(request, only_back=kept.shelved.sites[request.site].kind == "target")
-    with torch.inference_mode():
-        made, first, firsts = [], 0, kept.first_keys(request.site)
-        for read, first_key in zip(kept.site_reads(request.site), firsts, strict=True):
-            whole = cut(read, first_key)
-            made.append(replace(whole, weights=how.weights(whole, first, max(first_key, 0))))
-            first += read.weights.shape[-2]
-        after = joined(tuple(made), kept.num_keys(request.site), firsts=[max(one, 0) for one in firsts])
-    before = kept.weights(request.site)
-    outcome = first_answer(kept)
-    other = answer_again(kept, around=partial(changed, kept, request.site, how.weights))
-    name = hashlib.sha256(f"{kept.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]
+def swap(entry: CachedInspection, request: SwapRequest) -> tuple[Swapped, CachedInspection]:
+    """The weights under the swap, their entropy, and the output that follows; the weights as an inspection."""
+    check_swap(entry, request)
+    rule = Swap(request, is_causal=entry.site(request.site).is_causal)
+    before, after = entry.weights(request.site), swapped_weights(entry, rule)
+    outcome = respond(entry)
+    swapped_outcome = respond(entry, partial(intervene, entry, request.site, rule.weights))
+    name = hashlib.sha256(f"{entry.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]
     chosen = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
     message = Swapped(
         id=name,
         entropy_before=entropy(before[chosen]).mean(0).tolist(),
         entropy_after=entropy(after[chosen]).mean(0).tolist(),
         before=outcome,
-        after=other,
+        after=swapped_outcome,
     )
-    copy = kept.message.model_copy(update={"id": name})
-    swapped = {request.site: after.cpu()}
-    held = Kept(message=copy, shelved=kept.shelved, written=kept.written, reads={}, swapped=swapped)
-    return message, held
+    result = CachedInspection(
+        message=entry.message.model_copy(update={"id": name, "panels": []}),
+        model=entry.model,
+        inspection=replace(entry.inspection, maps={}, panels=()),
+        swapped={request.site: after.cpu()},
+    )
+    return message, result
 
 
-def changed(kept: Kept, path: str, weights: Callable[[AttentionMap, int, int], Tensor]) -> AbstractContextManager[None]:
-    """The model while every read at a site has other weights, from its first query and key on."""
-    shelved, asked = kept.shelved, 0
-    assert not isinstance(shelved, Worked)
+def swapped_weights(entry: CachedInspection, rule: Swap) -> Float[Tensor, "H Q K"]:
+    """All heads of the site under the swap, from the recorded maps."""
+    path = rule.request.site
+    changed, first_query, firsts = [], 0, entry.first_keys(path)
+    with torch.inference_mode():
+        for one, first in zip(entry.maps(path), firsts, strict=True):
+            whole = drop_empty_keys(one, first)
+            changed.append(replace(whole, weights=rule.weights(whole, first_query, max(first, 0))))
+            first_query += one.weights.shape[-2]
+        return join_weights(tuple(changed), entry.num_keys(path), firsts=[max(first, 0) for first in firsts])
 
-    def how(where: str, read: AttentionMap) -> Tensor | None:
-        nonlocal asked
+
+def intervene(
+    entry: CachedInspection, path: str, weights: Callable[[AttentionMap, int, int], Tensor]
+) -> AbstractContextManager[None]:
+    """The model while every map at a site gets other weights, from its first query and key on."""
+    site, num_queries = entry.site(path), 0
+
+    def replace_weights(where: str, attention_map: AttentionMap) -> Tensor | None:
+        nonlocal num_queries
         if where != path:
             return None
-        first, asked = asked, asked + read.weights.shape[-2]
-        if shelved.kind != "language":
-            return weights(read, first, 0)
-        at = first_key(read, first, is_stepwise=shelved.sites[path].is_stepwise)
-        return F.pad(weights(cut(read, at), first, max(at, 0)), (max(-at, 0), 0))
+        first_query, num_queries = num_queries, num_queries + attention_map.weights.shape[-2]
+        if not site.keys_end_at_query:
+            return weights(attention_map, first_query, 0)
+        first = first_key(attention_map, first_query, is_stepwise=site.is_stepwise)
+        # empty keys in front keep weight 0
+        own = weights(drop_empty_keys(attention_map, first), first_query, max(first, 0))
+        return F.pad(own, (max(-first, 0), 0))
 
-    return change(shelved.system.model, how)
-
-
-def entropy(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, "H Q"]:
-    """In nats; a query that reads nothing has none."""
-    return torch.special.entr(weights.clamp_min(0)).sum(-1)
+    return change(entry.model.predictor.model, replace_weights)

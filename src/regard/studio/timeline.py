@@ -5,29 +5,20 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from importlib.resources import files
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
 from regard.contracts import Entry
-from regard.models import LANGUAGE_MODELS, MODELS, SENTENCE_MODELS, ModelEntry
-from regard.studio.ideas import IDEAS
-from regard.studio.schema import Kind, Milestone, Said
+from regard.recipes import Task, all_recipes, all_tasks
+from regard.studio.explanations import EXPLANATIONS
+from regard.studio.schema import LocalizedText, Milestone
 
-Family = Literal["system", "language", "sentences"]
-Mechanism = Literal["score", "alignment", "mask", "position"]
-
-SYSTEMS: dict[Family, Mapping[str, ModelEntry]] = {
-    "system": MODELS,
-    "language": LANGUAGE_MODELS,
-    "sentences": SENTENCE_MODELS,
-}
-FAMILY_OF: dict[Kind, Family] = {"translation": "system", "language": "language", "sentences": "sentences"}
-"""The same name may stand in several families: LSTMN translates, writes and sorts."""
-MECHANISMS: dict[Mechanism, Mapping[str, Entry]] = {
-    "score": SCORES,
-    "alignment": ALIGNMENTS,
-    "mask": MASKS,
-    "position": POSITIONS,
+FamilyInfo = tuple[LocalizedText, Mapping[str, Entry]]
+MECHANISMS: Mapping[str, FamilyInfo] = {
+    "score": (LocalizedText(en="Scores", zh="评分函数"), SCORES),
+    "alignment": (LocalizedText(en="Alignments", zh="对齐函数"), ALIGNMENTS),
+    "mask": (LocalizedText(en="Masks", zh="掩码"), MASKS),
+    "position": (LocalizedText(en="Positions", zh="位置方案"), POSITIONS),
 }
 
 TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard, sampled"}
@@ -43,27 +34,31 @@ IN_CHINESE = {
 
 
 def milestones(models: Mapping[str, str]) -> list[Milestone]:
-    """All in history order; `models` says by key which system can be watched under which name on the shelf."""
+    """All in history order; `models` has the name of a model in the studio by task and system."""
     figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
-    found = [
-        system(kind, name, models.get(f"{kind}/{name}"), figures.get(f"{kind}/{name}", []))
-        for kind, systems in SYSTEMS.items()
-        for name in systems
-    ]
-    for family, table in MECHANISMS.items():
-        found += [mechanism(family, name, entry) for name, entry in table.items()]
-    return sorted(found, key=lambda one: one.year)
+    items, tasks = [], all_tasks().values()
+    for lane, task in enumerate(tasks):
+        for name in task.models:
+            key = f"{task.name}/{name}"
+            items.append(system(task, lane, name, models.get(key), figures.get(key, [])))
+    for lane, (family, (title, table)) in enumerate(MECHANISMS.items(), start=len(tasks)):
+        items += [mechanism(family, lane, title, name, entry) for name, entry in table.items()]
+    return sorted(items, key=lambda item: item.year)
 
 
-def system(family: Family, name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
-    """A system, with what it reached on our data."""
-    entry = SYSTEMS[family][name]
+def system(task: Task, lane: int, name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
+    """A system, with its figures on our data."""
+    entry = task.models[name]
     return Milestone(
-        key=f"{family}/{name}",
+        key=f"{task.name}/{name}",
         year=entry.year,
         title=entry.title,
-        family=family,
-        idea=IDEAS[family][name],
+        family=task.name,
+        family_title=LocalizedText(en=task.title.en, zh=task.title.zh),
+        lane=lane,
+        is_system=True,
+        command=train_command(task, name),
+        explanation=explanation_of(task.name, name, entry.title),
         formula=entry.formula,
         paper=entry.paper,
         file=file_of(entry.build),
@@ -72,20 +67,48 @@ def system(family: Family, name: str, model: str | None, figures: list[dict[str,
     )
 
 
-def mechanism(family: Mechanism, name: str, entry: Entry) -> Milestone:
-    """A score, an alignment, a mask or a position scheme."""
+def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Entry) -> Milestone:
+    """A part that a model is built with."""
+    own_title = TITLES.get(name) or name.replace("_", " ").capitalize()
     return Milestone(
         key=f"{family}/{name}",
         year=entry.year,
-        title=TITLES.get(name, name.replace("_", " ").capitalize()),
+        title=own_title,
         family=family,
-        idea=IDEAS[family][name],
+        family_title=title,
+        lane=lane,
+        is_system=False,
+        command=None,
+        explanation=explanation_of(family, name, own_title),
         formula=entry.formula,
         paper=entry.paper,
         file=file_of(entry.build),
         figure=None,
         model=None,
     )
+
+
+def train_command(task: Task, system: str) -> str | None:
+    """The command that trains a system: on data that need no download where there are such."""
+    commands = []
+    for name, recipe in all_recipes().items():
+        if recipe.task != task.name:
+            continue
+        parameters = inspect.signature(recipe.make).parameters.values()
+        needed = [one.name for one in parameters if one.default is one.empty]
+        needs_download = recipe.origin.startswith("http")
+        options = " ".join([name, *(f"--{one.replace('_', '-')} FILE" for one in needed)])
+        commands.append((len(needed) + needs_download, options))
+    if not commands:
+        return None
+    # the first of those that need least
+    _, words = min(commands, key=lambda command: command[0])
+    return f"regard train {words} --model {system.replace('_', '-')} --out runs/{system}"
+
+
+def explanation_of(family: str, name: str, title: str) -> LocalizedText:
+    """Its sentence; systems of other packages have none, and their title stands there."""
+    return EXPLANATIONS.get(family, {}).get(name) or LocalizedText(en=title, zh=title)
 
 
 def file_of(build: Callable[..., Any]) -> str:
@@ -95,11 +118,11 @@ def file_of(build: Callable[..., Any]) -> str:
     return made.__module__.removeprefix("regard.").replace(".", "/") + ".py"
 
 
-def figure_of(figures: list[dict[str, Any]]) -> Said | None:
+def figure_of(figures: list[dict[str, Any]]) -> LocalizedText | None:
     """What was measured, with all that it holds for."""
     if not figures:
         return None
-    return Said(en=" ".join(map(in_english, figures)), zh="".join(map(in_chinese, figures)))
+    return LocalizedText(en=" ".join(map(in_english, figures)), zh="".join(map(in_chinese, figures)))
 
 
 def in_english(one: Mapping[str, Any]) -> str:

@@ -86,11 +86,11 @@ class Serving:
         return json.load(self.ask(path, **parameters))
 
     def look(self, model, text, answer=None):
-        return json.load(self.ask("/api/looks", {"model": model, "text": text, "answer": answer}))
+        return json.load(self.ask("/api/inspections", {"model": model, "text": text, "answer": answer}))
 
     def weights(self, look, site, head):
         """The exact weights, row by row."""
-        where = f"/api/looks/{look['id']}"
+        where = f"/api/inspections/{look['id']}"
         count = int(self.ask(f"{where}/weights", site=site, head=head).headers["x-queries"])
         rows = [self.ask(f"{where}/row", site=site, head=head, query=query).read() for query in range(count)]
         return np.stack([np.frombuffer(row, "<f4") for row in rows])

@@ -72,7 +72,7 @@ def test_one_selection_drives_every_screen(see):
 def test_a_broken_address_is_no_broken_page(see):
     seen = see()
     seen.open("watch", **{"model": "nobody", "text": "5", "site": "nowhere", "i": "-7", "j": "9" * 12}, wait=False)
-    seen.page.get_by_text("not on the shelf").first.wait_for(state="attached")
+    seen.page.get_by_text("not on the registry").first.wait_for(state="attached")
     assert seen.page.locator(".notice").count() >= 1
     seen.page.goto(f"{seen.serving.origin}/?token={seen.serving.token}#/%%%?text=%E0%A4%A")
     seen.page.locator("h1").wait_for()

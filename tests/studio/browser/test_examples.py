@@ -15,7 +15,7 @@ EXAMPLE, TEXT = "example:journey", "Your journey starts"
 @pytest.fixture(autouse=True)
 def _listed(serving):
     if not any(card["name"] == EXAMPLE for card in serving.get("/api/state")["models"]):
-        pytest.skip("the shelf has no worked examples")
+        pytest.skip("the registry has no worked examples")
 
 
 def test_they_are_grouped_and_their_text_is_fixed(see):

@@ -92,7 +92,7 @@ def test_the_html_opens_from_disk_with_the_same_weights(saved, see, real, tmp_pa
 
 def test_the_html_of_all_heads(see, serving):
     look = serving.look(CROSS["model"], CROSS["text"])
-    text = serving.ask(f"/api/looks/{look['id']}/page", site=CROSS["site"], head=-1, lang="zh").read().decode()
+    text = serving.ask(f"/api/inspections/{look['id']}/page", site=CROSS["site"], head=-1, lang="zh").read().decode()
     seen = see("zh")
     seen.page.set_content(text)
     panels = seen.page.evaluate("all.map((panel) => [...panel.weights])")

@@ -8,10 +8,10 @@ import torch
 from rich.console import Console
 
 from regard.recipes import fit, make_run, override
+from tests.small_models import QUESTION, train_small_models
 from tests.studio.browser.conftest import SMALL
 from tests.studio.browser.serving import Serving
 from tests.studio.browser.test_screens import OVERLAPS, WIDER
-from tests.studio.readers import QUESTION, train_readers
 
 pytestmark = pytest.mark.browser
 
@@ -40,7 +40,7 @@ def reading(browser, tmp_path_factory):
     torch.set_num_threads(1)
     try:
         more = {"gpt": ("model.context=64",), "structured_self_attention": ("model.penalty=0.1",)}
-        train_readers(root, NAMES, steps=60, more={name: (*QUICK, *more.get(name, ())) for name in NAMES})
+        train_small_models(root, NAMES, steps=60, more={name: (*QUICK, *more.get(name, ())) for name in NAMES})
         run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "training.every.validate=2", "data.count=64")
         fit(run, root / "bahdanau", console=Console(quiet=True))
     finally:
@@ -72,9 +72,9 @@ def shares(page):
 def test_what_comes_next_is_what_the_server_says(watch, reading):
     seen = watch("language")
     page, look = seen.page, reading.look("gpt", TEXT)
-    told = reading.get(f"/api/looks/{look['id']}/next", place=5)
+    told = reading.get(f"/api/inspections/{look['id']}/next", place=5)
     assert shares(page)[:10] == [one["probability"] for one in told["candidates"]]
-    state = reading.get(f"/api/looks/{look['id']}/reading")
+    state = reading.get(f"/api/inspections/{look['id']}/reading")
     kept = page.locator("[data-taken]")
     assert int(kept.get_attribute("data-taken")) == state["taken"][5]
     assert int(kept.get_attribute("data-filled")) == state["filled"][5]
@@ -123,7 +123,7 @@ def test_what_looks_back_at_nothing_says_so(watch):
 def test_the_readout_is_reached_by_arrow_keys(watch, reading):
     seen = watch("language-readout")
     page, look = seen.page, reading.look("gpt", TEXT)
-    told = reading.get(f"/api/looks/{look['id']}/next", place=3)
+    told = reading.get(f"/api/inspections/{look['id']}/next", place=3)
     assert shares(page)[:10] == [one["probability"] for one in told["candidates"]]
     assert math.isclose(sum(shares(page)[:10]) * told["total"], sum(c["exponential"] for c in told["candidates"]))
     page.locator("main .stepper [aria-current=step]").focus()
@@ -137,7 +137,7 @@ def test_the_readout_is_reached_by_arrow_keys(watch, reading):
 def test_rows_of_attention_over_the_words(watch, reading):
     seen = watch("sentences")
     page, look = seen.page, reading.look("structured_self_attention", QUESTION)
-    told = reading.get(f"/api/looks/{look['id']}/classes")
+    told = reading.get(f"/api/inspections/{look['id']}/classes")
     assert page.inner_text("[data-answer]") == told["label"]
     assert shares(page) == [one["probability"] for one in told["classes"]]
     weights = reading.weights(look, told["site"], 0)

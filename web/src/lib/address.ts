@@ -7,7 +7,7 @@ export type Selection = {
   screen: Screen;
   model: string | null;
   text: string | null;
-  answer: string | null;
+  output: string | null;
   site: string | null;
   head: number | null;
   query: number | null;
@@ -20,7 +20,7 @@ export type Selection = {
 const NAMES = {
   model: "model",
   text: "text",
-  answer: "answer",
+  output: "output",
   site: "site",
   head: "head",
   query: "i",
@@ -33,7 +33,7 @@ export function emptySelection(): Selection {
     screen: "watch",
     model: null,
     text: null,
-    answer: null,
+    output: null,
     site: null,
     head: null,
     query: null,
@@ -65,7 +65,8 @@ export function fromHash(hash: string): Selection {
     screen: SCREENS.find((screen) => screen === path) ?? "watch",
     model: search.get(NAMES.model),
     text: search.get(NAMES.text),
-    answer: search.get(NAMES.answer),
+    // links of before 0.2 call it answer
+    output: search.get(NAMES.output) ?? search.get("answer"),
     site: search.get(NAMES.site),
     head: integer(search.get(NAMES.head), -1),
     query: integer(search.get(NAMES.query), 0),
@@ -82,8 +83,8 @@ export function changed(before: Selection, changes: Partial<Selection>): Selecti
   const isNew = (field: keyof Selection) => field in changes && changes[field] !== before[field];
   if (isNew("screen")) after.extra = {};
   if (isNew("model")) Object.assign(after, { site: null, head: null });
-  if (isNew("text")) after.answer = null;
-  if (isNew("model") || isNew("text") || isNew("answer"))
+  if (isNew("text")) after.output = null;
+  if (isNew("model") || isNew("text") || isNew("output"))
     Object.assign(after, { query: null, key: null, step: null });
   if (isNew("site")) Object.assign(after, { head: null, query: null, key: null, step: null });
   return { ...after, ...changes };

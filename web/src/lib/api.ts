@@ -1,4 +1,4 @@
-// Requests to the server. Paths are whole ("/api/state"); a look that the server forgot is asked for again.
+// Requests to the server. Paths are whole ("/api/state"); an inspection that left the server's cache is posted again.
 import { token } from "./token";
 
 export type Parameters = Record<string, string | number | boolean | string[] | null | undefined>;
@@ -61,14 +61,14 @@ export async function get<T>(path: string, parameters?: Parameters, signal?: Abo
   return (await response.json()) as T;
 }
 
-/** An answer with an `id` below /api/looks is remembered: if the server forgets it, it is posted again. */
+/** A request whose answer has an `id` below /api/inspections is sent again when the server no longer has it. */
 export async function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   const headers = { "Content-Type": "application/json" };
   const response = await revived(path, (way) => send(way, { method: "POST", body: text, headers, signal }));
   const answer = (await response.json()) as T;
   const id = (answer as { id?: unknown } | null)?.id;
-  if (path.startsWith("/api/looks") && typeof id === "string") {
+  if (path.startsWith("/api/inspections") && typeof id === "string") {
     again.delete(id);
     again.set(id, async () => (await post<{ id: string }>(path, body)).id);
     if (again.size > MOST_AGAIN) again.delete(again.keys().next().value!);
@@ -92,7 +92,7 @@ export function address(path: string, parameters: Parameters = {}): string {
 }
 
 async function revived(path: string, work: (path: string) => Promise<Response>): Promise<Response> {
-  const id = /^\/api\/looks\/([^/?]+)/.exec(path)?.[1];
+  const id = /^\/api\/inspections\/([^/?]+)/.exec(path)?.[1];
   try {
     return await work(path);
   } catch (error) {

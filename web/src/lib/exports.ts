@@ -45,7 +45,7 @@ export function saveJson(value: unknown, name: string): void {
   );
 }
 
-/** Saves what the server answers, such as the self-contained HTML page of a look. */
+/** Saves what the server answers, such as the self-contained HTML page of a inspection. */
 export async function saveUrl(path: string, parameters: Parameters, name: string): Promise<void> {
   const { data, headers } = await bytes(path, parameters);
   const type = headers.get("Content-Type") ?? "text/html";

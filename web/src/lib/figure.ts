@@ -1,6 +1,6 @@
 // A heat map as an SVG that stands alone, for a paper: cells, labels, a title.
 import { colourOf, viridisTable } from "./colour";
-import type { Shown } from "./pieces";
+import type { Shown } from "./labels";
 import type { Weights } from "./weights";
 
 const CELL = 18;

@@ -1,6 +1,6 @@
 // A heat map: where its cells, labels and numbers stand, and how they are drawn on a canvas.
 import { colourOf, inkOn } from "./colour";
-import { isSpace, type Shown } from "./pieces";
+import { isSpace, type Shown } from "./labels";
 import { at, differenceAt, poolWindow, type Weights, type Window } from "./weights";
 
 export type Box = { left: number; top: number; width: number; height: number };

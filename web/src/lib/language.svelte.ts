@@ -20,12 +20,12 @@ export const language = {
 };
 
 /** A text of the server's in the language of the page. */
-export function said(text: Record<Language, string>): string {
+export function localized(text: Record<Language, string>): string {
   return text[now];
 }
 
 /** The words of a screen: `t("key", {name: value})` fills {name}; both languages have the same keys. */
-export function words<Key extends string>(table: Table<Key>): Say<Key> {
+export function texts<Key extends string>(table: Table<Key>): Say<Key> {
   return Object.assign((key: Key, values: Values = {}) => fill(table[now][key], values), { table });
 }
 

@@ -1,5 +1,5 @@
 // Where the tokens and ribbons of an alignment stand: one row above the other where they fit, else side by side.
-import type { Shown } from "./pieces";
+import type { Shown } from "./labels";
 import { at, type Weights } from "./weights";
 
 export const MOST_TOKENS = 60;
@@ -28,7 +28,7 @@ const MOST_FREE = 36;
 const FAINTEST = 0.02;
 
 /** Source tokens above and target tokens below, as large as both rows fit the width; else left and right. */
-export function place(
+export function position(
   rows: Shown[],
   columns: Shown[],
   room: number,

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * State
-         * @description What there is to look at, and what is being prepared.
+         * @description The models, and the demo that trains.
          */
         get: operations["state_api_state_get"];
         put?: never;
@@ -24,7 +24,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/translate": {
+    "/api/predict": {
         parameters: {
             query?: never;
             header?: never;
@@ -34,10 +34,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Translate
-         * @description A plain translation.
+         * Predict
+         * @description The output for one input, without its attention.
          */
-        post: operations["translate_api_translate_post"];
+        post: operations["predict_api_predict_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * Generate
-         * @description How a text goes on.
+         * @description Text generated token by token, by a model that can.
          */
         post: operations["generate_api_generate_post"];
         delete?: never;
@@ -93,7 +93,7 @@ export interface paths {
         };
         /**
          * Lines
-         * @description What a run has measured so far.
+         * @description The metrics of a run so far.
          */
         get: operations["lines_api_runs_lines_get"];
         put?: never;
@@ -173,13 +173,13 @@ export interface paths {
         };
         /**
          * Experiment
-         * @description How an experiment stands.
+         * @description The state of an experiment.
          */
         get: operations["experiment_api_experiments__name__get"];
         put?: never;
         /**
          * Start Experiment
-         * @description Put a claim to the test, here and now.
+         * @description Run an experiment.
          */
         post: operations["start_experiment_api_experiments__name__post"];
         delete?: never;
@@ -188,7 +188,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks": {
+    "/api/inspections": {
         parameters: {
             query?: never;
             header?: never;
@@ -198,17 +198,17 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Look
-         * @description Read a text, answer it where the system does, and keep every attention that it took.
+         * Inspect
+         * @description Inspect an input: its output, and every attention, which stay cached for a while.
          */
-        post: operations["look_api_looks_post"];
+        post: operations["inspect_api_inspections_post"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/weights": {
+    "/api/inspections/{name}/weights": {
         parameters: {
             query?: never;
             header?: never;
@@ -219,7 +219,7 @@ export interface paths {
          * Weights
          * @description One head as a picture, a byte a weight; X-High is the weight that 255 stands for.
          */
-        get: operations["weights_api_looks__name__weights_get"];
+        get: operations["weights_api_inspections__name__weights_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -228,7 +228,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/row": {
+    "/api/inspections/{name}/row": {
         parameters: {
             query?: never;
             header?: never;
@@ -239,7 +239,7 @@ export interface paths {
          * Row
          * @description The exact weights of one query, single precision, low byte first.
          */
-        get: operations["row_api_looks__name__row_get"];
+        get: operations["row_api_inspections__name__row_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -248,7 +248,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/compute": {
+    "/api/inspections/{name}/compute": {
         parameters: {
             query?: never;
             header?: never;
@@ -259,7 +259,7 @@ export interface paths {
          * Compute
          * @description One query through the pipeline.
          */
-        get: operations["compute_api_looks__name__compute_get"];
+        get: operations["compute_api_inspections__name__compute_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -268,7 +268,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/number": {
+    "/api/inspections/{name}/number": {
         parameters: {
             query?: never;
             header?: never;
@@ -277,9 +277,9 @@ export interface paths {
         };
         /**
          * Number
-         * @description One number: its value, its address, what it is made of, and code that makes it again.
+         * @description One number: its value, its address, the numbers it comes from, and code that computes it.
          */
-        get: operations["number_api_looks__name__number_get"];
+        get: operations["number_api_inspections__name__number_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -288,7 +288,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/reading": {
+    "/api/inspections/{name}/tokens": {
         parameters: {
             query?: never;
             header?: never;
@@ -296,10 +296,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Reading
-         * @description How probable a language model found each token, and what it keeps of the text.
+         * Tokens
+         * @description How probable each token was (panel next_token).
          */
-        get: operations["reading_api_looks__name__reading_get"];
+        get: operations["tokens_api_inspections__name__tokens_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -308,7 +308,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/next": {
+    "/api/inspections/{name}/next": {
         parameters: {
             query?: never;
             header?: never;
@@ -317,9 +317,9 @@ export interface paths {
         };
         /**
          * Next Tokens
-         * @description What a language model expects behind one token, from logits to probabilities.
+         * @description What is predicted after one token, from logits to probabilities (panel next_token).
          */
-        get: operations["next_tokens_api_looks__name__next_get"];
+        get: operations["next_tokens_api_inspections__name__next_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -328,7 +328,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/classes": {
+    "/api/inspections/{name}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * State
+         * @description How the state of the model grows (panel state).
+         */
+        get: operations["state_api_inspections__name__state_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/inspections/{name}/classes": {
         parameters: {
             query?: never;
             header?: never;
@@ -337,9 +357,9 @@ export interface paths {
         };
         /**
          * Classes
-         * @description How probable each class is, and how alike the rows of attention are.
+         * @description How probable each class is, and how alike the query rows of attention are (panel classes).
          */
-        get: operations["classes_api_looks__name__classes_get"];
+        get: operations["classes_api_inspections__name__classes_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -348,7 +368,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/swaps": {
+    "/api/inspections/{name}/swaps": {
         parameters: {
             query?: never;
             header?: never;
@@ -359,7 +379,7 @@ export interface paths {
          * Swaps
          * @description What the attention at a site can be swapped for.
          */
-        get: operations["swaps_api_looks__name__swaps_get"];
+        get: operations["swaps_api_inspections__name__swaps_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -368,7 +388,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/swap": {
+    "/api/inspections/{name}/swap": {
         parameters: {
             query?: never;
             header?: never;
@@ -381,14 +401,14 @@ export interface paths {
          * Swap
          * @description The same queries, keys and values under another rule; nothing is retrained.
          */
-        post: operations["swap_api_looks__name__swap_post"];
+        post: operations["swap_api_inspections__name__swap_post"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/heads": {
+    "/api/inspections/{name}/heads": {
         parameters: {
             query?: never;
             header?: never;
@@ -399,7 +419,7 @@ export interface paths {
          * All Heads
          * @description All heads in figures.
          */
-        get: operations["all_heads_api_looks__name__heads_get"];
+        get: operations["all_heads_api_inspections__name__heads_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -408,7 +428,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/thumbnails": {
+    "/api/inspections/{name}/thumbnails": {
         parameters: {
             query?: never;
             header?: never;
@@ -419,7 +439,7 @@ export interface paths {
          * Thumbnails
          * @description All heads as small pictures, in the same order.
          */
-        get: operations["thumbnails_api_looks__name__thumbnails_get"];
+        get: operations["thumbnails_api_inspections__name__thumbnails_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -428,7 +448,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/ablate": {
+    "/api/inspections/{name}/ablate": {
         parameters: {
             query?: never;
             header?: never;
@@ -439,16 +459,16 @@ export interface paths {
         put?: never;
         /**
          * Ablate
-         * @description What the system answers without a head.
+         * @description The output without a head.
          */
-        post: operations["ablate_api_looks__name__ablate_post"];
+        post: operations["ablate_api_inspections__name__ablate_post"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/looks/{name}/page": {
+    "/api/inspections/{name}/page": {
         parameters: {
             query?: never;
             header?: never;
@@ -459,7 +479,7 @@ export interface paths {
          * Page
          * @description One site as a file that opens from disk.
          */
-        get: operations["page_api_looks__name__page_get"];
+        get: operations["page_api_inspections__name__page_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -474,7 +494,7 @@ export interface components {
     schemas: {
         /**
          * AblateRequest
-         * @description A head that is to read nothing.
+         * @description A head whose weights are to be 0.
          */
         AblateRequest: {
             /** Site */
@@ -491,20 +511,8 @@ export interface components {
             after: components["schemas"]["Outcome"];
         };
         /**
-         * Bucket
-         * @description Quality of the sources of some lengths.
-         */
-        Bucket: {
-            /** Label */
-            label: string;
-            /** Count */
-            count: number;
-            /** Value */
-            value: number | null;
-        };
-        /**
          * Candidate
-         * @description A token on its way through the softmax: its logit, e to how far that lies below the highest, and its share.
+         * @description A token in the softmax: its logit, e to the power of its distance from the highest, and its probability.
          */
         Candidate: {
             /** Id */
@@ -530,17 +538,32 @@ export interface components {
              * @enum {string}
              */
             kind: "chart";
-            title: components["schemas"]["Said"];
-            x_label: components["schemas"]["Said"];
-            y_label: components["schemas"]["Said"];
+            title: components["schemas"]["LocalizedText"];
+            x_label: components["schemas"]["LocalizedText"];
+            y_label: components["schemas"]["LocalizedText"];
             /** Series */
             series: components["schemas"]["Series"][];
         };
         /**
-         * ClassShare
+         * ClassProbabilities
+         * @description The most probable class, all classes in falling order, and the query rows of attention at `site`, if any.
+         */
+        ClassProbabilities: {
+            /** Label */
+            label: string;
+            /** Classes */
+            classes: components["schemas"]["ClassProbability"][];
+            /** Site */
+            site: string | null;
+            /** Num Rows */
+            num_rows: number;
+            overlap: components["schemas"]["RowOverlap"] | null;
+        };
+        /**
+         * ClassProbability
          * @description One class.
          */
-        ClassShare: {
+        ClassProbability: {
             /** Label */
             label: string;
             /** Logit */
@@ -592,12 +615,12 @@ export interface components {
         };
         /**
          * Control
-         * @description A number that the reader may change.
+         * @description A number that the user may change.
          */
         Control: {
             /** Name */
             name: string;
-            label: components["schemas"]["Said"];
+            label: components["schemas"]["LocalizedText"];
             /** Low */
             low: number;
             /** High */
@@ -609,7 +632,7 @@ export interface components {
         };
         /**
          * Experiment
-         * @description A claim put to the test: idle, running or done; rows as they are printed.
+         * @description An experiment: its claim, its job, and the rows of its table as they are printed.
          */
         Experiment: {
             /** Name */
@@ -653,13 +676,13 @@ export interface components {
         };
         /**
          * GenerateAnswer
-         * @description How the text goes on.
+         * @description The text that was generated.
          */
         GenerateAnswer: {
             /** Text */
             text: string;
             /** Tokens */
-            tokens: components["schemas"]["WrittenToken"][];
+            tokens: components["schemas"]["GeneratedToken"][];
             /** Unknown */
             unknown: string[];
             /** Milliseconds */
@@ -667,7 +690,7 @@ export interface components {
         };
         /**
          * GenerateRequest
-         * @description Go on with a text; a temperature of 0 always takes the most probable token. An empty text begins a new one.
+         * @description Generate text token by token; a temperature of 0 always takes the most probable. An empty text starts anew.
          */
         GenerateRequest: {
             /** Model */
@@ -696,6 +719,18 @@ export interface components {
             seed: number;
         };
         /**
+         * GeneratedToken
+         * @description A token that was sampled, the text that it adds, and its log-probability under the model itself.
+         */
+        GeneratedToken: {
+            /** Token */
+            token: string;
+            /** Text */
+            text: string;
+            /** Log Prob */
+            log_prob: number;
+        };
+        /**
          * HeadCard
          * @description A head in figures, each a mean over its queries.
          *
@@ -704,11 +739,10 @@ export interface components {
         HeadCard: {
             /** Site */
             site: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "source" | "target" | "cross";
+            /** Queries */
+            queries: string;
+            /** Keys */
+            keys: string;
             /** Layer */
             layer: string;
             /** Head */
@@ -747,13 +781,111 @@ export interface components {
             count: number;
         };
         /**
+         * InspectionAxis
+         * @description Positions that queries or keys lie on: tokens, cells of a grid (`grid` is rows and columns), or frames.
+         *
+         *     Those of an axis that `is_stepwise` are computed one after another.
+         */
+        InspectionAxis: {
+            /** Name */
+            name: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "tokens" | "grid" | "frames";
+            title: components["schemas"]["LocalizedText"];
+            /** Tokens */
+            tokens: string[];
+            /** Labels */
+            labels: components["schemas"]["TokenLabel"][];
+            /** Grid */
+            grid: number[] | null;
+            /** Is Stepwise */
+            is_stepwise: boolean;
+        };
+        /**
+         * InspectionMessage
+         * @description An inspection without its numbers, cached under `id`; the same request gets the same id.
+         *
+         *     `forced` says that the output was given. `panels` are the names of further results, each with an endpoint.
+         */
+        InspectionMessage: {
+            /** Id */
+            id: string;
+            /** Model */
+            model: string;
+            /** Input */
+            input: string;
+            /** Output */
+            output: string;
+            /** Forced */
+            forced: boolean;
+            /** Log Prob */
+            log_prob: number;
+            /** Num Dropped */
+            num_dropped: number;
+            /** Axes */
+            axes: components["schemas"]["InspectionAxis"][];
+            /** Sites */
+            sites: components["schemas"]["InspectionSite"][];
+            /** Panels */
+            panels: string[];
+            /** Unknown */
+            unknown: string[];
+            /** Milliseconds */
+            milliseconds: number;
+            /** Milliseconds Per Token */
+            milliseconds_per_token: number | null;
+        };
+        /**
+         * InspectionRequest
+         * @description An input for a model; where the model can take one, an output to be forced.
+         */
+        InspectionRequest: {
+            /** Model */
+            model: string;
+            /** Text */
+            text: string;
+            /** Output */
+            output?: string | null;
+        };
+        /**
+         * InspectionSite
+         * @description One attention inside the model, by its module path, with the axes of its queries and keys.
+         *
+         *     Without `has_scores` it is the alignment that the model itself reports, of which the weights alone are known.
+         */
+        InspectionSite: {
+            /** Path */
+            path: string;
+            /** Layer */
+            layer: string;
+            /** Heads */
+            heads: number;
+            /** Queries */
+            queries: string;
+            /** Keys */
+            keys: string;
+            /** Score */
+            score: string | null;
+            /** Align */
+            align: string | null;
+            /** Is Causal */
+            is_causal: boolean;
+            /** Is Stepwise */
+            is_stepwise: boolean;
+            /** Has Scores */
+            has_scores: boolean;
+        };
+        /**
          * Lesson
-         * @description A guided page, computed with the controls as they stand.
+         * @description A guided page, computed with the current values of the controls.
          */
         Lesson: {
             /** Name */
             name: string;
-            title: components["schemas"]["Said"];
+            title: components["schemas"]["LocalizedText"];
             /** Controls */
             controls: components["schemas"]["Control"][];
             /** Blocks */
@@ -766,8 +898,8 @@ export interface components {
         LessonCard: {
             /** Name */
             name: string;
-            title: components["schemas"]["Said"];
-            summary: components["schemas"]["Said"];
+            title: components["schemas"]["LocalizedText"];
+            summary: components["schemas"]["LocalizedText"];
             /**
              * Kind
              * @enum {string}
@@ -776,7 +908,7 @@ export interface components {
         };
         /**
          * Line
-         * @description One line of a run's metrics; what it did not measure is left out.
+         * @description One line of a run's metrics; what was not measured is left out.
          */
         Line: {
             /** Step */
@@ -788,7 +920,7 @@ export interface components {
         };
         /**
          * Lines
-         * @description Lines from `after` on; ask again with `next`. A file that was begun anew has a new `file`.
+         * @description Lines from `after` on; the next request has `next`. A file that was started again has a new `file`.
          */
         Lines: {
             /** Lines */
@@ -799,54 +931,14 @@ export interface components {
             file: string;
         };
         /**
-         * Look
-         * @description All that one reading of a text looked at, kept under `id` for a while; asked again, it gets the same id.
-         *
-         *     A language model answers nothing and has one side, `read`; the answer of a classifier is the class, and its rows of
-         *     attention are the side `target`.
+         * LocalizedText
+         * @description A text in both languages.
          */
-        Look: {
-            /** Id */
-            id: string;
-            /** Model */
-            model: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "translation" | "language" | "sentences" | "example";
-            /** Text */
-            text: string;
-            /** Answer */
-            answer: string;
-            /** Given */
-            given: boolean;
-            /** Log Prob */
-            log_prob: number;
-            /** Num Dropped */
-            num_dropped: number;
-            /** Sides */
-            sides: components["schemas"]["Side"][];
-            /** Sites */
-            sites: components["schemas"]["Site"][];
-            /** Milliseconds */
-            milliseconds: number;
-            /** Milliseconds Per Token */
-            milliseconds_per_token: number | null;
-        };
-        /**
-         * LookRequest
-         * @description Read a text and keep every attention that it took.
-         *
-         *     A translator also answers it; with an answer given, the look is at how that comes about.
-         */
-        LookRequest: {
-            /** Model */
-            model: string;
-            /** Text */
-            text: string;
-            /** Answer */
-            answer?: string | null;
+        LocalizedText: {
+            /** En */
+            en: string;
+            /** Zh */
+            zh: string;
         };
         /**
          * MatrixBlock
@@ -858,7 +950,7 @@ export interface components {
              * @enum {string}
              */
             kind: "matrix";
-            title: components["schemas"]["Said"];
+            title: components["schemas"]["LocalizedText"];
             /** Rows */
             rows: string[];
             /** Columns */
@@ -868,7 +960,10 @@ export interface components {
         };
         /**
          * Milestone
-         * @description One system or mechanism in history; `model` is one on the shelf that can be watched.
+         * @description One system or mechanism in history; `model` is one in the studio that can be inspected.
+         *
+         *     The family of a system is the name of its task, that of a mechanism a part of attention; `lane` counts the
+         *     families. `command` trains the system.
          */
         Milestone: {
             /** Key */
@@ -877,34 +972,54 @@ export interface components {
             year: number;
             /** Title */
             title: string;
-            /**
-             * Family
-             * @enum {string}
-             */
-            family: "system" | "language" | "sentences" | "score" | "alignment" | "mask" | "position";
-            idea: components["schemas"]["Said"];
+            /** Family */
+            family: string;
+            family_title: components["schemas"]["LocalizedText"];
+            /** Lane */
+            lane: number;
+            /** Is System */
+            is_system: boolean;
+            /** Command */
+            command: string | null;
+            explanation: components["schemas"]["LocalizedText"];
             /** Formula */
             formula: string;
             /** Paper */
             paper: string;
             /** File */
             file: string;
-            figure: components["schemas"]["Said"] | null;
+            figure: components["schemas"]["LocalizedText"] | null;
             /** Model */
             model: string | null;
         };
         /**
          * ModelCard
-         * @description A system on the shelf; an example has fixed words and answers nothing.
+         * @description A model of the studio: what it is, what it was trained to do, and what may be asked of it.
+         *
+         *     takes_output: an output may be forced. streams: text is generated token by token. multiline: the ends of lines in
+         *     the input matter. responds: an intervention may change an output. fixed_input: the input is part of the model, as
+         *     in a worked example.
          */
         ModelCard: {
             /** Name */
             name: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "translation" | "language" | "sentences" | "example";
+            /** Task */
+            task: string;
+            task_title: components["schemas"]["LocalizedText"];
+            /** Verb */
+            verb: string;
+            /** Input */
+            input: string;
+            /** Takes Output */
+            takes_output: boolean;
+            /** Streams */
+            streams: boolean;
+            /** Multiline */
+            multiline: boolean;
+            /** Responds */
+            responds: boolean;
+            /** Fixed Input */
+            fixed_input: boolean;
             /** System */
             system: string;
             /** Title */
@@ -923,22 +1038,40 @@ export interface components {
             tokens: string;
             /** Steps */
             steps: number;
+            /** Samples */
+            samples: string[];
+            quality: components["schemas"]["ModelQuality"] | null;
+        };
+        /**
+         * ModelQuality
+         * @description The main metric of a model, from the evaluation file in its folder.
+         */
+        ModelQuality: {
+            /** Metric */
+            metric: string;
+            /** Value */
+            value: number;
+            /** Split */
+            split: string;
             /** Examples */
-            examples: string[];
-            quality: components["schemas"]["Quality"] | null;
-            /** Example */
-            example: boolean;
+            examples: number;
+            /** Signature */
+            signature: string;
+            /** Unit */
+            unit: string;
+            /** By Length */
+            by_length: components["schemas"]["QualityBucket"][];
         };
         /**
          * NextTokens
-         * @description What is expected behind one token: the most probable ones, and the one that really follows, if any does.
+         * @description The most probable tokens after a position, and the one that follows there, if any does.
          *
          *     exponential = e^(logit - highest), probability = exponential / total; `total` is over the whole vocabulary, and the
          *     entropy is in nats.
          */
         NextTokens: {
-            /** Place */
-            place: number;
+            /** Position */
+            position: number;
             /** Highest */
             highest: number;
             /** Total */
@@ -953,7 +1086,7 @@ export interface components {
             /** Address */
             address: string;
             /** Snippet */
-            snippet: string;
+            snippet: string | null;
         };
         /**
          * Number
@@ -982,15 +1115,15 @@ export interface components {
             formula: string;
             /** Year */
             year: number | null;
-            refusal: components["schemas"]["Said"] | null;
+            refusal: components["schemas"]["LocalizedText"] | null;
         };
         /**
          * Outcome
-         * @description What a system answers, how probable it finds it, and how probable what it said before.
+         * @description An output, its log-probability, and that of the inspection's own output.
          */
         Outcome: {
-            /** Answer */
-            answer: string;
+            /** Output */
+            output: string;
             /** Tokens */
             tokens: string[];
             /** Log Prob */
@@ -999,34 +1132,32 @@ export interface components {
             log_prob_of_first: number;
         };
         /**
-         * Overlap
-         * @description How alike the rows are: the mean cosine of two of them, that of every pair, and ||A A^T - I||_F^2.
+         * PredictAnswer
+         * @description The output as text; its log-probability (in nats) and tokens where the model's outputs have them.
          */
-        Overlap: {
-            /** Cosine */
-            cosine: number;
-            /** Penalty */
-            penalty: number;
-            /** Cosines */
-            cosines: number[][];
+        PredictAnswer: {
+            /** Output */
+            output: string;
+            /** Log Prob */
+            log_prob: number | null;
+            /** Tokens */
+            tokens: string[];
+            /** Milliseconds */
+            milliseconds: number;
         };
         /**
-         * Piece
-         * @description Raw tokens first .. last that make whole characters together; a mark such as <eos> is no text.
+         * PredictRequest
+         * @description One input.
          */
-        Piece: {
+        PredictRequest: {
+            /** Model */
+            model: string;
             /** Text */
             text: string;
-            /** First */
-            first: number;
-            /** Last */
-            last: number;
-            /** Mark */
-            mark: boolean;
         };
         /**
          * Preparing
-         * @description Systems that train in the background for want of any other.
+         * @description Models that train in the background because there is none yet.
          */
         Preparing: {
             /** System */
@@ -1051,28 +1182,20 @@ export interface components {
             detail: string;
         };
         /**
-         * Quality
-         * @description How good a system is, from the evaluation file in its folder.
+         * QualityBucket
+         * @description Quality on the inputs of some lengths.
          */
-        Quality: {
-            /** Metric */
-            metric: string;
+        QualityBucket: {
+            /** Label */
+            label: string;
+            /** Count */
+            count: number;
             /** Value */
-            value: number;
-            /** Split */
-            split: string;
-            /** Sentences */
-            sentences: number;
-            /** Signature */
-            signature: string;
-            /** Unit */
-            unit: string;
-            /** By Length */
-            by_length: components["schemas"]["Bucket"][];
+            value: number | null;
         };
         /**
          * QuestionBlock
-         * @description Predict, then reveal: the blocks behind a question stay hidden until it is answered.
+         * @description Predict, then reveal: the blocks after a question stay hidden until it is answered.
          */
         QuestionBlock: {
             /**
@@ -1080,39 +1203,24 @@ export interface components {
              * @enum {string}
              */
             kind: "question";
-            question: components["schemas"]["Said"];
+            question: components["schemas"]["LocalizedText"];
             /** Choices */
-            choices: components["schemas"]["Said"][];
-            /** Right */
-            right: number;
-            because: components["schemas"]["Said"];
+            choices: components["schemas"]["LocalizedText"][];
+            /** Correct */
+            correct: number;
+            reason: components["schemas"]["LocalizedText"];
         };
         /**
-         * Reading
-         * @description A text, token by token. The first token is expected behind nothing, so it has no probability and no rank.
-         *
-         *     `rank` counts from 1. `taken` is what the state's tensors take after each token, `filled` what of it is filled: a
-         *     cache takes room ahead. `unknown` is what of the text the vocabulary does not know.
+         * RowOverlap
+         * @description How alike query rows are: the mean cosine of two of them, that of every pair, and ||A A^T - I||_F^2.
          */
-        Reading: {
-            /** Log Probs */
-            log_probs: (number | null)[];
-            /** Ranks */
-            ranks: (number | null)[];
-            /** Perplexity */
-            perplexity: number | null;
-            /** Vocab Size */
-            vocab_size: number;
-            /** At Start */
-            at_start: number;
-            /** Taken */
-            taken: number[];
-            /** Filled */
-            filled: number[];
-            /** Parts */
-            parts: components["schemas"]["StatePart"][];
-            /** Unknown */
-            unknown: string[];
+        RowOverlap: {
+            /** Cosine */
+            cosine: number;
+            /** Penalty */
+            penalty: number;
+            /** Cosines */
+            cosines: number[][];
         };
         /**
          * RunCard
@@ -1135,21 +1243,11 @@ export interface components {
             problem: string | null;
         };
         /**
-         * Said
-         * @description A text in both languages.
-         */
-        Said: {
-            /** En */
-            en: string;
-            /** Zh */
-            zh: string;
-        };
-        /**
          * Series
          * @description One curve, or points where they are not joined.
          */
         Series: {
-            label: components["schemas"]["Said"];
+            label: components["schemas"]["LocalizedText"];
             /** X */
             x: number[];
             /** Y */
@@ -1158,71 +1256,8 @@ export interface components {
             points: boolean;
         };
         /**
-         * Side
-         * @description Tokens in a row.
-         */
-        Side: {
-            /**
-             * Name
-             * @enum {string}
-             */
-            name: "source" | "target" | "read";
-            /** Tokens */
-            tokens: string[];
-            /** Pieces */
-            pieces: components["schemas"]["Piece"][];
-        };
-        /**
-         * Site
-         * @description One attention inside the system, by its module path; `alignment` is what the system itself reports.
-         */
-        Site: {
-            /** Path */
-            path: string;
-            /** Layer */
-            layer: string;
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "alignment" | "source" | "target" | "cross";
-            /** Heads */
-            heads: number;
-            /**
-             * Queries
-             * @enum {string}
-             */
-            queries: "source" | "target" | "read";
-            /**
-             * Keys
-             * @enum {string}
-             */
-            keys: "source" | "target" | "read";
-            /** Score */
-            score: string | null;
-            /** Align */
-            align: string | null;
-        };
-        /**
-         * Sorted
-         * @description The class of a sentence, all classes in falling order, and the rows of attention at `site`, if it has any.
-         */
-        Sorted: {
-            /** Label */
-            label: string;
-            /** Classes */
-            classes: components["schemas"]["ClassShare"][];
-            /** Site */
-            site: string | null;
-            /** Rows */
-            rows: number;
-            overlap: components["schemas"]["Overlap"] | null;
-            /** Unknown */
-            unknown: string[];
-        };
-        /**
          * State
-         * @description What the page asks every few seconds.
+         * @description What the page asks for every few seconds.
          */
         State: {
             /** Version */
@@ -1236,10 +1271,26 @@ export interface components {
             preparing: components["schemas"]["Preparing"] | null;
         };
         /**
-         * StatePart
-         * @description One tensor of what the model keeps: its shape after the last token, and its bytes after each.
+         * StateGrowth
+         * @description Bytes of a model's state after each token: allocated by its tensors, and filled (a cache allocates ahead).
          */
-        StatePart: {
+        StateGrowth: {
+            /** Axis */
+            axis: string;
+            /** At Start */
+            at_start: number;
+            /** Allocated */
+            allocated: number[];
+            /** Filled */
+            filled: number[];
+            /** Parts */
+            parts: components["schemas"]["StateTensor"][];
+        };
+        /**
+         * StateTensor
+         * @description One tensor of a model's state: its shape after the last token, and its bytes after each.
+         */
+        StateTensor: {
             /** Name */
             name: string;
             /** Shape */
@@ -1307,9 +1358,9 @@ export interface components {
         };
         /**
          * Swapped
-         * @description The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+         * @description The swap as an inspection of its own, `id`, whose one site has the weights; entropies in nats, a query each.
          *
-         *     A worked example answers nothing, before or after.
+         *     There is no outcome where the model does not respond.
          */
         Swapped: {
             /** Id */
@@ -1331,50 +1382,39 @@ export interface components {
              * @enum {string}
              */
             kind: "text";
-            text: components["schemas"]["Said"];
+            text: components["schemas"]["LocalizedText"];
         };
         /**
-         * TranslateAnswer
-         * @description The answer, and how probable the system finds it (natural logarithm).
+         * TokenLabel
+         * @description Tokens first .. last that make whole characters together; a mark such as <eos> is no text.
          */
-        TranslateAnswer: {
+        TokenLabel: {
             /** Text */
             text: string;
-            /** Log Prob */
-            log_prob: number;
-            /** Tokens */
-            tokens: string[];
-            /** Source Tokens */
-            source_tokens: string[];
-            /** Milliseconds */
-            milliseconds: number;
+            /** First */
+            first: number;
+            /** Last */
+            last: number;
+            /** Mark */
+            mark: boolean;
         };
         /**
-         * TranslateRequest
-         * @description One text; greedy with a beam of 1.
+         * TokenPredictions
+         * @description How probable each token was after those before it; the first has no probability and no rank.
+         *
+         *     `rank` counts from 1.
          */
-        TranslateRequest: {
-            /** Model */
-            model: string;
-            /** Text */
-            text: string;
-            /**
-             * Beam
-             * @default 5
-             */
-            beam: number;
-        };
-        /**
-         * WrittenToken
-         * @description A token that was drawn, the text that it adds, and how probable the model itself finds it.
-         */
-        WrittenToken: {
-            /** Token */
-            token: string;
-            /** Text */
-            text: string;
-            /** Log Prob */
-            log_prob: number;
+        TokenPredictions: {
+            /** Axis */
+            axis: string;
+            /** Log Probs */
+            log_probs: (number | null)[];
+            /** Ranks */
+            ranks: (number | null)[];
+            /** Perplexity */
+            perplexity: number | null;
+            /** Vocab Size */
+            vocab_size: number;
         };
     };
     responses: never;
@@ -1459,7 +1499,7 @@ export interface operations {
             };
         };
     };
-    translate_api_translate_post: {
+    predict_api_predict_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -1468,7 +1508,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TranslateRequest"];
+                "application/json": components["schemas"]["PredictRequest"];
             };
         };
         responses: {
@@ -1478,7 +1518,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TranslateAnswer"];
+                    "application/json": components["schemas"]["PredictAnswer"];
                 };
             };
             /** @description not understood */
@@ -2144,7 +2184,7 @@ export interface operations {
             };
         };
     };
-    look_api_looks_post: {
+    inspect_api_inspections_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -2153,7 +2193,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LookRequest"];
+                "application/json": components["schemas"]["InspectionRequest"];
             };
         };
         responses: {
@@ -2163,7 +2203,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Look"];
+                    "application/json": components["schemas"]["InspectionMessage"];
                 };
             };
             /** @description not understood */
@@ -2222,7 +2262,7 @@ export interface operations {
             };
         };
     };
-    weights_api_looks__name__weights_get: {
+    weights_api_inspections__name__weights_get: {
         parameters: {
             query: {
                 site: string;
@@ -2302,7 +2342,7 @@ export interface operations {
             };
         };
     };
-    row_api_looks__name__row_get: {
+    row_api_inspections__name__row_get: {
         parameters: {
             query: {
                 site: string;
@@ -2383,7 +2423,7 @@ export interface operations {
             };
         };
     };
-    compute_api_looks__name__compute_get: {
+    compute_api_inspections__name__compute_get: {
         parameters: {
             query: {
                 site: string;
@@ -2465,7 +2505,7 @@ export interface operations {
             };
         };
     };
-    number_api_looks__name__number_get: {
+    number_api_inspections__name__number_get: {
         parameters: {
             query: {
                 site: string;
@@ -2548,7 +2588,7 @@ export interface operations {
             };
         };
     };
-    reading_api_looks__name__reading_get: {
+    tokens_api_inspections__name__tokens_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -2565,7 +2605,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Reading"];
+                    "application/json": components["schemas"]["TokenPredictions"];
                 };
             };
             /** @description not understood */
@@ -2624,10 +2664,10 @@ export interface operations {
             };
         };
     };
-    next_tokens_api_looks__name__next_get: {
+    next_tokens_api_inspections__name__next_get: {
         parameters: {
             query: {
-                place: number;
+                position: number;
             };
             header?: never;
             path: {
@@ -2702,7 +2742,7 @@ export interface operations {
             };
         };
     };
-    classes_api_looks__name__classes_get: {
+    state_api_inspections__name__state_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -2719,7 +2759,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sorted"];
+                    "application/json": components["schemas"]["StateGrowth"];
                 };
             };
             /** @description not understood */
@@ -2778,7 +2818,83 @@ export interface operations {
             };
         };
     };
-    swaps_api_looks__name__swaps_get: {
+    classes_api_inspections__name__classes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClassProbabilities"];
+                };
+            };
+            /** @description not understood */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not there */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    swaps_api_inspections__name__swaps_get: {
         parameters: {
             query: {
                 site: string;
@@ -2856,7 +2972,7 @@ export interface operations {
             };
         };
     };
-    swap_api_looks__name__swap_post: {
+    swap_api_inspections__name__swap_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -2936,7 +3052,7 @@ export interface operations {
             };
         };
     };
-    all_heads_api_looks__name__heads_get: {
+    all_heads_api_inspections__name__heads_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -3012,7 +3128,7 @@ export interface operations {
             };
         };
     };
-    thumbnails_api_looks__name__thumbnails_get: {
+    thumbnails_api_inspections__name__thumbnails_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -3088,7 +3204,7 @@ export interface operations {
             };
         };
     };
-    ablate_api_looks__name__ablate_post: {
+    ablate_api_inspections__name__ablate_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -3168,7 +3284,7 @@ export interface operations {
             };
         };
     };
-    page_api_looks__name__page_get: {
+    page_api_inspections__name__page_get: {
         parameters: {
             query: {
                 site: string;

@@ -13,7 +13,7 @@ addEventListener("hashchange", readAddress);
 
 /**
  * Changes the selection and writes it to the URL: a new entry of the history, or `replace` the present one.
- * A new model lets go of site, head and indices; a new text of answer and indices; a new site of head and
+ * A new model lets go of site, head and indices; a new text of output and indices; a new site of head and
  * indices; a new screen of `extra` - unless the changes name them too. `extra` and `others` are replaced as a whole.
  */
 export function go(changes: Partial<Selection>, options: { replace?: boolean } = {}): void {

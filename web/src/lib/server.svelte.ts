@@ -1,6 +1,8 @@
-// What the server last said about itself, asked for every few seconds.
+// The last state of the server, requested every few seconds.
 import { asProblem, get } from "./api";
-import type { Kind, ModelCard, State } from "./types";
+import type { LocalizedText, ModelCard, State } from "./types";
+
+export type Group = { task: string; title: LocalizedText; cards: ModelCard[] };
 
 const SOON = 2000;
 const LATER = 5000;
@@ -19,16 +21,21 @@ export const server = {
   get models(): ModelCard[] {
     return state?.models ?? [];
   },
-  /** Systems that were trained; the others are worked examples. */
+  /** Models that take any input; the others, such as worked examples, have a fixed one. */
   get trained(): ModelCard[] {
-    return this.models.filter((card) => !card.example);
-  },
-  /** Systems of one kind, in history order. */
-  ofKind(kind: Kind): ModelCard[] {
-    return this.models.filter((card) => card.kind === kind);
+    return this.models.filter((card) => !card.fixed_input);
   },
   get examples(): ModelCard[] {
-    return this.models.filter((card) => card.example);
+    return this.models.filter((card) => card.fixed_input);
+  },
+  /** The models of each task, in the order of the server. */
+  get groups(): Group[] {
+    return groupsOf(this.models);
+  },
+  /** Models whose outputs can be compared: of the first task with several that take an output. */
+  get comparable(): ModelCard[] {
+    const groups = groupsOf(this.models.filter((card) => card.takes_output));
+    return (groups.find((group) => group.cards.length > 1) ?? groups[0])?.cards ?? [];
   },
   get away(): boolean {
     return away;
@@ -49,6 +56,16 @@ export const server = {
     void poll();
   },
 };
+
+function groupsOf(cards: ModelCard[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const card of cards) {
+    const group = groups.get(card.task) ?? { task: card.task, title: card.task_title, cards: [] };
+    group.cards.push(card);
+    groups.set(card.task, group);
+  }
+  return [...groups.values()];
+}
 
 async function poll(): Promise<void> {
   const before = { boot: state?.boot, away };

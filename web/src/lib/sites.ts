@@ -1,16 +1,21 @@
-// Which attention is shown when the selection names none, or one that the look does not have.
-import { said } from "./language.svelte";
-import type { Look, Side, Site } from "./types";
+// Which attention is shown when the selection names none, or one that the inspection does not have.
+import { localized } from "./language.svelte";
+import type { Axis, Inspection, Site } from "./types";
 
-/** The chosen site, else the system's own alignment, else the first of the kinds; null where there is none. */
-export function siteOf(look: Look, path: string | null, kinds?: Site["kind"][]): Site | null {
-  const sites = sitesOf(look, kinds);
+/** Sites that a screen can show: `hasScores` has their queries, keys and scores, `isCross` lies on two axes. */
+export type SiteFilter = (site: Site) => boolean;
+export const hasScores: SiteFilter = (site) => site.has_scores;
+export const isCross: SiteFilter = (site) => site.queries !== site.keys;
+
+/** The chosen site, else the model's own alignment, else one between two axes, else the first; null if none. */
+export function siteOf(inspection: Inspection, path: string | null, filter?: SiteFilter): Site | null {
+  const sites = sitesOf(inspection, filter);
   const chosen = sites.find((site) => site.path === path);
-  return chosen ?? sites.find((site) => site.kind === "alignment") ?? preferred(sites) ?? null;
+  return chosen ?? sites.find((site) => !site.has_scores) ?? sites.find(isCross) ?? sites[0] ?? null;
 }
 
-export function sitesOf(look: Look, kinds?: Site["kind"][]): Site[] {
-  return look.sites.filter((site) => !kinds || kinds.includes(site.kind));
+export function sitesOf(inspection: Inspection, filter?: SiteFilter): Site[] {
+  return filter ? inspection.sites.filter(filter) : inspection.sites;
 }
 
 /** The chosen head, else the mean (-1) where it is allowed and there are several, else the first. */
@@ -19,23 +24,23 @@ export function headOf(site: Site, head: number | null, mean = true): number {
   return mean && site.heads !== 1 ? -1 : 0;
 }
 
-export function sideOf(look: Look, name: Side["name"]): Side {
-  const side = look.sides.find((one) => one.name === name) ?? { name, tokens: [], pieces: [] };
-  return look.kind === "sentences" && name === "target" ? inRows(side) : side;
+/** An axis by its name; one that is not there has no tokens. */
+export function axisOf(inspection: Inspection, name: string): Axis {
+  const axis = inspection.axes.find((one) => one.name === name);
+  return axis ?? { name, kind: "tokens", title: { en: name, zh: name }, tokens: [], labels: [], grid: null, is_stepwise: false };
 }
 
-/** Rows of attention are numbers, from 1: they are called what the language of the page calls a row. */
-function inRows(side: Side): Side {
-  const named = (number: string): string => said({ en: `row ${number}`, zh: `第 ${number} 行` });
-  const pieces = side.pieces.map((piece) => ({ ...piece, text: named(piece.text) }));
-  return { ...side, tokens: side.tokens.map(named), pieces };
+/** The title of an axis in the language of the page. */
+export function axisTitle(inspection: Inspection, name: string): string {
+  return localized(axisOf(inspection, name).title);
 }
 
-/** Whether two sites have the same tokens at their sides, so that a pair of one is a pair of the other. */
-export function sameSides(one: Site, other: Site): boolean {
+/** The axis of the input, which is the first. */
+export function inputAxis(inspection: Inspection): Axis {
+  return inspection.axes[0] ?? axisOf(inspection, "");
+}
+
+/** Whether two sites have the same axes, so that a pair of one is a pair of the other. */
+export function sameAxes(one: Site, other: Site): boolean {
   return one.queries === other.queries && one.keys === other.keys;
-}
-
-function preferred(sites: Site[]): Site | undefined {
-  return sites.find((site) => site.kind === "cross") ?? sites[0];
 }

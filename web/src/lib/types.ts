@@ -4,26 +4,21 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 type Defaulted<T, K extends keyof T> = Omit<T, K> & Partial<Pick<T, K>>;
 
-export type Said = Schemas["Said"];
+export type LocalizedText = Schemas["LocalizedText"];
 export type State = Schemas["State"];
 export type ModelCard = Schemas["ModelCard"];
-export type Quality = Schemas["Quality"];
-export type Bucket = Schemas["Bucket"];
+export type Quality = Schemas["ModelQuality"];
+export type Bucket = Schemas["QualityBucket"];
 export type Preparing = Schemas["Preparing"];
-export type TranslateRequest = Defaulted<Schemas["TranslateRequest"], "beam">;
-export type TranslateAnswer = Schemas["TranslateAnswer"];
 
-export type Kind = ModelCard["kind"];
+export type InspectionRequest = Defaulted<Schemas["InspectionRequest"], "output">;
+export type Inspection = Schemas["InspectionMessage"];
+export type TokenLabel = Schemas["TokenLabel"];
+export type Axis = Schemas["InspectionAxis"];
+export type Site = Schemas["InspectionSite"];
 
-export type LookRequest = Defaulted<Schemas["LookRequest"], "answer">;
-export type Look = Schemas["Look"];
-export type Piece = Schemas["Piece"];
-export type Side = Schemas["Side"];
-export type SideName = Side["name"];
-export type Site = Schemas["Site"];
-
-export type Reading = Schemas["Reading"];
-export type StatePart = Schemas["StatePart"];
+export type TokenPredictions = Schemas["TokenPredictions"];
+export type StateGrowth = Schemas["StateGrowth"];
 export type Candidate = Schemas["Candidate"];
 export type NextTokens = Schemas["NextTokens"];
 export type GenerateRequest = Defaulted<
@@ -31,8 +26,7 @@ export type GenerateRequest = Defaulted<
   "max_tokens" | "temperature" | "top_p" | "seed"
 >;
 export type GenerateAnswer = Schemas["GenerateAnswer"];
-export type ClassShare = Schemas["ClassShare"];
-export type Sorted = Schemas["Sorted"];
+export type ClassProbabilities = Schemas["ClassProbabilities"];
 
 export type Computed = Schemas["Computed"];
 export type Input = Schemas["Input"];

@@ -1,6 +1,6 @@
 // Addresses of numbers, the stage that shows them, and the tables of a stage.
 import { describe, expect, it } from "vitest";
-import { placeOf, readAddress, shortAddress } from "../../src/screens/compute/places";
+import { positionOf, readAddress, shortAddress } from "../../src/screens/compute/positions";
 import { HOME, stageFor, windowStart } from "../../src/screens/compute/stages";
 import { tablesOf, type Frame } from "../../src/screens/compute/tables";
 
@@ -60,10 +60,10 @@ describe("addresses", () => {
   });
 });
 
-it("a place has only the indices of its quantity", () => {
-  expect(placeOf("score", 5, 7)).toEqual({ quantity: "score", key: 5, dimension: null });
-  expect(placeOf("key", 5, null)).toBeNull();
-  expect(placeOf("script", 5, 7)).toBeNull();
+it("a position has only the indices of its quantity", () => {
+  expect(positionOf("score", 5, 7)).toEqual({ quantity: "score", key: 5, dimension: null });
+  expect(positionOf("key", 5, null)).toBeNull();
+  expect(positionOf("script", 5, 7)).toBeNull();
 });
 
 it("a number is shown where one stands, or else at home", () => {

@@ -1,4 +1,4 @@
-// The settings of a swap in the URL, and which parts of two answers differ.
+// The settings of a swap in the URL, and which parts of two outputs differ.
 import { describe, expect, it } from "vitest";
 import { differences, joined, wordsOf } from "../../src/screens/swap/changes";
 import { OWN, readSettings, swapRequest, writeSettings } from "../../src/screens/swap/settings";

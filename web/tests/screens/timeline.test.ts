@@ -1,15 +1,20 @@
 // The timeline's layout: nothing overlaps at any width, years stay in order, arrow keys find their way.
 import { describe, expect, it } from "vitest";
 import type { Milestone } from "../../src/lib/types";
-import { swapSetting, trainCommand } from "../../src/screens/timeline/command";
-import { layOut, MARK, neighbour, ROW, type Family, type Placed } from "../../src/screens/timeline/layout";
+import { swapSetting } from "../../src/screens/timeline/command";
+import { layOut, MARK, neighbour, ROW, type Placed } from "../../src/screens/timeline/layout";
 
-const made = (year: number, family: Family, title: string): Milestone => ({
+const LANES = ["system", "score", "alignment"];
+const milestone = (year: number, family: string, title: string): Milestone => ({
   key: `${family}/${title}`,
   year,
   title,
   family,
-  idea: { en: "", zh: "" },
+  family_title: { en: family, zh: family },
+  lane: LANES.indexOf(family),
+  is_system: family === "system",
+  command: null,
+  explanation: { en: "", zh: "" },
   formula: "",
   paper: "",
   file: "",
@@ -17,15 +22,15 @@ const made = (year: number, family: Family, title: string): Milestone => ({
   model: null,
 });
 const ITEMS = [
-  made(1964, "score", "gaussian"),
-  made(2014, "system", "RNN encoder-decoder"),
-  made(2014, "system", "RNNsearch (Bahdanau)"),
-  made(2015, "system", "Luong"),
-  made(2015, "score", "dot"),
-  made(2015, "score", "general"),
-  made(2017, "score", "scaled dot"),
-  made(2017, "system", "Transformer"),
-  made(2024, "score", "the very last of all the scores"),
+  milestone(1964, "score", "gaussian"),
+  milestone(2014, "system", "RNN encoder-decoder"),
+  milestone(2014, "system", "RNNsearch (Bahdanau)"),
+  milestone(2015, "system", "Luong"),
+  milestone(2015, "score", "dot"),
+  milestone(2015, "score", "general"),
+  milestone(2017, "score", "scaled dot"),
+  milestone(2017, "system", "Transformer"),
+  milestone(2024, "score", "the very last of all the scores"),
 ];
 const widthOf = ({ title }: { title: string }): number => 7 * title.length;
 
@@ -68,20 +73,9 @@ describe("neighbour", () => {
   });
 });
 
-describe("what to do where nothing is on the shelf", () => {
-  it("trains a system and swaps a mechanism", () => {
-    const system = { ...ITEMS[1], key: "system/rnn_encoder_decoder" };
-    expect(trainCommand(system)).toBe(
-      "regard train dates --model rnn-encoder-decoder --out runs/rnn_encoder_decoder",
-    );
-    expect(swapSetting(system)).toBeNull();
-    const gpt = made(2018, "language", "gpt");
-    expect(trainCommand(gpt)).toBe("regard train topics --model gpt --out runs/gpt");
-    expect(swapSetting(gpt)).toBeNull();
-    expect(trainCommand(made(2014, "sentences", "cnn"))).toBe(
-      "regard train sentences --data FILE --model cnn --out runs/cnn",
-    );
-    expect(trainCommand(ITEMS[4])).toBeNull();
-    expect(swapSetting(made(2016, "alignment", "sparsemax"))).toEqual({ align: "sparsemax" });
+describe("the setting of Swap", () => {
+  it("names a mechanism, and no system", () => {
+    expect(swapSetting({ ...ITEMS[1], key: "system/rnn_encoder_decoder" })).toBeNull();
+    expect(swapSetting(milestone(2016, "alignment", "sparsemax"))).toEqual({ align: "sparsemax" });
   });
 });

@@ -38,6 +38,10 @@ class TextCorpus(Protocol):
         """The text of a split."""
         ...
 
+    def samples(self) -> list[str]:
+        """Beginnings to continue; empty where none are known."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class PTBCorpus:
@@ -54,6 +58,10 @@ class PTBCorpus:
         """The published split."""
         home = find_folder(self.folder, "ptb", "https://www.fit.vutbr.cz/~imikolov/rnnlm")
         return read_text(either(home / PTB_FILES[check_split(split)]))
+
+    def samples(self) -> list[str]:
+        """Beginnings in its style."""
+        return ["the company said it will", "the stock market", "mr. smith said the new"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +83,10 @@ class ShakespeareCorpus:
         if check_split(split) == "test":
             raise ValueError("tiny Shakespeare has no test. Evaluate on validation.")
         return text[:cut] if split == "train" else text[cut:]
+
+    def samples(self) -> list[str]:
+        """Beginnings in its style."""
+        return ["ROMEO:\nBut, soft! what light", "To be, or not to be", "KING HENRY:\n"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +111,10 @@ class TopicsCorpus:
             told = {line.strip() for line in topic_lines((later,)) if len(line.split()) >= TELLING}
             lines = [line for line in lines if line.strip() not in told]
         return "\n".join(lines) + "\n"
+
+    def samples(self) -> list[str]:
+        """Beginnings in its style."""
+        return ["The for statement is used to", "An object is a", "Changed in version 3."]
 
 
 def topic_lines(parts: Iterable[int]) -> list[str]:
@@ -142,6 +158,10 @@ class FileTextCorpus:
                 f"give more text."
             )
         return found
+
+    def samples(self) -> list[str]:
+        """None: nothing is known of a user's own text."""
+        return []
 
 
 def read_text(path: Path) -> str:

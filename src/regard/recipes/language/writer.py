@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.contracts import EOS
+from regard.contracts import EOS, Around, Inspection, Response
 from regard.contracts.report import Report
 from regard.data import Tokenizer
 from regard.data.streams import encode_text, make_stream, unknown_in
@@ -21,7 +21,8 @@ from regard.recipes.language.evaluate import evaluate_language
 from regard.recipes.language.measure import spans, sure_likelihood
 from regard.recipes.language.run import LanguageRun
 from regard.recipes.language.unfold import StoppedText, Unfolding
-from regard.recipes.prepared import check_pairs, check_texts
+from regard.recipes.prepared import check_pairs, check_texts, parse_text
+from regard.tasks.language_modeling.inspection import inspect_text, respond_text
 
 PROMPTS_AT_ONCE = 64
 
@@ -159,6 +160,29 @@ class Writer:
         """How far back every attention of the model reaches in the first 4,096 tokens of a text, by module path."""
         check_texts([text], "texts")
         return spans(self.model, make_stream(text, self.tokenizer))
+
+    def parse(self, data: str | bytes) -> str:
+        """A text to continue; bytes are UTF-8."""
+        return parse_text(data)
+
+    def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """Every attention over the text, its next-token predictions and the growth of the state."""
+        check_texts([data], "inputs")
+        if output is not None:
+            raise ValueError("a language model has no output beside its text. Leave the output out.")
+        return inspect_text(self, data, context=self._context, max_numbers=max_numbers)
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """The next tokens inside `around()`, and the log-probability of the text there."""
+        return respond_text(self, inspection, around, context=self._context)
+
+    def samples(self) -> list[str]:
+        """Beginnings that fit the corpus."""
+        return self.run.data.samples()
+
+    @property
+    def _context(self) -> int | None:
+        return getattr(self.run.model, "context", None)
 
     @property
     def decoder(self) -> Any:

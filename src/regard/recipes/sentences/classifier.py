@@ -14,15 +14,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import UNK, Sequences, check_name, map_tensors
+from regard.contracts import UNK, Around, Inspection, Response, Sequences, check_name, map_tensors
 from regard.contracts.report import Report
 from regard.data import Sentence, Tokenizer
 from regard.data.streams import unknown_in
 from regard.decoding import device_of, evaluating
 from regard.fused import fuse
-from regard.recipes.prepared import check_pairs, check_texts
+from regard.recipes.prepared import check_pairs, check_texts, parse_text
 from regard.recipes.sentences.evaluate import evaluate_sentences
 from regard.recipes.sentences.run import SentenceRun
+from regard.tasks.text_classification.inspection import inspect_sentence, respond_sentence
 
 SENTENCES_AT_ONCE = 64
 
@@ -113,6 +114,27 @@ class Classifier:
                 )
             )
         return found
+
+    def parse(self, data: str | bytes) -> str:
+        """A text to classify; bytes are UTF-8."""
+        return parse_text(data)
+
+    def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """Every attention over the text, and the probability of every class."""
+        check_texts([data], "inputs")
+        if output is not None:
+            raise ValueError("a classifier predicts one of its classes; none can be given. Leave the output out.")
+        return inspect_sentence(
+            self, data, labels=self.run.classes, max_length=self.run.batch.max_length, max_numbers=max_numbers
+        )
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """The class inside `around()`, and the log-probability of the inspection's class there."""
+        return respond_sentence(self, inspection, around)
+
+    def samples(self) -> list[str]:
+        """Texts of the kind that the corpus has."""
+        return self.run.data.samples()
 
     @property
     def device(self) -> torch.device:

@@ -19,6 +19,15 @@ HELD_OUT = 10
 
 FEWEST = 3
 BESIDE = {"validation": (".dev", ".valid", ".val"), "test": (".test",)}
+SAMPLES = (
+    "What is the capital of France ?",
+    "Who wrote Hamlet ?",
+    "How many people live in Tokyo ?",
+    "a charming and moving story .",
+    "the plot is dull and far too long .",
+)
+"""Our own questions and reviews, like those of TREC and SST-2."""
+
 PUBLISHED = "sentence-classification"
 """The folder of published sets, below the data folder."""
 
@@ -34,6 +43,10 @@ class SentenceCorpus(Protocol):
 
     def read(self, split: str) -> Sentences:
         """The sentences of a split."""
+        ...
+
+    def samples(self) -> list[str]:
+        """Sentences to begin with; empty where none are known."""
         ...
 
 
@@ -66,6 +79,10 @@ class FileSentenceCorpus:
         sentences = read_sentences(Path(self.data))
         lacking = [name for name in BESIDE if self.file_of(name) is None]
         return hold_out(sentences, split, lacking) if lacking else sentences
+
+    def samples(self) -> list[str]:
+        """Questions and sentences of reviews."""
+        return list(SAMPLES)
 
 
 def hold_out(sentences: Sentences, split: str, lacking: list[str]) -> Sentences:

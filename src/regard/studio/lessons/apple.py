@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.parts import control, formula, matrix, number, question, said, same, text
+from regard.studio.lessons.blocks import both, control, formula, matrix, number, question, same, text
 from regard.studio.schema import Block
 
 WORDS = ("我", "吃了", "一个", "苹果")
 SHARES = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [9.0, 9.0, 2.0, 0.0], [3.0, 3.0, 1.0, 3.0]])
 """Parts that each word gives to the ones up to it; they make the seed's weights."""
 
-CONTROLS = (control("sharpness", said("Sharpness β", "锐度 β"), low=0.5, high=4.0, step=0.5, value=1.0),)
+CONTROLS = (control("sharpness", both("Sharpness β", "锐度 β"), low=0.5, high=4.0, step=0.5, value=1.0),)
 
 
 INTRODUCTION = text(
@@ -42,10 +42,10 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     first, last = number(weights[0, 0]), number(weights[-1, 0])
     return [
         INTRODUCTION,
-        matrix(said("Scores, one row a word", "评分，每行对应一个词"), WORDS, WORDS, scores, allowed),
+        matrix(both("Scores, one row a word", "评分，每行对应一个词"), WORDS, WORDS, scores, allowed),
         FORMULA,
         least_read(weights),
-        matrix(said("Weights", "注意力权重"), WORDS, WORDS, weights, allowed),
+        matrix(both("Weights", "注意力权重"), WORDS, WORDS, weights, allowed),
         text(
             f"$C_4$ = {mixture}. Each row sums to 1: whatever a new word takes, the earlier ones lose. 我 goes from "
             f"{first} in the first row to {last} in the last.",
@@ -61,10 +61,10 @@ def least_read(weights: Float[Tensor, "4 4"]) -> Block:
     least = int(weights[-1].argmin())
     share = number(weights[-1, least])
     return question(
-        said("Of which word does the context of 苹果 hold least?", "“苹果”的上下文里，哪个词占得最少？"),
+        both("Of which word does the context of 苹果 hold least?", "“苹果”的上下文里，哪个词占得最少？"),
         [same(word) for word in WORDS],
         least,
-        said(
+        both(
             f"{WORDS[least]} has the lowest score of the last row, and so the least weight: {share}.",
             f"最后一行里“{WORDS[least]}”评分最低，权重也就最小：{share}。",
         ),

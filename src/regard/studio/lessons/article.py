@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.parts import chart, control, formula, matrix, number, question, said, same, series, text
+from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
 from regard.studio.schema import Block, ChartBlock
 
 WORDS = ("我", "吃了", "一个", "苹果", "，", "然后", "吃了", "一个", "香蕉")
@@ -22,7 +22,7 @@ CERTAINTY, FARTHEST = 5.0, 6
 CONTROLS = (
     control(
         "ahead",
-        said("Words it may look ahead", "允许向后看几个词"),
+        both("Words it may look ahead", "允许向后看几个词"),
         low=0.0,
         high=float(FARTHEST),
         step=1.0,
@@ -59,7 +59,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
         *OPENING,
         *blind_questions(),
         matrix(
-            said(f"Weights, {ahead} ahead", f"注意力权重，向后看 {ahead} 个词"),
+            both(f"Weights, {ahead} ahead", f"注意力权重，向后看 {ahead} 个词"),
             list(ARTICLES),
             WORDS,
             weights_of(ahead),
@@ -79,28 +79,28 @@ def blind_questions() -> list[Block]:
     """What can be known with nothing ahead in sight?"""
     first, second = probabilities(0).tolist()
     choices = {
-        0.0: said('near 0: it is sure of "a"', "接近 0：确定是 a"),
-        0.5: said("0.5: it cannot know", "0.5：无从判断"),
-        1.0: said('near 1: it is sure of "an"', "接近 1：确定是 an"),
+        0.0: both('near 0: it is sure of "a"', "接近 0：确定是 a"),
+        0.5: both("0.5: it cannot know", "0.5：无从判断"),
+        1.0: both('near 1: it is sure of "an"', "接近 1：确定是 an"),
     }
     return [
         question(
-            said(
+            both(
                 'Reading from the left and no further than 一个: how probable is "an" for the first article?',
                 "从左往右读，只读到“一个”为止：第一个冠词是 an 的概率是多少？",
             ),
             list(choices.values()),
             min(range(len(choices)), key=lambda place: abs(first - list(choices)[place])),
-            said(
+            both(
                 f"No noun is in sight, so nothing that was read has a sound: P(an) = {number(first)}.",
                 f"视野里没有名词，读到的内容不含任何发音信息：P(an) = {number(first)}。",
             ),
         ),
         question(
-            said("And the second article, under the same rule: it leans to", "同样的规则下，第二个冠词会偏向"),
-            [said('"a", as it should', "a，这是对的"), said('"an", which is wrong', "an，这是错的")],
+            both("And the second article, under the same rule: it leans to", "同样的规则下，第二个冠词会偏向"),
+            [both('"a", as it should', "a，这是对的"), both('"an", which is wrong', "an，这是错的")],
             int(second > 0.5),
-            said(
+            both(
                 f"The only noun it can see is 苹果, far behind it: P(an) = {number(second)}.",
                 f"它能看到的名词只有前面很远处的“苹果”：P(an) = {number(second)}。",
             ),
@@ -130,10 +130,10 @@ def curves() -> ChartBlock:
     """P(an) as more of the sentence comes into sight."""
     steps = torch.arange(FARTHEST + 1)
     found = torch.stack([probabilities(ahead) for ahead in range(FARTHEST + 1)])
-    labels = (said("first 一个 (an)", "第一个“一个”（an）"), said("second 一个 (a)", "第二个“一个”（a）"))
+    labels = (both("first 一个 (an)", "第一个“一个”（an）"), both("second 一个 (a)", "第二个“一个”（a）"))
     return chart(
-        said("P(an)", "an 的概率"),
-        said("words ahead", "向后看的词数"),
+        both("P(an)", "an 的概率"),
+        both("words ahead", "向后看的词数"),
         same("P(an)"),
         *(series(label, steps.float(), found[:, place], points=False) for place, label in enumerate(labels)),
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.studio.lessons.parts import control, formula, matrix, number, numbers, question, said, same, text
+from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
 from regard.studio.schema import Block, TextBlock
 
 SOURCE, TARGET = ("Where", "are", "you"), ("你", "在", "哪里")
@@ -23,8 +23,8 @@ QUERY_WEIGHTS = 1.5 * DIRECTIONS
 KEY_WEIGHTS = torch.cat([3 * torch.eye(3), -3 * torch.ones(3, 1)], dim=1)
 
 CONTROLS = (
-    control("step", said("Word being written", "正在写第几个词"), low=1.0, high=3.0, step=1.0, value=1.0),
-    control("energy", said("Size of v", "v 的大小"), low=0.5, high=4.0, step=0.5, value=2.0),
+    control("step", both("Word being written", "正在写第几个词"), low=1.0, high=3.0, step=1.0, value=1.0),
+    control("energy", both("Size of v", "v 的大小"), low=0.5, high=4.0, step=0.5, value=2.0),
 )
 
 INTRODUCTION = text(
@@ -58,13 +58,13 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     return [
         INTRODUCTION,
         FORMULA,
-        matrix(said("Encoder states h", "编码器状态 h"), SOURCE, ("1", "2", "3", "4"), STATES),
+        matrix(both("Encoder states h", "编码器状态 h"), SOURCE, ("1", "2", "3", "4"), STATES),
         told_first(state, score),
-        matrix(said("1. W s + U h: both in one layer", "1. W s + U h：放进同一层"), SOURCE, UNITS, hidden),
-        matrix(said("2. tanh: between -1 and 1", "2. tanh：压到 -1 与 1 之间"), SOURCE, UNITS, hidden.tanh()),
+        matrix(both("1. W s + U h: both in one layer", "1. W s + U h：放进同一层"), SOURCE, UNITS, hidden),
+        matrix(both("2. tanh: between -1 and 1", "2. tanh：压到 -1 与 1 之间"), SOURCE, UNITS, hidden.tanh()),
         best_source(step, scores, weights),
         matrix(
-            said("3. Scores e, 4. weights a", "3. 评分 e，4. 权重 a"),
+            both("3. Scores e, 4. weights a", "3. 评分 e，4. 权重 a"),
             ("e", "a"),
             SOURCE,
             torch.stack([scores, weights]),
@@ -103,13 +103,13 @@ def best_source(step: int, scores: Float[Tensor, " 3"], weights: Float[Tensor, "
     best = int(weights.argmax())
     score, weight = number(scores[best]), number(weights[best])
     return question(
-        said(
+        both(
             f"$v$ adds up each row with equal parts. Which source word is looked at most, to write {TARGET[step]}?",
             f"$v$ 把每一行等权相加。要写“{TARGET[step]}”，最该看哪个源词？",
         ),
         [same(word) for word in SOURCE],
         best,
-        said(
+        both(
             f'"{SOURCE[best]}" has the highest row: its score is {score}, its weight {weight}.',
             f"“{SOURCE[best]}” 那一行的和最大：评分 {score}，权重 {weight}。",
         ),

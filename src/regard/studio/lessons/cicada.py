@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Dot
-from regard.studio.lessons.parts import chart, control, formula, matrix, number, question, said, same, series, text
+from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
 from regard.studio.schema import Block, ChartBlock
 
 PARTS = (
@@ -28,7 +28,7 @@ ENDINGS = {"听得见它们的啼唱": (1.0, 0.0), "看见它们的树荫": (0.0
 """How the sentence may end, and what 它们 then asks for."""
 
 CONTROLS = (
-    control("kernel", said("Words in a window k", "卷积窗口的词数 k"), low=2.0, high=15.0, step=1.0, value=3.0),
+    control("kernel", both("Words in a window k", "卷积窗口的词数 k"), low=2.0, high=15.0, step=1.0, value=3.0),
 )
 
 INTRODUCTION = text(
@@ -79,13 +79,13 @@ def layers_question(kernel: int) -> Block:
     needed, distance = layers_needed(kernel), THEY - CICADA
     choices = sorted({needed // 2, needed, 2 * needed, 4 * needed})
     return question(
-        said(
+        both(
             f"How many layers of $k = {kernel}$ until one unit sees both?",
             f"$k = {kernel}$ 时，要叠几层才能同时看到两者？",
         ),
         [same(str(choice)) for choice in choices],
         choices.index(needed),
-        said(
+        both(
             f"Each layer adds {kernel - 1} words, so {distance} of distance take {needed}.",
             f"每层增加 {kernel - 1} 个词的视野，距离 {distance} 需要 {needed} 层。",
         ),
@@ -96,19 +96,19 @@ def sight(kernel: int) -> ChartBlock:
     """How far a unit sees, layer by layer, and what it takes."""
     layers = torch.arange(layers_needed(kernel) + 1).float()
     return chart(
-        said("Words that one unit sees after L layers, r", "L 层之后一个单元能看到的词数 r"),
-        said("layers L", "层数 L"),
-        said("words r", "词数 r"),
+        both("Words that one unit sees after L layers, r", "L 层之后一个单元能看到的词数 r"),
+        both("layers L", "层数 L"),
+        both("words r", "词数 r"),
         series(
-            said(f"convolution, k = {kernel}", f"卷积，k = {kernel}"), layers, 1 + layers * (kernel - 1), points=False
+            both(f"convolution, k = {kernel}", f"卷积，k = {kernel}"), layers, 1 + layers * (kernel - 1), points=False
         ),
         series(
-            said("from 秋蝉 to 它们", "从“秋蝉”到“它们”"),
+            both("from 秋蝉 to 它们", "从“秋蝉”到“它们”"),
             layers,
             [float(THEY - CICADA + 1)] * len(layers),
             points=False,
         ),
-        series(said("attention", "注意力"), [0.0, 1.0], [1.0, float(len(SENTENCE))], points=True),
+        series(both("attention", "注意力"), [0.0, 1.0], [1.0, float(len(SENTENCE))], points=True),
     )
 
 
@@ -125,13 +125,13 @@ def reference_blocks() -> list[Block]:
     sung, shaded = (int(row.argmax()) for row in weights)
     return [
         question(
-            said(
+            both(
                 "Let the sentence end 看见它们的树荫, see their shade, instead. Which noun does 它们 read most?",
                 "如果句末改成“看见它们的树荫”，“它们”最关注哪个名词？",
             ),
             [same(noun) for noun in NOUNS],
             shaded,
-            said(
+            both(
                 f"啼唱 (sing) asks for what sings, {NOUNS[sung]} ({number(weights[0, sung])}); 树荫 (shade) asks for "
                 f"what gives it, {NOUNS[shaded]} ({number(weights[1, shaded])}).",
                 f"“啼唱”要找会叫的：{NOUNS[sung]}（{number(weights[0, sung])}）；“树荫”要找能遮阴的："
@@ -139,7 +139,7 @@ def reference_blocks() -> list[Block]:
             ),
         ),
         matrix(
-            said("What 它们 reads (numbers set by hand)", "“它们”读什么（数字为手工设定）"),
+            both("What 它们 reads (numbers set by hand)", "“它们”读什么（数字为手工设定）"),
             list(ENDINGS),
             NOUNS,
             weights,

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Dot
-from regard.studio.lessons.parts import chart, control, formula, matrix, number, question, said, same, series, text
-from regard.studio.schema import Block, Said
+from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
+from regard.studio.schema import Block, LocalizedText
 
 OBJECTS = ("newspaper 报纸", "paper 论文", "coffee 咖啡", "notebook 笔记本", "book 书")
 COFFEE, BOOK = 2, 4
@@ -19,7 +19,7 @@ VALUES = torch.tensor([[0.0, 24.0], [0.0, 10.0], [1.0, 0.0], [0.0, 0.0], [0.0, 3
 """Cups and pages: what one takes in."""
 
 CONTROLS = (
-    control("wish", said("How much you want to read, w", "想阅读的程度 w"), low=0.0, high=4.0, step=0.5, value=2.0),
+    control("wish", both("How much you want to read, w", "想阅读的程度 w"), low=0.0, high=4.0, step=0.5, value=2.0),
 )
 
 
@@ -30,7 +30,7 @@ OPENING: tuple[Block, ...] = (
         "桌上有四样灰色的纸制品，还有一杯红杯子装的咖啡。杯子自己就会吸引目光：这是非自主提示。"
         "如果你想读点什么，就会主动去找别的东西：这是自主提示。",
     ),
-    matrix(said("The keys: what can be noticed", "键：能被注意到的特征"), OBJECTS, ("red 红", "text 文字"), KEYS),
+    matrix(both("The keys: what can be noticed", "键：能被注意到的特征"), OBJECTS, ("red 红", "text 文字"), KEYS),
     text(
         "A key is the involuntary cue, what a thing shows of itself. The query is the voluntary cue, here "
         "$q = (1, w)$: red always counts, text counts $w$. The value is what you get when you look.",
@@ -45,15 +45,15 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     """A red cup among grey paper: who wins the eye, without a wish and with one?"""
     wish = settings["wish"]
     weights, contexts = look([0.0, wish])
-    without = said(
+    without = both(
         "Without any wish, $w = 0$: what gets most of your attention?", "没有意图（$w = 0$）时，什么最吸引你？"
     )
     cups, pages = number(contexts[1, 0]), number(contexts[1, 1], 0)
     return [
         *OPENING,
         winner(without, weights[0]),
-        winner(said(f"And with $w = {wish:g}$?", f"如果 $w = {wish:g}$ 呢？"), weights[1]),
-        matrix(said("Weights", "注意力权重"), ("w = 0", f"w = {wish:g}"), OBJECTS, weights),
+        winner(both(f"And with $w = {wish:g}$?", f"如果 $w = {wish:g}$ 呢？"), weights[1]),
+        matrix(both("Weights", "注意力权重"), ("w = 0", f"w = {wish:g}"), OBJECTS, weights),
         wishing(),
         text(
             f"What you take in is the mean of the values by these weights: at $w = {wish:g}$, {cups} cups and {pages} "
@@ -63,11 +63,11 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     ]
 
 
-def winner(asked: Said, weights: Float[Tensor, " 5"]) -> Block:
+def winner(asked: LocalizedText, weights: Float[Tensor, " 5"]) -> Block:
     """Which thing gets most?"""
     best = int(weights.argmax())
     share = number(weights[best])
-    because = said(
+    because = both(
         f"{OBJECTS[best]} has the highest score $q \\cdot k$ and gets {share} of the attention.",
         f"{OBJECTS[best]} 的评分 $q \\cdot k$ 最高，得到 {share} 的注意力。",
     )
@@ -87,8 +87,8 @@ def wishing() -> Block:
     wishes = torch.linspace(0, 4, 41)
     weights, _ = look(wishes.tolist())
     return chart(
-        said("As the wish grows", "意图由弱到强"),
+        both("As the wish grows", "意图由弱到强"),
         same("w"),
-        said("weight", "权重"),
+        both("weight", "权重"),
         *(series(same(OBJECTS[place]), wishes, weights[:, place], points=False) for place in (COFFEE, BOOK)),
     )

@@ -9,14 +9,14 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.masks import causal
 from regard.attention.scores import ScaledDot
-from regard.studio.lessons.parts import chance, control, formula, matrix, number, question, said, same, text
+from regard.studio.lessons.blocks import both, control, formula, make_generator, matrix, number, question, same, text
 from regard.studio.schema import Block
 
 WORDS = ("Your", "journey", "starts")
 SIZE = 8
 
 CONTROLS = (
-    control("seed", said("Draw of the word vectors", "词向量的随机种子"), low=0.0, high=99.0, step=1.0, value=0.0),
+    control("seed", both("Draw of the word vectors", "词向量的随机种子"), low=0.0, high=99.0, step=1.0, value=0.0),
 )
 
 INTRODUCTION = text(
@@ -33,19 +33,19 @@ FORMULA = formula(
 
 def build(settings: Mapping[str, float]) -> list[Block]:
     """Scores, mask, weights."""
-    words = torch.randn(len(WORDS), SIZE, generator=chance(int(settings["seed"])))
+    words = torch.randn(len(WORDS), SIZE, generator=make_generator(int(settings["seed"])))
     scores, allowed = ScaledDot()(words, words), torch.ones(len(WORDS), len(WORDS)).tril().bool()
     free, masked = weights_of(words, masked=False), weights_of(words, masked=True)
     ahead = number(free[0, 1:].sum())
     return [
         INTRODUCTION,
-        matrix(said("Scores of all pairs", "所有词对的评分"), WORDS, WORDS, scores),
+        matrix(both("Scores of all pairs", "所有词对的评分"), WORDS, WORDS, scores),
         FORMULA,
-        matrix(said("After the mask", "加上掩码之后"), WORDS, WORDS, scores, allowed),
+        matrix(both("After the mask", "加上掩码之后"), WORDS, WORDS, scores, allowed),
         first_word(masked),
         who_reads(masked),
-        matrix(said("Weights under the mask", "掩码下的权重"), WORDS, WORDS, masked, allowed),
-        matrix(said("Weights without it", "不加掩码的权重"), WORDS, WORDS, free),
+        matrix(both("Weights under the mask", "掩码下的权重"), WORDS, WORDS, masked, allowed),
+        matrix(both("Weights without it", "不加掩码的权重"), WORDS, WORDS, free),
         text(
             f"Without the mask the first word would take {ahead} of its context from words that are not written yet. "
             "With it, each row is shared anew among the words so far, and still sums to 1. Draw other vectors: the "
@@ -67,10 +67,10 @@ def first_word(weights: Float[Tensor, "3 3"]) -> Block:
     """How much of itself does the first word read?"""
     choices = torch.tensor([0.0, 1 / len(WORDS), 1.0])
     return question(
-        said('What weight does "Your" give itself?', "“Your” 给自己多少权重？"),
+        both('What weight does "Your" give itself?', "“Your” 给自己多少权重？"),
         [same(number(choice)) for choice in choices],
         int((choices - weights[0, 0]).abs().argmin()),
-        said(
+        both(
             f"It sees nothing else, so softmax leaves it everything: {number(weights[0, 0])}.",
             f"它看不到别的词，softmax 只能把全部权重给它自己：{number(weights[0, 0])}。",
         ),
@@ -82,10 +82,10 @@ def who_reads(weights: Float[Tensor, "3 3"]) -> Block:
     read = [word for word, weight in zip(WORDS, weights[1], strict=True) if weight > 0]
     choices = (WORDS[:1], WORDS[:2], WORDS)
     return question(
-        said('Which words does "journey" read?', "“journey” 读到哪些词？"),
+        both('Which words does "journey" read?', "“journey” 读到哪些词？"),
         [same(", ".join(choice)) for choice in choices],
         [list(choice) for choice in choices].index(read),
-        said(
+        both(
             f'{number(weights[1, 0])} of "Your", {number(weights[1, 1])} of itself, and of "starts" exactly '
             f"{number(weights[1, 2], 0)}.",
             f"“Your” 占 {number(weights[1, 0])}，自己占 {number(weights[1, 1])}，“starts” 恰好是 "

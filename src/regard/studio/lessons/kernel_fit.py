@@ -10,7 +10,18 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.scores import Gaussian
 from regard.experiments.pooling import HIGHEST, Sample, predict, sine_and_power
-from regard.studio.lessons.parts import chance, chart, control, formula, number, question, said, same, series, text
+from regard.studio.lessons.blocks import (
+    both,
+    chart,
+    control,
+    formula,
+    make_generator,
+    number,
+    question,
+    same,
+    series,
+    text,
+)
 from regard.studio.schema import Block, ChartBlock
 
 POINTS, NOISE = 50, 0.5
@@ -18,8 +29,8 @@ ASKED = (0.0, 1.0, 4.0, 50.0)
 """Widths of the question: the average, the plain kernel, a narrower one, nearly the nearest point alone."""
 
 CONTROLS = (
-    control("width", said("Width parameter w", "宽度参数 w"), low=0.0, high=20.0, step=0.1, value=1.0),
-    control("seed", said("Draw of the noise", "噪声的随机种子"), low=0.0, high=99.0, step=1.0, value=0.0),
+    control("width", both("Width parameter w", "宽度参数 w"), low=0.0, high=20.0, step=0.1, value=1.0),
+    control("seed", both("Draw of the noise", "噪声的随机种子"), low=0.0, high=99.0, step=1.0, value=0.0),
 )
 
 
@@ -58,10 +69,10 @@ def closest(sample: Sample) -> Block:
     errors = [error(sample, one) for one in ASKED]
     told = ", ".join(f"{number(one, 3)} (w = {asked:g})" for one, asked in zip(errors, ASKED, strict=True))
     return question(
-        said("Which of these comes closest to the true curve?", "下面哪一个最接近真实曲线？"),
+        both("Which of these comes closest to the true curve?", "下面哪一个最接近真实曲线？"),
         [same(f"w = {one:g}") for one in ASKED],
         errors.index(min(errors)),
-        said(
+        both(
             f"Errors: {told}. Too wide blurs the curve, too narrow repeats the noise.",
             f"误差依次为 {told}。太宽会抹平曲线，太窄则会照搬噪声。",
         ),
@@ -70,7 +81,7 @@ def closest(sample: Sample) -> Block:
 
 def draw(seed: int) -> Sample:
     """Noisy points of the seed's curve."""
-    generator = chance(seed)
+    generator = make_generator(seed)
     x = (torch.rand(POINTS, 1, generator=generator) * HIGHEST).sort(dim=0).values
     return Sample(x, sine_and_power(x) + NOISE * torch.randn(POINTS, 1, generator=generator))
 
@@ -85,15 +96,15 @@ def fit(sample: Sample, width: float) -> ChartBlock:
     """One sample, the truth, the average and the fit."""
     at = torch.linspace(0, HIGHEST, 101)
     curves = (
-        (said("truth", "真实曲线"), sine_and_power(at)),
-        (said("average", "平均汇聚"), predict(sample, at[:, None], 0.0)[:, 0]),
-        (said(f"fit, w = {width:g}", f"拟合，w = {width:g}"), predict(sample, at[:, None], width)[:, 0]),
+        (both("truth", "真实曲线"), sine_and_power(at)),
+        (both("average", "平均汇聚"), predict(sample, at[:, None], 0.0)[:, 0]),
+        (both(f"fit, w = {width:g}", f"拟合，w = {width:g}"), predict(sample, at[:, None], width)[:, 0]),
     )
     return chart(
-        said("Data, truth and fit", "数据、真实曲线与拟合"),
+        both("Data, truth and fit", "数据、真实曲线与拟合"),
         same("x"),
         same("y"),
-        series(said("data", "数据"), sample.x[:, 0], sample.y[:, 0], points=True),
+        series(both("data", "数据"), sample.x[:, 0], sample.y[:, 0], points=True),
         *(series(label, at, y, points=False) for label, y in curves),
     )
 
@@ -113,11 +124,11 @@ def learning(sample: Sample) -> list[Block]:
     best, narrowest = widths[without.argmin()].item(), widths[with_itself.argmin()].item()
     return [
         chart(
-            said("Error on the points themselves", "在样本点自身上的误差"),
+            both("Error on the points themselves", "在样本点自身上的误差"),
             same("w"),
-            said("mean squared error", "均方误差"),
-            series(said("may read itself", "可以读到自己"), widths, with_itself, points=False),
-            series(said("itself left out", "不读自己（留一法）"), widths, without, points=False),
+            both("mean squared error", "均方误差"),
+            series(both("may read itself", "可以读到自己"), widths, with_itself, points=False),
+            series(both("itself left out", "不读自己（留一法）"), widths, without, points=False),
         ),
         text(
             "How does gradient descent find $w$? Predict each point from all others but itself, and follow the "

@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.parts import control, formula, matrix, number, numbers, question, said, same, text
+from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
 from regard.studio.schema import Block
 
 WORDS = ("我", "吃了", "苹果", "<pad>")
 SCORES = torch.tensor([2.0, 1.0, 0.5, 3.0])
 REAL = torch.tensor([True, True, True, False])
 
-CONTROLS = (control("temperature", said("Temperature T", "温度 T"), low=0.2, high=5.0, step=0.1, value=1.0),)
+CONTROLS = (control("temperature", both("Temperature T", "温度 T"), low=0.2, high=5.0, step=0.1, value=1.0),)
 
 INTRODUCTION = text(
     "Sentences of a batch are padded to one length. The padding has a score like every word, here even the highest, "
@@ -33,7 +33,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     return [
         INTRODUCTION,
         matrix(
-            said("Softmax without a mask, step by step", "不加掩码的 softmax，逐步写出"),
+            both("Softmax without a mask, step by step", "不加掩码的 softmax，逐步写出"),
             ("s", "s / T", "exp(s / T)", "softmax"),
             WORDS,
             steps,
@@ -41,7 +41,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
         too_late(after),
         FORMULA,
         matrix(
-            said("The two orders", "两种次序"), ("softmax, × mask", "−∞, softmax"), WORDS, torch.stack([after, masked])
+            both("The two orders", "两种次序"), ("softmax, × mask", "−∞, softmax"), WORDS, torch.stack([after, masked])
         ),
         text(
             f"So the score is replaced before: $\\exp(-\\infty) = 0$, and the words share all: {numbers(masked)}. "
@@ -50,7 +50,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
             "温度低则分配更尖锐，温度高则更平均；<pad> 在任何温度下都是 0。",
         ),
         nothing_allowed(scores),
-        matrix(said("A row with nothing to read", "没有任何可读内容的一行"), ("∅",), WORDS, empty[None]),
+        matrix(both("A row with nothing to read", "没有任何可读内容的一行"), ("∅",), WORDS, empty[None]),
         text(
             "Here such a row is zeros, forward and backward: it reads nothing, learns nothing and harms nothing.",
             "在 regard 里这样的行全为零，前向与反向都是：什么也不读，什么也不学，也不会造成任何破坏。",
@@ -66,15 +66,15 @@ def masked_softmax(scores: Float[Tensor, " K"], allowed: Tensor) -> Float[Tensor
 def too_late(after: Float[Tensor, " K"]) -> Block:
     """What is left when the padding's weight is taken away after the softmax?"""
     total = after.sum().item()
-    choices = [same("1"), said("less than 1", "小于 1"), said("more than 1", "大于 1")]
+    choices = [same("1"), both("less than 1", "小于 1"), both("more than 1", "大于 1")]
     return question(
-        said(
+        both(
             "Suppose the padding's weight is set to 0 after the softmax. What do the weights sum to?",
             "假如在 softmax 之后才把 <pad> 的权重置零，剩下的权重之和是多少？",
         ),
         choices,
         0 if abs(total - 1) < 1e-6 else 1 if total < 1 else 2,
-        said(
+        both(
             f"They sum to {number(total, 3)}: the words had already shared with the padding. Masking comes too late.",
             f"和为 {number(total, 3)}：真正的词早已和 <pad> 分过一次，掩码来得太晚了。",
         ),
@@ -86,13 +86,13 @@ def nothing_allowed(scores: Float[Tensor, " K"]) -> Block:
     found = torch.softmax(scores.masked_fill(~(REAL & False), float("-inf")), dim=-1)
     outcomes = (found.isnan().all(), (found == 0).all(), (found > 0).all())
     return question(
-        said(
+        both(
             "Every key is masked: a sentence of padding alone. What does `torch.softmax` of four $-\\infty$ give?",
             "如果所有键都被遮住（整句都是 <pad>），对四个 $-\\infty$ 做 `torch.softmax` 会得到什么？",
         ),
-        [same("NaN"), said("zeros", "全零"), said("equal shares", "平均分配")],
+        [same("NaN"), both("zeros", "全零"), both("equal shares", "平均分配")],
         [bool(one) for one in outcomes].index(True),
-        said(
+        both(
             "The formula says 0 / 0. The next layer spreads the NaN over the batch, the gradient over the whole model.",
             "公式变成 0 / 0，即 NaN。下一层会把它传遍整个批次，梯度会把它传遍整个模型。",
         ),

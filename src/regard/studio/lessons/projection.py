@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.studio.lessons.parts import control, formula, matrix, number, numbers, question, said, same, text
+from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
 from regard.studio.schema import Block, Control
 
 NATURE = ("strength 力量", "agility 敏捷", "intelligence 智力")
@@ -18,7 +18,7 @@ RISE = 10.0
 
 def slider(name: str, label: tuple[str, str], value: float) -> Control:
     """One attribute of the character."""
-    return control(name, said(*label), low=0.0, high=100.0, step=5.0, value=value)
+    return control(name, both(*label), low=0.0, high=100.0, step=5.0, value=value)
 
 
 CONTROLS = (
@@ -35,7 +35,7 @@ OPENING: tuple[Block, ...] = (
         "游戏角色有力量、敏捷和智力。但战斗系统不关心这些，它只问攻击力有多高、闪避率有多大。"
         "一个矩阵就能把前者变成后者。",
     ),
-    matrix(said("The matrix W", "权重矩阵 W"), BATTLE, NATURE, WEIGHTS),
+    matrix(both("The matrix W", "权重矩阵 W"), BATTLE, NATURE, WEIGHTS),
     formula(r"y = W x"),
 )
 CLOSING = text(
@@ -62,7 +62,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
         ),
         rise(character),
         matrix(
-            said("Three characters as the battle sees them", "战斗系统眼中的三个角色"),
+            both("Three characters as the battle sees them", "战斗系统眼中的三个角色"),
             ("you 你", *OTHERS),
             BATTLE,
             project(everyone),
@@ -77,13 +77,13 @@ def rise(character: Float[Tensor, " 3"]) -> Block:
     choices = torch.stack([torch.tensor([RISE, RISE]), more.flip(0), more, torch.tensor([0.0, RISE])])
     column = numbers(WEIGHTS[:, 1], 1)
     return question(
-        said(
+        both(
             f"Agility rises by {RISE:g}. By how much do (attack, dodge) rise?",
             f"敏捷增加 {RISE:g}，（攻击力，闪避率）各增加多少？",
         ),
         [same(numbers(choice, 0)) for choice in choices],
         int((choices - more).abs().sum(dim=1).argmin()),
-        said(
+        both(
             f"The agility column of W is {column}, times {RISE:g}: {numbers(more, 0)}, whoever the character is.",
             f"W 的敏捷列是 {column}，乘以 {RISE:g} 得 {numbers(more, 0)}，与角色是谁无关。",
         ),

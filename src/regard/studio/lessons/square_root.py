@@ -10,15 +10,15 @@ from torch import Tensor
 from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
 from regard.experiments.scaling import entropy_of
-from regard.studio.lessons.parts import (
-    chance,
+from regard.studio.lessons.blocks import (
+    both,
     chart,
     control,
     formula,
+    make_generator,
     matrix,
     number,
     question,
-    said,
     same,
     series,
     text,
@@ -31,7 +31,7 @@ NAMES = ("q·k", "q·k / √d")
 CONTROLS = (
     control(
         "doublings",
-        said("Size d = 2^n, n", "维度 d = 2^n 中的 n"),
+        both("Size d = 2^n, n", "维度 d = 2^n 中的 n"),
         low=2.0,
         high=float(MOST_DOUBLINGS),
         step=1.0,
@@ -60,7 +60,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
         spread_question(size, variances[0].item()),
         decided_question(entropies),
         matrix(
-            said(f"The {SHOWN} largest weights of one query", f"一个查询最大的 {SHOWN} 个权重"),
+            both(f"The {SHOWN} largest weights of one query", f"一个查询最大的 {SHOWN} 个权重"),
             NAMES,
             [f"k{place + 1}" for place in highest.tolist()],
             weights[:, 0, highest],
@@ -84,7 +84,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
 
 def both_scores(size: int) -> Float[Tensor, "2 Q K"]:
     """The dot product of the same vectors, plain and divided."""
-    generator = chance(SEED)
+    generator = make_generator(SEED)
     queries, keys = (torch.randn(rows, size, generator=generator) for rows in (QUERIES, KEYS))
     return torch.stack([score(queries, score.prepare(keys)) for score in (Dot(), ScaledDot())])
 
@@ -99,12 +99,12 @@ def spread_question(size: int, variance: float) -> Block:
     choices = {"1": 1.0, "√d": math.sqrt(size), "d": float(size), "d²": float(size**2)}
     nearest = min(choices, key=lambda name: abs(math.log(variance / choices[name])))
     return question(
-        said(
+        both(
             f"With $d = {size}$, what is the variance of $q \\cdot k$?", f"$d = {size}$ 时，$q \\cdot k$ 的方差是多少？"
         ),
         [same(f"{name} = {value:.4g}" if name != "1" else name) for name, value in choices.items()],
         list(choices).index(nearest),
-        said(
+        both(
             f"Measured: {number(variance, 1)}. Each of the $d$ products has variance 1, and variances add up.",
             f"实测 {number(variance, 1)}。$d$ 个乘积每个方差为 1，相互独立时方差相加。",
         ),
@@ -114,13 +114,13 @@ def spread_question(size: int, variance: float) -> Block:
 def decided_question(entropies: Float[Tensor, " 2"]) -> Block:
     """Which of the two has made up its mind?"""
     return question(
-        said(
+        both(
             "Which of the two, $q \\cdot k$ or $q \\cdot k / \\sqrt{d}$, spreads its weights over fewer keys?",
             "$q \\cdot k$ 与 $q \\cdot k / \\sqrt{d}$，哪一个的权重集中在更少的键上？",
         ),
         [same(name) for name in NAMES],
         int(entropies.argmin()),
-        said(
+        both(
             f"Entropy {number(entropies[0])} against {number(entropies[1])} nats; 0 is a single key.",
             f"熵为 {number(entropies[0])} 对 {number(entropies[1])} 纳特；0 表示只看一个键。",
         ),
@@ -132,8 +132,8 @@ def chart_of_entropies() -> ChartBlock:
     doublings = torch.arange(2, MOST_DOUBLINGS + 1)
     found = torch.stack([typical_entropy(both_scores(2**power)) for power in doublings.tolist()])
     return chart(
-        said("Entropy of the weights", "权重的熵"),
-        said("n, of d = 2^n", "n（d = 2^n）"),
-        said("nats", "纳特"),
+        both("Entropy of the weights", "权重的熵"),
+        both("n, of d = 2^n", "n（d = 2^n）"),
+        both("nats", "纳特"),
         *(series(same(name), doublings.float(), found[:, place], points=False) for place, name in enumerate(NAMES)),
     )

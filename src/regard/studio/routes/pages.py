@@ -1,15 +1,14 @@
-"""All that is no look: the state, plain translation, runs, the timeline, lessons and experiments."""
+"""Everything that is no inspection: state, predictions, runs, timeline, lessons and experiments."""
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from regard.contracts import VERSION
 from regard.experiments import EXPERIMENTS
-from regard.studio.claims import CLAIMS
-from regard.studio.errors import MissingError, RefusedError
-from regard.studio.language import go_on
+from regard.serving.job_queue import MissingError, RefusedError
+from regard.studio import inspections
+from regard.studio.explanations import CLAIMS
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema import (
@@ -19,100 +18,85 @@ from regard.studio.schema import (
     Lesson,
     LessonCard,
     Lines,
+    LocalizedText,
     Milestone,
     Name,
+    PredictAnswer,
+    PredictRequest,
     RunCard,
-    Said,
     State,
-    TranslateAnswer,
-    TranslateRequest,
 )
-from regard.studio.studio import Here
-from regard.studio.timeline import FAMILY_OF, milestones
+from regard.studio.state import CurrentStudio
+from regard.studio.timeline import milestones
 
-MOST_SETTINGS = 20
+MAX_SETTINGS = 20
 Setting = Annotated[str, Query(max_length=100)]
 
 router = APIRouter(prefix="/api", tags=["pages"])
 
 
 @router.get("/state")
-def state(studio: Here) -> State:
-    """What there is to look at, and what is being prepared."""
-    cards, problems = studio.shelf.cards()
-    preparing = None if studio.preparation is None else studio.preparation.report()
+def state(studio: CurrentStudio) -> State:
+    """The models, and the demo that trains."""
+    cards, problems = studio.registry.cards()
+    preparing = None if studio.demo_training is None else studio.demo_training.report()
     return State(version=VERSION, boot=studio.boot, models=cards, broken=problems, preparing=preparing)
 
 
-@router.post("/translate")
-async def translate(asked: TranslateRequest, request: Request, studio: Here) -> TranslateAnswer:
-    """A plain translation."""
-
-    def job() -> TranslateAnswer:
-        translator = studio.shelf.take_kind(asked.model, "translation").at_work()
-        began = time.perf_counter()
-        try:
-            found = translator.predict([asked.text], beam=asked.beam)[0]
-        except ValueError as error:
-            raise RefusedError(str(error)) from None
-        return TranslateAnswer(
-            text=found.text,
-            log_prob=found.log_prob,
-            tokens=list(found.tokens),
-            source_tokens=list(found.source_tokens),
-            milliseconds=(time.perf_counter() - began) * 1e3,
-        )
-
-    return await studio.work.run(request, job)
+@router.post("/predict")
+async def predict(body: PredictRequest, request: Request, studio: CurrentStudio) -> PredictAnswer:
+    """The output for one input, without its attention."""
+    return await studio.jobs.run(request, lambda: inspections.predict_one(studio.registry.load(body.model), body))
 
 
 @router.post("/generate")
-async def generate(asked: GenerateRequest, request: Request, studio: Here) -> GenerateAnswer:
-    """How a text goes on."""
-    return await studio.work.run(request, lambda: go_on(studio.shelf.take_kind(asked.model, "language"), asked))
+async def generate(body: GenerateRequest, request: Request, studio: CurrentStudio) -> GenerateAnswer:
+    """Text generated token by token, by a model that can."""
+    return await studio.jobs.run(request, lambda: inspections.generate(studio.registry.load(body.model), body))
 
 
 @router.get("/runs")
-def all_runs(studio: Here) -> list[RunCard]:
+def all_runs(studio: CurrentStudio) -> list[RunCard]:
     """Every run below the folders that were named."""
-    return list_runs(studio.shelf)
+    return list_runs(studio.registry)
 
 
 @router.get("/runs/lines")
-def lines(name: Annotated[Name, Query()], studio: Here, after: Annotated[int, Query(ge=0, le=10**9)] = 0) -> Lines:
-    """What a run has measured so far."""
-    return read_run_lines(studio.shelf, name, after)
+def lines(
+    name: Annotated[Name, Query()], studio: CurrentStudio, after: Annotated[int, Query(ge=0, le=10**9)] = 0
+) -> Lines:
+    """The metrics of a run so far."""
+    return read_run_lines(studio.registry, name, after)
 
 
 @router.get("/timeline")
-def timeline(studio: Here) -> list[Milestone]:
+def timeline(studio: CurrentStudio) -> list[Milestone]:
     """The history."""
-    cards, _ = studio.shelf.cards()
-    trained = (card for card in reversed(cards) if not card.example)
-    return milestones({f"{FAMILY_OF[card.kind]}/{card.system}": card.name for card in trained})
+    cards, _ = studio.registry.checkpoint_cards()
+    return milestones({f"{card.task}/{card.system}": card.name for card in reversed(cards)})
 
 
 @router.get("/lessons")
 def lessons() -> list[LessonCard]:
     """Lessons, then experiments."""
-    taught = [
+    lesson_cards = [
         LessonCard(name=name, title=entry.title, summary=entry.summary, kind="lesson")
         for name, entry in LESSONS.items()
     ]
-    tried = [
+    experiment_cards = [
         LessonCard(
             name=name,
-            title=Said(en=name.replace("_", " ").capitalize(), zh=CLAIMS.get(name, (name, ""))[0]),
-            summary=Said(en=entry.claim, zh=CLAIMS.get(name, ("", entry.claim))[1]),
+            title=LocalizedText(en=name.replace("_", " ").capitalize(), zh=CLAIMS.get(name, (name, ""))[0]),
+            summary=LocalizedText(en=entry.claim, zh=CLAIMS.get(name, ("", entry.claim))[1]),
             kind="experiment",
         )
         for name, entry in EXPERIMENTS.items()
     ]
-    return taught + tried
+    return lesson_cards + experiment_cards
 
 
 @router.get("/lessons/{name}")
-def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MOST_SETTINGS)] = None) -> Lesson:
+def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MAX_SETTINGS)] = None) -> Lesson:
     """A lesson, computed with these settings (NAME:VALUE)."""
     settings = {}
     for setting in c or []:
@@ -120,7 +104,7 @@ def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MO
         try:
             settings[key] = float(value)
         except ValueError:
-            raise RefusedError(f"{setting!r} is no setting. Write NAME:NUMBER, such as width:1.5.") from None
+            raise RefusedError(f"{setting!r} is not a setting. Write NAME:NUMBER, such as width:1.5.") from None
     if name not in LESSONS:
         raise MissingError(f"there is no lesson called {name!r}. GET /api/lessons lists them.")
     try:
@@ -130,12 +114,12 @@ def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MO
 
 
 @router.get("/experiments/{name}")
-def experiment(name: str, studio: Here) -> Experiment:
-    """How an experiment stands."""
-    return studio.trials.report(name)
+def experiment(name: str, studio: CurrentStudio) -> Experiment:
+    """The state of an experiment."""
+    return studio.experiments.report(name)
 
 
 @router.post("/experiments/{name}")
-def start_experiment(name: str, studio: Here) -> Experiment:
-    """Put a claim to the test, here and now."""
-    return studio.trials.start(name)
+def start_experiment(name: str, studio: CurrentStudio) -> Experiment:
+    """Run an experiment."""
+    return studio.experiments.start(name)

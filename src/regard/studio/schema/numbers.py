@@ -1,10 +1,10 @@
-"""Numbers of a look: one query through the pipeline, a swap, the heads."""
+"""Numbers of an inspection: one query through the pipeline, a swap, the heads."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from regard.studio.schema.base import Head, Message, Name, Place, Said
+from regard.studio.schema.base import Head, LocalizedText, Message, Name, Position
 
 
 class Computed(Message):
@@ -55,7 +55,7 @@ class Option(Message):
     name: str
     formula: str
     year: int | None
-    refusal: Said | None
+    refusal: LocalizedText | None
 
 
 class SwapOptions(Message):
@@ -81,18 +81,18 @@ class SwapRequest(Message):
 
 
 class Outcome(Message):
-    """What a system answers, how probable it finds it, and how probable what it said before."""
+    """An output, its log-probability, and that of the inspection's own output."""
 
-    answer: str
+    output: str
     tokens: list[str]
     log_prob: float
     log_prob_of_first: float
 
 
 class Swapped(Message):
-    """The swapped read is a look of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+    """The swap as an inspection of its own, `id`, whose one site has the weights; entropies in nats, a query each.
 
-    A worked example answers nothing, before or after.
+    There is no outcome where the model does not respond.
     """
 
     id: str
@@ -109,7 +109,8 @@ class HeadCard(Message):
     """
 
     site: str
-    kind: Literal["source", "target", "cross"]
+    queries: str
+    keys: str
     layer: str
     head: int
     entropy: float
@@ -126,10 +127,10 @@ class Heads(Message):
 
 
 class AblateRequest(Message):
-    """A head that is to read nothing."""
+    """A head whose weights are to be 0."""
 
     site: Name
-    head: Place
+    head: Position
 
 
 class Ablated(Message):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.studio.schema.base import Message, Said
+from regard.studio.schema.base import LocalizedText, Message
 
 
 class RunCard(Message):
@@ -20,14 +20,14 @@ class RunCard(Message):
 
 
 class Line(Message):
-    """One line of a run's metrics; what it did not measure is left out."""
+    """One line of a run's metrics; what was not measured is left out."""
 
     step: int
     values: dict[str, float]
 
 
 class Lines(Message):
-    """Lines from `after` on; ask again with `next`. A file that was begun anew has a new `file`."""
+    """Lines from `after` on; the next request has `next`. A file that was started again has a new `file`."""
 
     lines: list[Line]
     next: int
@@ -35,25 +35,33 @@ class Lines(Message):
 
 
 class Milestone(Message):
-    """One system or mechanism in history; `model` is one on the shelf that can be watched."""
+    """One system or mechanism in history; `model` is one in the studio that can be inspected.
+
+    The family of a system is the name of its task, that of a mechanism a part of attention; `lane` counts the
+    families. `command` trains the system.
+    """
 
     key: str
     year: int
     title: str
-    family: Literal["system", "language", "sentences", "score", "alignment", "mask", "position"]
-    idea: Said
+    family: str
+    family_title: LocalizedText
+    lane: int
+    is_system: bool
+    command: str | None
+    explanation: LocalizedText
     formula: str
     paper: str
     file: str
-    figure: Said | None
+    figure: LocalizedText | None
     model: str | None
 
 
 class Control(Message):
-    """A number that the reader may change."""
+    """A number that the user may change."""
 
     name: str
-    label: Said
+    label: LocalizedText
     low: float
     high: float
     step: float
@@ -64,7 +72,7 @@ class TextBlock(Message):
     """A paragraph; `code` stands in backticks, formulas between dollar signs."""
 
     kind: Literal["text"] = "text"
-    text: Said
+    text: LocalizedText
 
 
 class FormulaBlock(Message):
@@ -78,7 +86,7 @@ class MatrixBlock(Message):
     """Numbers in a table that is coloured by size; None is masked."""
 
     kind: Literal["matrix"] = "matrix"
-    title: Said
+    title: LocalizedText
     rows: list[str]
     columns: list[str]
     values: list[list[float | None]]
@@ -87,7 +95,7 @@ class MatrixBlock(Message):
 class Series(Message):
     """One curve, or points where they are not joined."""
 
-    label: Said
+    label: LocalizedText
     x: list[float]
     y: list[float]
     points: bool
@@ -97,20 +105,20 @@ class ChartBlock(Message):
     """Curves over one axis."""
 
     kind: Literal["chart"] = "chart"
-    title: Said
-    x_label: Said
-    y_label: Said
+    title: LocalizedText
+    x_label: LocalizedText
+    y_label: LocalizedText
     series: list[Series]
 
 
 class QuestionBlock(Message):
-    """Predict, then reveal: the blocks behind a question stay hidden until it is answered."""
+    """Predict, then reveal: the blocks after a question stay hidden until it is answered."""
 
     kind: Literal["question"] = "question"
-    question: Said
-    choices: list[Said]
-    right: int
-    because: Said
+    question: LocalizedText
+    choices: list[LocalizedText]
+    correct: int
+    reason: LocalizedText
 
 
 Block = Annotated[TextBlock | FormulaBlock | MatrixBlock | ChartBlock | QuestionBlock, Field(discriminator="kind")]
@@ -120,31 +128,31 @@ class LessonCard(Message):
     """A lesson in the list."""
 
     name: str
-    title: Said
-    summary: Said
+    title: LocalizedText
+    summary: LocalizedText
     kind: Literal["lesson", "experiment"]
 
 
 class Lesson(Message):
-    """A guided page, computed with the controls as they stand."""
+    """A guided page, computed with the current values of the controls."""
 
     name: str
-    title: Said
+    title: LocalizedText
     controls: list[Control]
     blocks: list[Block]
 
 
-TrialState = Literal["idle", "running", "done", "failed"]
+JobState = Literal["idle", "running", "done", "failed"]
 
 
 class Experiment(Message):
-    """A claim put to the test: idle, running or done; rows as they are printed."""
+    """An experiment: its claim, its job, and the rows of its table as they are printed."""
 
     name: str
     number: str
     claim: str
     paper: str
-    state: TrialState
+    state: JobState
     columns: list[str]
     rows: list[list[str]]
     verdict: str | None

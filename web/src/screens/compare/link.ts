@@ -1,19 +1,19 @@
-// Linked source tokens: systems cut a text differently, so a token is known by the letters that it holds.
-import type { Side } from "../../lib/types";
+// Linked input tokens: models split a text differently, so a token is identified by its letters.
+import type { Axis } from "../../lib/types";
 
 export type Stretch = { start: number; end: number };
 
 /** Which letters (spaces not counted) each raw token holds; a mark holds none. */
-export function stretches(side: Side): Stretch[] {
-  const found: Stretch[] = side.tokens.map(() => ({ start: -1, end: -1 }));
-  let place = 0;
-  for (const piece of side.pieces) {
-    if (piece.mark) continue;
-    const count = [...piece.text.replace(/[\s▁]/gu, "")].length;
-    for (let k = piece.first; k <= piece.last; k += 1) found[k] = { start: place, end: place + count };
-    place += count;
+export function stretchesOf(axis: Axis): Stretch[] {
+  const stretches: Stretch[] = axis.tokens.map(() => ({ start: -1, end: -1 }));
+  let position = 0;
+  for (const label of axis.labels) {
+    if (label.mark) continue;
+    const count = [...label.text.replace(/[\s▁]/gu, "")].length;
+    for (let k = label.first; k <= label.last; k += 1) stretches[k] = { start: position, end: position + count };
+    position += count;
   }
-  return found;
+  return stretches;
 }
 
 export function touches(one: Stretch | undefined, other: Stretch | null): boolean {

@@ -1,5 +1,5 @@
 // The stages of the pipeline in order, and the window of keys and dimensions that a stage's tables show.
-import type { Quantity } from "./places";
+import type { Quantity } from "./positions";
 
 export const STAGES = ["vectors", "scores", "mask", "weights", "values", "context"] as const;
 export type StageName = (typeof STAGES)[number];

@@ -1,12 +1,12 @@
-// The tables of a stage: real values of the tensors, each cell with the place of its number.
+// The tables of a stage: real values of the tensors, each cell with the position of its number.
 import type { Computed } from "../../lib/types";
-import type { t as words } from "../words/compute";
-import type { Place, Quantity } from "./places";
+import type { t as words } from "../texts/compute";
+import type { Place, Quantity } from "./positions";
 import { DIMENSIONS_SHOWN, KEYS_SHOWN, type StageName } from "./stages";
 
 export interface Cell {
   /** Null where it repeats what stands beside it. */
-  place: Place | null;
+  position: Place | null;
   value: number | boolean;
   /** How large it is beside the largest of its kind here: -1 .. 1. */
   share: number;
@@ -17,7 +17,7 @@ export interface NumberTable {
   caption: string;
   corner: string;
   columns: string[];
-  /** `index` is the place of the row's token, where it is one of several. */
+  /** `index` is the position of the row's token, where it is one of several. */
   rows: { label: string; index: number | null; total: boolean; cells: Cell[] }[];
 }
 
@@ -51,7 +51,7 @@ function dimensionsShown({ firstDimension }: Frame, size: number): number[] {
 
 function signed(quantity: Quantity, key: number | null, dimension: number | null, value: number, most: number): Cell {
   const share = Number.isFinite(value) ? value / most : 0;
-  return { place: { quantity, key, dimension }, value, share, scale: "signed" };
+  return { position: { quantity, key, dimension }, value, share, scale: "signed" };
 }
 
 function vectorTable(
@@ -86,8 +86,8 @@ const keyRows = (frame: Frame, quantity: Quantity, vectors: readonly (readonly n
 
 function weightCell({ computed }: Frame, key: number): Cell {
   const value = computed.weights[key - computed.first_key] ?? 0;
-  const place: Place = { quantity: "weight", key, dimension: null };
-  return { place, value, share: Math.abs(value) / largest(computed.weights), scale: "weight" };
+  const position: Place = { quantity: "weight", key, dimension: null };
+  return { position, value, share: Math.abs(value) / largest(computed.weights), scale: "weight" };
 }
 
 /** A row for each key; each stage adds a column to those of the stages before. */
@@ -103,8 +103,8 @@ function keyTable(frame: Frame, caption: string, stage: "scores" | "mask" | "wei
     if (stage !== "scores" && computed.allowed) {
       const allowed = computed.allowed[key - computed.first_key] ?? false;
       cells.push(
-        { place: { quantity: "allowed", key, dimension: null }, value: allowed, share: 0, scale: "plain" },
-        { place: null, value: allowed ? score : -Infinity, share: 0, scale: "plain" },
+        { position: { quantity: "allowed", key, dimension: null }, value: allowed, share: 0, scale: "plain" },
+        { position: null, value: allowed ? score : -Infinity, share: 0, scale: "plain" },
       );
     }
     if (stage === "weights") cells.push(weightCell(frame, key));

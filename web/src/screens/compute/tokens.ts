@@ -1,9 +1,9 @@
-// The name of one raw token: its text where it is a whole piece, else the token as the system sees it.
-import { clean, pieceText } from "../../lib/pieces";
-import type { Side } from "../../lib/types";
+// The name of one raw token: its text where it is a whole label, else the token as the model sees it.
+import { clean, labelText } from "../../lib/labels";
+import type { Axis } from "../../lib/types";
 
-export function tokenName(side: Side, index: number): string {
-  const piece = side.pieces.find(({ first, last }) => first <= index && index <= last);
-  const isWhole = piece !== undefined && !piece.mark && piece.first === piece.last;
-  return isWhole ? pieceText(piece.text) : clean(side.tokens[index] ?? "");
+export function tokenName(axis: Axis, index: number): string {
+  const label = axis.labels.find(({ first, last }) => first <= index && index <= last);
+  const isWhole = label !== undefined && !label.mark && label.first === label.last;
+  return isWhole ? labelText(label.text) : clean(axis.tokens[index] ?? "");
 }

@@ -1,29 +1,28 @@
 // What heads are called: `encoder.0` is layer 0 of the encoder, counted from 0 as in addresses.
-import type { HeadCard, Look } from "../../lib/types";
-import { t } from "../words/heads";
+import { axisTitle } from "../../lib/sites";
+import type { Inspection } from "../../lib/types";
+import { t } from "../texts/heads";
 
-function partsOf(layer: string): { stem: string; place: string } {
-  const [, stem = layer, place = ""] = /^(.+)\.(\d+)$/.exec(layer) ?? [];
+function partsOf(layer: string): { stem: string; position: string } {
+  const [, stem = layer, position = ""] = /^(.+)\.(\d+)$/.exec(layer) ?? [];
   // a system of one stack has nothing to tell its layers from
-  if (stem === "layers" || stem === "cells") return { stem: "", place };
-  return { stem: stem === "encoder" || stem === "decoder" ? t(stem) : stem, place };
+  if (stem === "layers" || stem === "cells") return { stem: "", position };
+  return { stem: stem === "encoder" || stem === "decoder" ? t(stem) : stem, position };
 }
 
-/** What the heads of a kind do, in a system that translates, reads on or sorts. */
-export function groupName(kind: HeadCard["kind"], of: Look["kind"]): string {
-  if (of === "language") return t("textKind");
-  if (of === "sentences") return t(kind === "cross" ? "rowsKind" : "wordsKind");
-  return t(`${kind}Kind`);
+/** The axes of a group of heads, by their titles. */
+export function groupName(inspection: Inspection, { queries, keys }: { queries: string; keys: string }): string {
+  return t("axes", { queries: axisTitle(inspection, queries), keys: axisTitle(inspection, keys) });
 }
 
 export function layerName(layer: string): string {
   const parts = partsOf(layer);
-  if (parts.place === "") return parts.stem;
+  if (parts.position === "") return parts.stem;
   return parts.stem === "" ? t("layerAlone", parts) : t("layer", parts);
 }
 
 /** The layer without its stem, which is plain from what stands above. */
 export function layerAlone(layer: string): string {
-  const { stem, place } = partsOf(layer);
-  return place === "" ? stem : t("layerAlone", { place });
+  const { stem, position } = partsOf(layer);
+  return position === "" ? stem : t("layerAlone", { position });
 }

@@ -1,16 +1,14 @@
-// The heads in groups by kind, and in each by layer or in the order of a measure.
+// The heads in groups by their axes, and in each by layer or in the order of a measure.
 import type { HeadCard } from "../../lib/types";
 
 export const MEASURES = ["entropy", "distance", "diagonal", "peak"] as const;
 export type Measure = (typeof MEASURES)[number];
 export type Order = Measure | "layer";
 
-const KINDS = ["source", "target", "cross"] as const;
-
 export interface Tile {
   card: HeadCard;
-  /** The place of its thumbnail in what the server sent. */
-  place: number;
+  /** The position of its thumbnail in what the server sent. */
+  position: number;
 }
 
 export interface Row {
@@ -19,8 +17,10 @@ export interface Row {
   tiles: Tile[];
 }
 
+/** Heads whose queries and keys lie on the same axes. */
 export interface Group {
-  kind: HeadCard["kind"];
+  queries: string;
+  keys: string;
   rows: Row[];
 }
 
@@ -37,18 +37,22 @@ function byLayer(tiles: readonly Tile[]): Row[] {
   return [...rows.values()];
 }
 
+/** The axes of a head, as one text. */
+export const axesOf = ({ queries, keys }: { queries: string; keys: string }): string => `${queries}-${keys}`;
+
 export function grouped(cards: readonly HeadCard[], order: Order, down: boolean): Group[] {
-  const tiles = cards.map((card, place) => ({ card, place }));
+  const tiles = cards.map((card, position) => ({ card, position }));
   const groups: Group[] = [];
-  for (const kind of KINDS) {
-    const own = tiles.filter((tile) => tile.card.kind === kind);
-    if (own.length === 0) continue;
+  for (const name of new Set(cards.map(axesOf))) {
+    const own = tiles.filter((tile) => axesOf(tile.card) === name);
+    const [{ card }] = own as [Tile];
+    const { queries, keys } = card;
     if (order === "layer") {
       const rows = byLayer(own);
-      groups.push({ kind, rows: down ? rows.reverse() : rows });
+      groups.push({ queries, keys, rows: down ? rows.reverse() : rows });
     } else {
       own.sort((one, other) => (one.card[order] - other.card[order]) * (down ? -1 : 1));
-      groups.push({ kind, rows: [{ layer: null, tiles: own }] });
+      groups.push({ queries, keys, rows: [{ layer: null, tiles: own }] });
     }
   }
   return groups;

@@ -8,9 +8,9 @@ export interface Pictures {
 }
 
 /** One head's thumbnail, a pixel a byte. */
-export function imageOf({ size, data }: Pictures, place: number): ImageData {
+export function imageOf({ size, data }: Pictures, position: number): ImageData {
   const image = new ImageData(size, size);
-  const start = place * size * size;
+  const start = position * size * size;
   for (let k = 0; k < size * size; k += 1) {
     const byte = data[start + k] ?? 0;
     image.data.set(viridisTable.subarray(byte * 3, byte * 3 + 3), k * 4);
@@ -19,9 +19,9 @@ export function imageOf({ size, data }: Pictures, place: number): ImageData {
   return image;
 }
 
-export function paint(canvas: HTMLCanvasElement, pictures: Pictures, place: number): void {
+export function paint(canvas: HTMLCanvasElement, pictures: Pictures, position: number): void {
   canvas.width = canvas.height = pictures.size;
-  canvas.getContext("2d")?.putImageData(imageOf(pictures, place), 0, 0);
+  canvas.getContext("2d")?.putImageData(imageOf(pictures, position), 0, 0);
 }
 
 const SIDE = 208;
@@ -59,13 +59,13 @@ export function sheet(pictures: Pictures, groups: Group[], names: Naming, ink: s
   context.font = FONT;
   const one = document.createElement("canvas");
   let top = GAP;
-  groups.forEach((group, place) => {
+  groups.forEach((group, position) => {
     context.fillText(names.group(group), GAP, top + 20);
     top += 2 * LINE;
-    for (const tiles of lines[place] ?? []) {
+    for (const tiles of lines[position] ?? []) {
       tiles.forEach((tile, column) => {
         const left = GAP + column * (SIDE + GAP);
-        paint(one, pictures, tile.place);
+        paint(one, pictures, tile.position);
         context.drawImage(one, left, top, SIDE, SIDE);
         context.fillText(names.tile(tile), left, top + SIDE + 24, SIDE);
       });

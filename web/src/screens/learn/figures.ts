@@ -1,5 +1,5 @@
 // The figures of a lesson as the rows of one table, for saving.
-import { said } from "../../lib/language.svelte";
+import { localized } from "../../lib/language.svelte";
 import type { Block } from "../../lib/types";
 
 type Row = (string | number | null)[];
@@ -8,11 +8,11 @@ export function figureRows(blocks: readonly Block[]): Row[] {
   return blocks.flatMap((block): Row[] => {
     if (block.kind === "matrix") {
       const rows = block.values.map((values, row) => [block.rows[row] ?? "", ...values]);
-      return [[said(block.title)], ["", ...block.columns], ...rows];
+      return [[localized(block.title)], ["", ...block.columns], ...rows];
     }
     if (block.kind === "chart") {
-      const rows = block.series.flatMap((series) => series.x.map((x, k) => [said(series.label), x, series.y[k]]));
-      return [[said(block.title)], ["", said(block.x_label), said(block.y_label)], ...rows];
+      const rows = block.series.flatMap((series) => series.x.map((x, k) => [localized(series.label), x, series.y[k]]));
+      return [[localized(block.title)], ["", localized(block.x_label), localized(block.y_label)], ...rows];
     }
     return [];
   });

@@ -28,9 +28,9 @@ export function metricOf(key: string): Metric {
 }
 
 function rank(metric: Metric): number {
-  const place = ORDER.indexOf(metric.base);
+  const position = ORDER.indexOf(metric.base);
   const last = LAST.indexOf(metric.base);
-  return (last >= 0 ? 1000 + last : place >= 0 ? place : 500) * 2 + Number(metric.validation);
+  return (last >= 0 ? 1000 + last : position >= 0 ? position : 500) * 2 + Number(metric.validation);
 }
 
 /** All metrics that any of the lines has, the telling ones first. */

@@ -1,5 +1,5 @@
 // Metrics in words; one that we do not know keeps its own name.
-import { t } from "../words/runs";
+import { t } from "../texts/runs";
 import type { Metric } from "./metrics";
 
 const KNOWN = [

@@ -2,7 +2,7 @@
 // Where none is, the list alone is looked at now and then, for runs that begin.
 import { get } from "../../lib/api";
 import type { RunCard } from "../../lib/types";
-import { Loaded } from "../parts/loaded.svelte";
+import { Loaded } from "../shared/loaded.svelte";
 import { Feed } from "./feed.svelte";
 
 const EVERY = 2000;

@@ -26,11 +26,11 @@ function commonLengths(first: readonly string[], second: readonly string[]): Uin
   return lengths;
 }
 
-/** Both lists with what is not common marked; answers too long to compare part by part are compared by place. */
+/** Both lists with what is not common marked; answers too long to compare part by part are compared by position. */
 export function differences(first: readonly string[], second: readonly string[]): [Part[], Part[]] {
   if (first.length * second.length > MOST_CELLS) {
     const byPlace = (own: readonly string[], other: readonly string[]): Part[] =>
-      own.map((text, place) => ({ text, changed: text !== other[place] }));
+      own.map((text, position) => ({ text, changed: text !== other[position] }));
     return [byPlace(first, second), byPlace(second, first)];
   }
   const lengths = commonLengths(first, second);

@@ -1,10 +1,10 @@
 // What a swap gave, with what it was asked for, and the rows of its CSV file.
-import type { Shown } from "../../lib/pieces";
-import type { Look, Site, Swapped, SwapRequest } from "../../lib/types";
+import type { Shown } from "../../lib/labels";
+import type { Inspection, Site, Swapped, SwapRequest } from "../../lib/types";
 import { at, differenceAt, type Weights } from "../../lib/weights";
 
 export interface Result {
-  look: Look;
+  inspection: Inspection;
   site: Site;
   head: number;
   request: SwapRequest;

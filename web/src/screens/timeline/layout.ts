@@ -1,9 +1,6 @@
 // Where everything of the timeline stands: lanes, years on a piecewise scale, and labels that never overlap.
 import { scaleLinear } from "d3-scale";
-import type { Milestone } from "../../lib/types";
-
-export const FAMILIES = ["system", "language", "sentences", "score", "alignment", "mask", "position"] as const;
-export type Family = (typeof FAMILIES)[number];
+import type { LocalizedText, Milestone } from "../../lib/types";
 
 export const ROW = 29;
 export const MARK = 6;
@@ -24,7 +21,8 @@ export interface Placed {
 }
 
 export interface Lane {
-  family: Family;
+  family: string;
+  title: LocalizedText;
   top: number;
   height: number;
   placed: Placed[];
@@ -47,7 +45,7 @@ export interface Picture {
 
 export const chronological = (items: readonly Milestone[]): Milestone[] =>
   [...items].sort(
-    (one, other) => one.year - other.year || FAMILIES.indexOf(one.family) - FAMILIES.indexOf(other.family),
+    (one, other) => one.year - other.year || one.lane - other.lane,
   );
 
 function stepOf(from: number, to: number): number {
@@ -55,15 +53,15 @@ function stepOf(from: number, to: number): number {
   return Math.min(1 + 0.15 * (to - from - 1), 1.6);
 }
 
-/** Each year that something happened in, with its place: crowded years get more room, empty ones hardly any. */
+/** Each year that something happened in, with its position: crowded years get more room, empty ones hardly any. */
 export function placeYears(items: readonly Milestone[], left: number, right: number): Tick[] {
   const years = [...new Set(items.map((item) => item.year))].sort((one, other) => one - other);
-  const places = [0];
+  const positions = [0];
   for (let index = 1; index < years.length; index += 1) {
-    places.push(places[index - 1] + stepOf(years[index - 1], years[index]));
+    positions.push(positions[index - 1] + stepOf(years[index - 1], years[index]));
   }
-  const scale = scaleLinear([0, places.at(-1) || 1], [left, right]);
-  return years.map((year, index) => ({ year, x: scale(places[index]) }));
+  const scale = scaleLinear([0, positions.at(-1) || 1], [left, right]);
+  return years.map((year, index) => ({ year, x: scale(positions[index]) }));
 }
 
 interface Span {
@@ -98,16 +96,17 @@ export type WidthOf = (item: Milestone) => number;
 
 export function layOut(items: readonly Milestone[], left: number, right: number, widthOf: WidthOf): Picture {
   const ticks = placeYears(items, left, right - MARK);
-  const places = new Map(ticks.map((tick) => [tick.year, tick.x]));
+  const positions = new Map(ticks.map((tick) => [tick.year, tick.x]));
   let top = AXIS;
   const lanes: Lane[] = [];
-  for (const family of FAMILIES) {
-    const own = items.filter((item) => item.family === family);
-    if (own.length === 0) continue;
-    const packed = pack(own, (year) => places.get(year) ?? left, right, widthOf);
+  const numbers = [...new Set(items.map((item) => item.lane))].sort((one, other) => one - other);
+  for (const number of numbers) {
+    const own = items.filter((item) => item.lane === number);
+    const [{ family, family_title: title }] = own as [Milestone];
+    const packed = pack(own, (year) => positions.get(year) ?? left, right, widthOf);
     const height = Math.max(...packed.map((placed) => placed.y)) + ROW + 2 * LANE_PADDING;
     const first = top + LANE_PADDING + ROW / 2;
-    lanes.push({ family, top, height, placed: packed.map((placed) => ({ ...placed, y: placed.y + first })) });
+    lanes.push({ family, title, top, height, placed: packed.map((placed) => ({ ...placed, y: placed.y + first })) });
     top += height;
   }
   const breaks = ticks
@@ -123,13 +122,13 @@ export function neighbour(picture: Picture, key: string, arrow: string): string 
   const lane = picture.lanes.findIndex((each) => each.placed.some((placed) => placed.item.key === key));
   if (lane < 0) return null;
   const { placed } = picture.lanes[lane];
-  const place = placed.findIndex((each) => each.item.key === key);
-  if (arrow === "ArrowRight") return placed[place + 1]?.item.key ?? null;
-  if (arrow === "ArrowLeft") return placed[place - 1]?.item.key ?? null;
+  const position = placed.findIndex((each) => each.item.key === key);
+  if (arrow === "ArrowRight") return placed[position + 1]?.item.key ?? null;
+  if (arrow === "ArrowLeft") return placed[position - 1]?.item.key ?? null;
   if (arrow === "Home") return placed[0].item.key;
   if (arrow === "End") return placed[placed.length - 1].item.key;
   const next = picture.lanes[lane + (arrow === "ArrowDown" ? 1 : -1)];
   if (!next) return null;
-  const distance = (other: Placed): number => Math.abs(other.x - placed[place].x);
+  const distance = (other: Placed): number => Math.abs(other.x - placed[position].x);
   return next.placed.reduce((best, other) => (distance(other) < distance(best) ? other : best)).item.key;
 }

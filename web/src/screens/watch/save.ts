@@ -2,14 +2,14 @@
 import { saveCsv, saveJson, savePng, saveSvg, saveUrl } from "../../lib/exports";
 import { matrixSvg } from "../../lib/figure";
 import { language } from "../../lib/language.svelte";
-import { looks } from "../../lib/looks.svelte";
-import type { Shown } from "../../lib/pieces";
-import { sideOf } from "../../lib/sites";
-import type { Look, Site } from "../../lib/types";
+import { inspections } from "../../lib/inspections.svelte";
+import type { Shown } from "../../lib/labels";
+import { axisOf } from "../../lib/sites";
+import type { Inspection, Site } from "../../lib/types";
 import { at, type Weights } from "../../lib/weights";
-import { t } from "../words/watch";
+import { t } from "../texts/watch";
 
-export type Picture = { look: Look; site: Site; head: number; weights: Weights };
+export type Picture = { inspection: Inspection; site: Site; head: number; weights: Weights };
 type Drawn = {
   merged: Weights;
   rows: Shown[];
@@ -25,10 +25,10 @@ export function saveItems(
   picture: Picture,
   drawn: Drawn,
 ): { label: string; run: () => void | Promise<void> }[] {
-  const { look, site, head } = picture;
+  const { inspection, site, head } = picture;
   const { merged, rows, columns, canvas, svg } = drawn;
-  const name = `regard-${look.model}-${site.path}-${head < 0 ? "mean" : head}`;
-  const title = `${look.model} · ${site.path}`;
+  const name = `regard-${inspection.model}-${site.path}-${head < 0 ? "mean" : head}`;
+  const title = `${inspection.model} · ${site.path}`;
   const isSmall = rows.length * columns.length <= MOST_CELLS;
   return [
     ...(canvas ? [{ label: t("pngHeat"), run: () => savePng(canvas, name) }] : []),
@@ -44,26 +44,26 @@ export function saveItems(
 }
 
 async function saveTable(picture: Picture, name: string): Promise<void> {
-  const { look, site } = picture;
-  const [queries, keys] = [sideOf(look, site.queries).tokens, sideOf(look, site.keys).tokens];
+  const { inspection, site } = picture;
+  const [queries, keys] = [axisOf(inspection, site.queries).tokens, axisOf(inspection, site.keys).tokens];
   const values = await allWeights(picture);
   saveCsv([["", ...keys], ...values.map((row, i) => [queries[i] ?? "", ...row])], name);
 }
 
 async function saveTrace(picture: Picture, name: string): Promise<void> {
-  const { look, site, head } = picture;
-  saveJson({ look, site: site.path, head, weights: await allWeights(picture) }, name);
+  const { inspection, site, head } = picture;
+  saveJson({ inspection, site: site.path, head, weights: await allWeights(picture) }, name);
 }
 
-function savePage({ look, site, head }: Picture, name: string): Promise<void> {
-  const path = `/api/looks/${encodeURIComponent(look.id)}/page`;
+function savePage({ inspection, site, head }: Picture, name: string): Promise<void> {
+  const path = `/api/inspections/${encodeURIComponent(inspection.id)}/page`;
   return saveUrl(path, { site: site.path, head, lang: language.now }, name);
 }
 
-async function allWeights({ look, site, head, weights }: Picture): Promise<number[][]> {
+async function allWeights({ inspection, site, head, weights }: Picture): Promise<number[][]> {
   const found: number[][] = [];
   for (let i = 0; i < weights.queries; i += 1) {
-    if (weights.queries <= MOST_EXACT) found.push([...(await looks.row(look, site.path, head, i))]);
+    if (weights.queries <= MOST_EXACT) found.push([...(await inspections.row(inspection, site.path, head, i))]);
     else found.push(Array.from({ length: weights.keys }, (_, j) => at(weights, i, j)));
   }
   return found;

@@ -1,0 +1,5 @@
+"""What attention weights show, as figures."""
+
+from regard.analysis.heads import diagonal_mass, entropy, mean_distance, mean_over_active
+
+__all__ = ["diagonal_mass", "entropy", "mean_distance", "mean_over_active"]

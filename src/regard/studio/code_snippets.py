@@ -1,0 +1,147 @@
+"""Python code that computes a number again.
+
+Inputs are written out digit by digit. Where a number takes more than its inputs (an alignment with weights of its own,
+positions that add to the context), the code runs the checkpoint.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.contracts import NextTokenPanel
+from regard.studio.computation import Comparison, QueryRow
+from regard.studio.inspection_cache import CachedInspection
+
+WIDTH = 100
+
+
+def vector_code(tensor: Tensor) -> str:
+    """A vector in Python, with every digit of single precision."""
+    if tensor.dtype == torch.bool:
+        return wrap([str(one) for one in tensor.tolist()])
+    infinite = {float("inf"): "float('inf')", float("-inf"): "float('-inf')"}
+    numbers = tensor.to(torch.float32).numpy()
+    return wrap([infinite.get(float(one), str(one)) for one in numbers])
+
+
+def wrap(words: Sequence[str]) -> str:
+    """A list in brackets, broken into lines."""
+    lines, line = [], ""
+    for word in words:
+        if line and len(line) + len(word) + 2 > WIDTH:
+            lines.append(line)
+            line = ""
+        line = f"{line}, {word}" if line else word
+    lines.append(line)
+    return f"[{lines[0]}]" if len(lines) == 1 else "[\n    " + ",\n    ".join(lines) + ",\n]"
+
+
+def code(address: str, inputs: dict[str, Tensor], result: str) -> str:
+    """A whole program: the address, the inputs, and the number printed."""
+    assignments = "".join(f"{name} = torch.tensor({vector_code(tensor)})\n" for name, tensor in inputs.items())
+    return f'import torch\n\n# {address}\n{assignments}print(f"{{({result}).item():.8g}}")\n'
+
+
+def literal(address: str, value: Tensor) -> str:
+    """A number that comes from no others."""
+    return code(address, {"x": value.reshape(1)}, "x[0]")
+
+
+def score(address: str, comparison: Comparison, query: Tensor, key: Tensor, bias: Tensor | None) -> str | None:
+    """The score of a pair; None where the comparison is not known."""
+    inputs = {"q": query, "k": key}
+    if comparison.form == "dot":
+        result = "q @ k" if comparison.scale == 1 else f"{comparison.scale!r} * (q @ k)"
+    elif comparison.form == "sum" and comparison.energy is not None:
+        inputs["v"] = comparison.energy.cpu()
+        result = "v @ torch.tanh(q + k)"
+    elif comparison.form == "square" and comparison.width is not None:
+        inputs["w"] = comparison.width.cpu()
+        result = "-0.5 * ((w * (q - k)) ** 2).sum()"
+    else:
+        return None
+    if bias is not None:
+        inputs["b"] = bias.reshape(1)
+        result += " + b[0]"
+    return code(address, inputs, result)
+
+
+def weight(address: str, scores: Tensor, allowed: Tensor | None, key: int) -> str:
+    """A masked softmax; a query that may attend to nothing has weights 0."""
+    inputs = {"scores": scores}
+    result = f"scores.softmax(-1)[{key}]"
+    if allowed is not None and not bool(allowed.all()):
+        inputs["allowed"] = allowed
+        result = f"scores.masked_fill(~allowed, -torch.inf).softmax(-1).nan_to_num(0.0)[{key}]"
+    return code(address, inputs, result)
+
+
+def product(address: str, weight: Tensor, value: Tensor) -> str:
+    """A weight times a value."""
+    return code(address, {"weight": weight.reshape(1), "value": value.reshape(1)}, "weight[0] * value[0]")
+
+
+def context(address: str, weights: Tensor, column: Tensor) -> str:
+    """A weighted sum."""
+    return code(address, {"weights": weights, "values": column}, "weights @ values")
+
+
+def recorded(row: QueryRow, quantity: str, address: str, indices: tuple[int, int]) -> str | None:
+    """A number that the attention was called with, from the checkpoint; None where that has none.
+
+    An example has no checkpoint, and keys that a memory has lost are no longer there.
+    """
+    key_axis = {"key": 0, "value": 0, "allowed": 1}.get(quantity)
+    if key_axis is not None and indices[key_axis] < row.first_key:
+        return None
+    name = "attention_map"
+    if quantity == "allowed":
+        shape = f"{name}.weights.shape"
+        is_free = row.entry.maps(row.path)[row.located[0]].allowed is None
+        allowed = f"torch.ones({shape})" if is_free else f"{name}.allowed.broadcast_to({shape}).float()"
+        return from_checkpoint(row, allowed, address, indices, key_axis=key_axis)
+    plain = {"query": f"{name}.queries", "key": f"{name}.keys", "value": f"{name}.values"}[quantity]
+    lowered = f"{name}.score.lower({name}.queries, {name}.keys).{'queries' if quantity == 'query' else 'keys'}"
+    is_lowered = row.comparison.form != "unknown" and quantity != "value"
+    return from_checkpoint(row, lowered if is_lowered else plain, address, indices, key_axis=key_axis)
+
+
+def from_checkpoint(
+    row: QueryRow, tensor: str, address: str, indices: tuple[int, int], *, key_axis: int | None = None
+) -> str | None:
+    """The model traced on the same input; None where it cannot be loaded or called again.
+
+    `tensor` is an expression of the `attention_map`. The index at `key_axis` counts tokens, while the recorded keys may
+    begin before or after the first one.
+    """
+    folder, call = row.entry.model.folder, row.entry.inspection.call
+    if folder is None or call is None:
+        return None
+    shifted = [index - row.first_key if axis == key_axis else index for axis, index in enumerate(indices)]
+    head = f"{row.head}, " if row.attention_map.weights.ndim > 3 else ""
+    return (
+        f"import regard\nimport torch\nfrom regard.contracts import Sequences\n\n# {address}\n"
+        f"model = regard.load({str(folder)!r}, device='cpu').model\n"
+        f"{call.inputs}"
+        f"with torch.inference_mode(), regard.trace(model) as maps:\n    {call.call}\n"
+        f"    attention_map = maps[{row.path!r}][{row.located[0]}]\n"
+        f'    print(f"{{{tensor}[0, {head}{shifted[0]}, {shifted[1]}].item():.8g}}")\n'
+    )
+
+
+def softmax(
+    entry: CachedInspection, panel: NextTokenPanel, address: str, position: int, ids: Sequence[int]
+) -> str | None:
+    """The probabilities of these tokens after one position, from the checkpoint; None where it cannot be loaded."""
+    folder, call = entry.model.folder, entry.inspection.call
+    if folder is None or call is None or panel.code is None:
+        return None
+    return (
+        f"import regard\nimport torch\n\n# {address}\n"
+        f"model = regard.load({str(folder)!r}, device='cpu').model\n"
+        f"{call.inputs}"
+        f"with torch.inference_mode():\n    logits = {panel.code}[{position}].double()\n"
+        f"for token in {list(ids)}:\n"
+        f'    print(f"{{token}} {{logits[token]:.8g}} {{logits.softmax(-1)[token]:.8g}}")\n'
+    )

@@ -1,0 +1,189 @@
+"""One query of one head: the vectors that its attention compares, and how a score comes of a pair of them.
+
+Nearly every score lowers to a dot product, a sum through a tanh or a squared distance; the lowering names the vectors
+that are compared, after whatever projections the score has.
+
+Shapes: H heads, Q queries, K keys, d the size compared.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention import AttentionMap
+from regard.attention.alignments import Softmax
+from regard.contracts import Lowered, LoweredSquare, LoweredSum
+from regard.serving.job_queue import MissingError
+from regard.studio.inspection_cache import CachedInspection
+from regard.tasks import align_to_tokens, batch_element
+
+Form = Literal["dot", "sum", "square", "unknown"]
+NUM_CHECKED = 8
+"""Queries whose scores are computed again to check the comparison."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """scale q.k + bias, energy . tanh(q + k), or -1/2 |width (q - k)|^2; `unknown` has only its numbers."""
+
+    form: Form
+    queries: Float[Tensor, "H Q d"]
+    keys: Float[Tensor, "H K d"]
+    scale: float = 1.0
+    bias: Float[Tensor, "H Q K"] | None = None
+    energy: Float[Tensor, " d"] | None = None
+    width: Float[Tensor, " d"] | None = None
+    projected: bool = False
+
+
+def compare(attention_map: AttentionMap) -> Comparison:
+    """The comparison of a map's scores; one that does not give them again is unknown."""
+    with torch.inference_mode():
+        comparison = from_lowering(attention_map)
+        if comparison.form == "unknown":
+            return comparison
+        few = slice(0, NUM_CHECKED)
+        bias = None if comparison.bias is None else comparison.bias[:, few]
+        scores = scores_of(replace(comparison, queries=comparison.queries[:, few], bias=bias))
+        is_right = scores.allclose(batch_element(attention_map.scores)[:, few], rtol=1e-4, atol=1e-5)
+        return comparison if is_right else unknown(attention_map)
+
+
+def from_lowering(attention_map: AttentionMap) -> Comparison:
+    """As the score itself lowers."""
+    lowered = attention_map.score.lower(attention_map.queries, attention_map.keys)
+    if isinstance(lowered, str):
+        return unknown(attention_map)
+    same_shape = lowered.queries.shape == attention_map.queries.shape
+    projected = not same_shape or not torch.equal(lowered.queries, attention_map.queries)
+    queries, keys = batch_element(lowered.queries), batch_element(lowered.keys)
+    if isinstance(lowered, LoweredSum):
+        energy = lowered.energy.detach()
+        return Comparison(form="sum", queries=queries, keys=keys, energy=energy, projected=projected)
+    if isinstance(lowered, LoweredSquare):
+        width = lowered.width.detach().expand(queries.shape[-1])
+        return Comparison(form="square", queries=queries, keys=keys, width=width, projected=projected)
+    bias = bias_of(lowered, attention_map)
+    return Comparison(form="dot", queries=queries, keys=keys, scale=lowered.scale, bias=bias, projected=projected)
+
+
+def bias_of(lowered: Lowered, attention_map: AttentionMap) -> Float[Tensor, "H Q K"] | None:
+    """All that is added to the product."""
+    shape = attention_map.scores.shape
+    parts = [] if lowered.key_bias is None else [lowered.key_bias[..., None, :].expand(shape)]
+    parts += [] if lowered.bias is None else [lowered.bias.expand(shape)]
+    return batch_element(torch.stack(parts).sum(0)) if parts else None
+
+
+def unknown(attention_map: AttentionMap) -> Comparison:
+    """Queries and keys as they were recorded."""
+    queries, keys = batch_element(attention_map.queries), batch_element(attention_map.keys)
+    return Comparison(form="unknown", queries=queries, keys=keys)
+
+
+def scores_of(comparison: Comparison) -> Float[Tensor, "H Q K"]:
+    """The scores, from the comparison alone."""
+    queries, keys = comparison.queries, comparison.keys
+    if comparison.form == "dot":
+        scores = comparison.scale * (queries @ keys.mT)
+        return scores if comparison.bias is None else scores + comparison.bias
+    if comparison.form == "sum":
+        assert comparison.energy is not None
+        return (queries[:, :, None] + keys[:, None]).tanh() @ comparison.energy
+    assert comparison.width is not None
+    return -0.5 * ((comparison.width * (queries[:, :, None] - keys[:, None])) ** 2).sum(-1)
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """One query of one head at one site, with everything that was compared and added up for it."""
+
+    entry: CachedInspection
+    path: str
+    head: int
+    query: int
+
+    @cached_property
+    def located(self) -> tuple[int, int]:
+        """The number of the map that this query is in, and its own number there."""
+        index = self.query
+        for number, one in enumerate(self.entry.maps(self.path)):
+            if index < one.weights.shape[-2]:
+                return number, index
+            index -= one.weights.shape[-2]
+        count = self.query - index
+        raise MissingError(f"{self.path} has {count} queries, counted from 0; there is no query {self.query}.")
+
+    @cached_property
+    def attention_map(self) -> AttentionMap:
+        """The map that this query is in, with a key for every token."""
+        number, _ = self.located
+        return align_to_tokens(self.entry.maps(self.path)[number], self.first_key)
+
+    @property
+    def index(self) -> int:
+        """The query's number in its map."""
+        return self.located[1]
+
+    @property
+    def first_key(self) -> int:
+        """The token of the first key as the map was recorded."""
+        return self.entry.first_keys(self.path)[self.located[0]]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """What is compared."""
+        return compare(self.attention_map)
+
+    def take(self, field: str) -> Tensor:
+        """This head's part of a tensor of the map."""
+        return self.of_head(batch_element(getattr(self.attention_map, field)))
+
+    def of_head(self, tensor: Tensor) -> Tensor:
+        """This head's part of a tensor with heads in front."""
+        if self.head >= tensor.shape[0]:
+            raise MissingError(
+                f"{self.path} has {tensor.shape[0]} heads, counted from 0; there is no head {self.head}."
+            )
+        return tensor[self.head].cpu()
+
+    def line(self, field: str) -> Float[Tensor, " size"]:
+        """This query's scores, weights or context."""
+        return self.take(field)[self.index]
+
+    @cached_property
+    def query_vector(self) -> Float[Tensor, " size"]:
+        """The query as it is compared."""
+        return self.of_head(self.comparison.queries)[self.index]
+
+    @cached_property
+    def keys(self) -> Float[Tensor, "K size"]:
+        """The keys as they are compared."""
+        return self.of_head(self.comparison.keys)
+
+    @cached_property
+    def allowed(self) -> Bool[Tensor, " K"] | None:
+        """Which keys may be attended to; None where all may."""
+        allowed = self.attention_map.allowed
+        if allowed is None:
+            return None
+        return self.of_head(batch_element(allowed.broadcast_to(self.attention_map.weights.shape)))[self.index]
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether the weights are a masked softmax."""
+        return type(self.attention_map.align) is Softmax
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether the context is the weighted sum and nothing else; positions may add to it."""
+        return (self.line("weights") @ self.take("values")).allclose(self.line("context"), rtol=1e-4, atol=1e-5)
+
+    def address(self, quantity: str, *positions: int | str) -> str:
+        """The name of a number, such as encoder.0.attention head 1 weight[2,3]."""
+        head = "" if self.entry.site(self.path).num_heads == 1 else f" head {self.head}"
+        return f"{self.path}{head} {quantity}[{','.join(map(str, positions))}]"

@@ -1,0 +1,78 @@
+"""Experiments that the page starts: one at a time, in a thread of their own; their findings stay."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+
+from regard.contracts import nearest
+from regard.display.figure import drawn_bytes, has_matplotlib
+from regard.experiments import EXPERIMENTS, Finding
+from regard.experiments.finding import shown
+from regard.serving.job_queue import MissingError
+from regard.studio.schema import Experiment, JobState
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A finding and its figure."""
+
+    finding: Finding
+    figure: str | None
+
+
+class ExperimentJobs:
+    """The jobs, by the name of their experiment."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="experiment")
+        self._jobs: dict[str, Future[JobResult]] = {}
+        self._lock = Lock()
+
+    def start(self, name: str) -> Experiment:
+        """Run an experiment, unless it runs already."""
+        check_experiment(name)
+        with self._lock:
+            job = self._jobs.get(name)
+            if job is None or job.done():
+                self._jobs[name] = self._threads.submit(run, name)
+        return self.report(name)
+
+    def report(self, name: str) -> Experiment:
+        """The state of its job, and the finding when it is done."""
+        check_experiment(name)
+        entry = EXPERIMENTS[name]
+        job = self._jobs.get(name)
+        error = None if job is None or not job.done() or job.cancelled() else job.exception()
+        result = job.result() if job is not None and job.done() and error is None else None
+        state: JobState = "idle" if job is None else "failed" if error else "running" if result is None else "done"
+        finding = None if result is None else result.finding
+        return Experiment(
+            name=name,
+            number=entry.number,
+            claim=entry.claim,
+            paper=entry.paper,
+            state=state,
+            columns=[] if finding is None else list(finding.columns),
+            rows=[] if finding is None else [[shown(cell) for cell in row.values()] for row in finding.rows],
+            verdict=None if finding is None else finding.verdict,
+            holds=None if finding is None else finding.holds,
+            figure=None if result is None else result.figure,
+            problem=None if error is None else str(error),
+        )
+
+    def close(self) -> None:
+        """Accept no more jobs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def run(name: str) -> JobResult:
+    """The finding, and its figure where matplotlib is."""
+    finding = EXPERIMENTS[name].run(seed=0)
+    figure = drawn_bytes(finding.draw, ("svg",))["svg"].decode() if has_matplotlib() else None
+    return JobResult(finding, figure)
+
+
+def check_experiment(name: str) -> None:
+    """Refuse an unknown name."""
+    if name not in EXPERIMENTS:
+        raise MissingError(f"there is no experiment called {name!r}; the nearest is {nearest(name, EXPERIMENTS)!r}.")

@@ -1,0 +1,72 @@
+"""Weights as bytes, as thumbnails, and as one HTML file that opens from disk.
+
+A picture needs 256 steps; one query row has every digit.
+"""
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from regard.contracts import AlignmentPanel
+from regard.display.page import Page
+from regard.display.picture import Panel, Picture, visible
+from regard.serving.job_queue import MissingError
+from regard.studio.inspection_cache import CachedInspection
+from regard.studio.schema import LocalizedText
+
+HEAD = LocalizedText(en="head {}", zh="第 {} 头")
+
+
+def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:
+    """One byte a weight, query by query, and the weight that 255 stands for."""
+    high = float(weights.max()) if weights.numel() else 0.0
+    steps = (weights * (255 / high if high > 0 else 0.0)).round().clamp(0, 255)
+    return steps.to("cpu", torch.uint8).numpy().tobytes(), high
+
+
+def exact_row(weights: Float[Tensor, "Q K"], query: int) -> bytes:
+    """The weights of one query in single precision, low byte first."""
+    if query >= weights.shape[0]:
+        raise MissingError(f"there are {weights.shape[0]} queries, counted from 0; there is no query {query}.")
+    return weights[query].to("cpu", torch.float32).numpy().astype("<f4").tobytes()
+
+
+def thumbnail(weights: Float[Tensor, "Q K"], size: int) -> UInt8[Tensor, "size size"]:
+    """A head at this size: the largest weight of each part, so that no peak vanishes, and 255 the largest of all."""
+    if not weights.numel():
+        return torch.zeros(size, size, dtype=torch.uint8)
+    pooled = torch.nn.functional.adaptive_max_pool2d(weights[None].float(), size)[0]
+    return (pooled * (255 / pooled.max().clamp_min(1e-30))).round().to(torch.uint8)
+
+
+def export_page(entry: CachedInspection, path: str, head: int, language: str) -> str:
+    """All heads of a site, or one of them, with their tokens: the page that `regard.show` writes."""
+    weights = entry.weights(path).cpu()
+    count = weights.shape[0]
+    if head >= count:
+        raise MissingError(f"{path} has {count} heads, counted from 0; there is no head {head}.")
+    query_axis, key_axis = (entry.inspection.axis(name) for name in axes_of(entry, path))
+    tokens = {axis.name: tuple(visible(label) for label in axis.labels) for axis in (query_axis, key_axis)}
+    label = getattr(HEAD, language)
+    panels = tuple(
+        Panel(
+            path=path,
+            head=label.format(number) if count > 1 else "",
+            weights=weights[number],
+            query_tokens=tokens[query_axis.name],
+            key_tokens=tokens[key_axis.name][: weights.shape[-1]],
+        )
+        for number in (range(count) if head < 0 else (head,))
+    )
+    titles = (getattr(query_axis.title, language), getattr(key_axis.title, language))
+    return Page(Picture.of(panels, titles), language).html()
+
+
+def axes_of(entry: CachedInspection, path: str) -> tuple[str, str]:
+    """The names of the query and key axis of a site or of the model's own alignment."""
+    panel: AlignmentPanel | None = entry.inspection.panel(AlignmentPanel)
+    if panel is not None and path == panel.name:
+        return panel.query_axis, panel.key_axis
+    site = entry.inspection.site(path)
+    assert site is not None
+    return site.query_axis, site.key_axis

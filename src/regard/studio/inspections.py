@@ -1,0 +1,169 @@
+"""Make an inspection of a model, describe it to the page, and compute its output again."""
+
+import hashlib
+import json
+import math
+import re
+import time
+from contextlib import nullcontext
+
+from regard.contracts import AlignmentPanel, Around, AttentionSite, Axis, Inspection, Response
+from regard.serving.job_queue import RefusedError, refusing
+from regard.studio.inspection_cache import CachedInspection
+from regard.studio.model_registry import RegisteredModel
+from regard.studio.schema import (
+    GenerateAnswer,
+    GeneratedToken,
+    GenerateRequest,
+    InspectionAxis,
+    InspectionMessage,
+    InspectionRequest,
+    InspectionSite,
+    LocalizedText,
+    Outcome,
+    PredictAnswer,
+    PredictRequest,
+)
+from regard.studio.token_labels import merge_bytes
+
+MAX_NUMBERS = 128_000_000
+"""Scores, weights, keys and values that one inspection may hold."""
+LAYER = re.compile(r"^(.*?\d+)(?:\.|$)")
+
+
+def inspection_id(model: RegisteredModel, request: InspectionRequest) -> str:
+    """The same request for the same weights has the same id, on any day; a fixed input is always the same."""
+    words = [] if model.fixed_input else [request.text, request.output]
+    return hashlib.sha256(json.dumps([model.name, model.version, *words]).encode()).hexdigest()[:24]
+
+
+def make_inspection(model: RegisteredModel, request: InspectionRequest) -> CachedInspection:
+    """Inspect an input; what the predictor refuses is refused with its sentence."""
+    predictor = model.activate()
+    with refusing():
+        data = predictor.parse(request.text)
+        inspection = predictor.inspect(data, request.output, max_numbers=MAX_NUMBERS)
+    message = describe_inspection(inspection, model.name, inspection_id(model, request))
+    return CachedInspection(message=message, model=model, inspection=inspection)
+
+
+def describe_inspection(inspection: Inspection, model: str, name: str) -> InspectionMessage:
+    """An inspection as the page gets it."""
+    alignment: AlignmentPanel | None = inspection.panel(AlignmentPanel)
+    sites = [] if alignment is None else [describe_alignment(alignment)]
+    per_token = inspection.seconds_per_token
+    return InspectionMessage(
+        id=name,
+        model=model,
+        input=inspection.input,
+        output=inspection.output,
+        forced=inspection.forced,
+        log_prob=inspection.log_prob,
+        num_dropped=inspection.num_dropped,
+        axes=[describe_axis(axis) for axis in inspection.axes],
+        sites=[*sites, *(describe_site(site) for site in inspection.sites)],
+        panels=[panel.name for panel in inspection.panels],
+        unknown=list(inspection.unknown),
+        milliseconds=inspection.seconds * 1e3,
+        milliseconds_per_token=None if per_token is None else per_token * 1e3,
+    )
+
+
+def describe_axis(axis: Axis) -> InspectionAxis:
+    """Tokens raw and merged to characters."""
+    return InspectionAxis(
+        name=axis.name,
+        kind=axis.kind,
+        title=LocalizedText(en=axis.title.en, zh=axis.title.zh),
+        tokens=list(axis.labels),
+        labels=merge_bytes(axis.labels, axis.marks),
+        grid=None if axis.grid is None else list(axis.grid),
+        is_stepwise=axis.is_stepwise,
+    )
+
+
+def describe_site(site: AttentionSite) -> InspectionSite:
+    """An attention of which everything was recorded."""
+    return InspectionSite(
+        path=site.path,
+        layer=layer_of(site.path),
+        heads=site.num_heads,
+        queries=site.query_axis,
+        keys=site.key_axis,
+        score=site.score,
+        align=site.alignment,
+        is_causal=site.is_causal,
+        is_stepwise=site.is_stepwise,
+        has_scores=True,
+    )
+
+
+def describe_alignment(panel: AlignmentPanel) -> InspectionSite:
+    """The alignment that the model itself reports, listed like an attention."""
+    return InspectionSite(
+        path=panel.name,
+        layer="",
+        heads=1,
+        queries=panel.query_axis,
+        keys=panel.key_axis,
+        score=None,
+        align=None,
+        is_causal=False,
+        is_stepwise=False,
+        has_scores=False,
+    )
+
+
+def layer_of(path: str) -> str:
+    """A module path up to its first number: encoder.0.self_attention -> encoder.0."""
+    layer = LAYER.match(path)
+    return layer[1] if layer else path
+
+
+def respond(entry: CachedInspection, around: Around | None = None) -> Outcome | None:
+    """The output computed inside `around`, or as it is; None where the model has none to compute."""
+    if not entry.model.capabilities.responds:
+        return None
+    response: Response | None = entry.inspection.response if around is None else None
+    if response is None:
+        with refusing():
+            response = entry.model.activate().respond(entry.inspection, around or nullcontext)
+    return Outcome(
+        output=response.output,
+        tokens=list(response.tokens),
+        log_prob=response.log_prob,
+        log_prob_of_first=response.log_prob_of_first,
+    )
+
+
+def predict_one(model: RegisteredModel, request: PredictRequest) -> PredictAnswer:
+    """The output for one input, without any weights."""
+    if not model.capabilities.responds:
+        raise RefusedError(f"{model.name} has no output to predict. Choose a model that was trained.")
+    predictor, began = model.activate(), time.perf_counter()
+    with refusing():
+        output = predictor.predict([predictor.parse(request.text)])[0]
+    return PredictAnswer(
+        output=str(output),
+        log_prob=getattr(output, "log_prob", None),
+        tokens=list(getattr(output, "tokens", ())),
+        milliseconds=(time.perf_counter() - began) * 1e3,
+    )
+
+
+def generate(model: RegisteredModel, request: GenerateRequest) -> GenerateAnswer:
+    """Text generated token by token, each with its log-probability under the model itself."""
+    if not model.capabilities.streams:
+        raise RefusedError(f"{model.name} does not generate text token by token. POST /api/predict has its output.")
+    predictor, began = model.activate(), time.perf_counter()
+    options = {"temperature": request.temperature, "top_p": request.top_p, "seed": request.seed}
+    with refusing():
+        pieces = list(predictor.stream([request.text], max_tokens=request.max_tokens, **options))
+    if not all(math.isfinite(piece.log_prob) for piece in pieces):
+        raise RefusedError(f"{model.name} gives no probabilities: its weights are broken. Train again.")
+    return GenerateAnswer(
+        text="".join(piece.text for piece in pieces),
+        tokens=[GeneratedToken(token=piece.token, text=piece.text, log_prob=piece.log_prob) for piece in pieces],
+        unknown=predictor.unknown_in(request.text),
+        milliseconds=(time.perf_counter() - began) * 1e3,
+    )

@@ -1,0 +1,147 @@
+"""A lesson's entry in the table, its controls, and the blocks of its page."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.contracts import check_name
+from regard.studio.schema import (
+    Block,
+    ChartBlock,
+    Control,
+    FormulaBlock,
+    LocalizedText,
+    MatrixBlock,
+    QuestionBlock,
+    Series,
+    TextBlock,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LessonEntry:
+    """A guided page: `build(settings)` computes its blocks, `settings` holding a value for every control."""
+
+    title: LocalizedText
+    summary: LocalizedText
+    controls: tuple[Control, ...]
+    build: Callable[[Mapping[str, float]], list[Block]]
+
+
+def fill_settings(controls: tuple[Control, ...], settings: Mapping[str, float]) -> dict[str, float]:
+    """A value for every control: the given one, else the control's default."""
+    known = {control.name: control for control in controls}
+    for name, value in settings.items():
+        if not known:
+            raise ValueError(f"this lesson has nothing to set, but {name}={value} was given. Leave it out.")
+        check_name(name, known, "control")
+        check_value(known[name], value)
+    return {name: float(settings.get(name, control.value)) for name, control in known.items()}
+
+
+def check_value(control: Control, value: float) -> None:
+    """Refuse values that the slider does not have."""
+    choices = f"Choose a number from {control.low:g} to {control.high:g}."
+    if not math.isfinite(value):
+        raise ValueError(f"{control.name} is {value}, which is not a finite number. {choices}")
+    if not control.low <= value <= control.high:
+        raise ValueError(f"{control.name} is {value:g}, which is out of range. {choices}")
+    is_whole = all(float(part).is_integer() for part in (control.low, control.step, control.value))
+    if is_whole and not float(value).is_integer():
+        raise ValueError(f"{control.name} is {value:g}, but it is a count. {choices.replace('number', 'whole number')}")
+
+
+def both(en: str, zh: str) -> LocalizedText:
+    """A text in both languages."""
+    return LocalizedText(en=en, zh=zh)
+
+
+def text(en: str, zh: str) -> TextBlock:
+    """A paragraph."""
+    return TextBlock(text=both(en, zh))
+
+
+def formula(tex: str) -> FormulaBlock:
+    """A formula that stands alone."""
+    return FormulaBlock(tex=tex)
+
+
+def control(name: str, label: LocalizedText, *, low: float, high: float, step: float, value: float) -> Control:
+    """A slider."""
+    return Control(name=name, label=label, low=low, high=high, step=step, value=value)
+
+
+def matrix(
+    title: LocalizedText,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Float[Tensor, "rows columns"],
+    allowed: Bool[Tensor, "rows columns"] | None = None,
+) -> MatrixBlock:
+    """Numbers with a name for every row and column; those that are not allowed stay empty."""
+    mask = torch.ones_like(values, dtype=torch.bool) if allowed is None else allowed
+    cells = [
+        [value if is_allowed else None for value, is_allowed in zip(row, mask_row, strict=True)]
+        for row, mask_row in zip(values.tolist(), mask.tolist(), strict=True)
+    ]
+    return MatrixBlock(title=title, rows=list(rows), columns=list(columns), values=cells)
+
+
+def series(
+    label: LocalizedText,
+    x: Float[Tensor, " N"] | Sequence[float],
+    y: Float[Tensor, " N"] | Sequence[float],
+    *,
+    points: bool,
+) -> Series:
+    """One curve, or its points alone."""
+    return Series(label=label, x=[float(one) for one in x], y=[float(one) for one in y], points=points)
+
+
+def chart(title: LocalizedText, x_label: LocalizedText, y_label: LocalizedText, *curves: Series) -> ChartBlock:
+    """Curves over one axis."""
+    return ChartBlock(title=title, x_label=x_label, y_label=y_label, series=list(curves))
+
+
+def question(
+    prompt: LocalizedText, options: Sequence[LocalizedText], correct: int, reason: LocalizedText
+) -> QuestionBlock:
+    """Predict, then reveal."""
+    return QuestionBlock(question=prompt, choices=list(options), correct=correct, reason=reason)
+
+
+def same(word: str) -> LocalizedText:
+    """A text that is the same in both languages: a token, a number."""
+    return both(word, word)
+
+
+def number(value: float | Tensor, digits: int = 2) -> str:
+    """A number for a text; what rounds to zero has no sign."""
+    rounded = f"{float(value):.{digits}f}"
+    return rounded.lstrip("-") if float(rounded) == 0 else rounded
+
+
+def numbers(values: Float[Tensor, " N"], digits: int = 2) -> str:
+    """A vector for a text."""
+    return "(" + ", ".join(number(value, digits) for value in values) + ")"
+
+
+def make_generator(seed: int) -> torch.Generator:
+    """A generator of its own: pages are computed in parallel, and must not change each other's numbers."""
+    return torch.Generator().manual_seed(seed)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from more threads, which wait for each other while a training uses the cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

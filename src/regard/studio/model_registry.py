@@ -1,0 +1,295 @@
+"""The models of the studio: checkpoints below folders, found by scanning and loaded once, and predictors in memory.
+
+A request names a model by its name here, never by a path.
+"""
+
+import math
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from regard.contracts import Capabilities, nearest
+from regard.recipes import all_tasks, count_parameters, load, read_report, steps_of, task_of
+from regard.recipes.folder import read_run
+from regard.serving.job_queue import MissingError, RefusedError
+from regard.storage import Checkpoint, read_text
+from regard.studio.schema import LocalizedText, ModelCard, ModelQuality, Problem, QualityBucket
+
+MAX_DEPTH = 3
+MAX_FOLDERS, MAX_LOADED = 2000, 8
+SCAN_INTERVAL = 1.0
+"""Seconds for which a scan of the disk is valid."""
+SPLITS = ("test", "test-beam-1", "validation")
+"""Evaluations, the preferred one first."""
+
+THREADS = torch.get_num_threads()
+SMALL = 20_000_000
+"""Parameters below which one thread is faster than several, which wait for each other at every step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredModel:
+    """A loaded predictor. `folder` is where its checkpoint is; with `fixed_input` its input cannot be chosen."""
+
+    name: str
+    predictor: Any
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    version: str = "1"
+    folder: Path | None = None
+    threads: int = 1
+    fixed_input: bool = False
+
+    def activate(self) -> Any:
+        """The predictor, with torch's number of threads set for what the calling thread does next."""
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        return self.predictor
+
+
+class ModelRegistry:
+    """All models, by name."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = tuple(root.resolve() for root in roots)
+        self._loaded: OrderedDict[Path, RegisteredModel] = OrderedDict()
+        self._cards: dict[str, tuple[str, ModelCard]] = {}
+        self._added: dict[str, tuple[RegisteredModel, ModelCard]] = {}
+        self._folders: dict[str, Path] = {}
+        self._scanned_at = float("-inf")
+        self._lock, self._scanning = Lock(), Lock()
+
+    def add(self, model: RegisteredModel, card: ModelCard) -> None:
+        """Register a predictor that is in memory; it is listed after the checkpoints."""
+        if card.name != model.name:
+            raise ValueError(f"the card is of {card.name!r} and the model is {model.name!r}. Give both one name.")
+        self._added[model.name] = model, card
+
+    def folders(self) -> dict[str, Path]:
+        """Name -> folder of every run, with a model in it or not yet, from a scan of the last second."""
+        with self._scanning:
+            if time.monotonic() - self._scanned_at > SCAN_INTERVAL:
+                self._folders, self._scanned_at = self.scan(), time.monotonic()
+            return self._folders
+
+    def scan(self) -> dict[str, Path]:
+        """Every run below the roots; names are as short as is unique."""
+        runs = list(dict.fromkeys(folder for root in self.roots for folder in runs_below(root)))
+        names: dict[str, Path] = {}
+        for folder in runs:
+            parts = folder.parts
+            sizes = range(1, len(parts) + 1)
+            tails = ("/".join(parts[-size:]) for size in sizes)
+            unique = (tail for tail in tails if sum(("/" + str(one)).endswith("/" + tail) for one in runs) == 1)
+            # a name that is not UTF-8 could not be sent
+            names[os.fsencode(next(unique, str(folder))).decode("utf-8", "replace")] = folder
+        return names
+
+    def checkpoint_cards(self) -> tuple[list[ModelCard], list[Problem]]:
+        """Every checkpoint that can be used, by task and history, and the problems of the others."""
+        cards, problems = [], []
+        for name, folder in self.folders().items():
+            if not Checkpoint(folder).weights.is_file():
+                continue
+            try:
+                cards.append(self.card(name, folder))
+            except Exception as error:  # whatever is wrong with one run, the others are listed
+                problems.append(Problem(detail=f"{name}: {printable(error)}"))
+        order = [(task.name, system) for task in all_tasks().values() for system in task.models]
+        cards.sort(key=lambda card: (order.index((card.task, card.system)), card.name))
+        return cards, problems
+
+    def cards(self) -> tuple[list[ModelCard], list[Problem]]:
+        """The checkpoints, then the models that were added, and problems."""
+        cards, problems = self.checkpoint_cards()
+        return [*cards, *(card for _, card in self._added.values())], problems
+
+    def card(self, name: str, folder: Path) -> ModelCard:
+        """The card of a checkpoint; made again when its files changed."""
+        checkpoint = Checkpoint(folder)
+        version = version_of(checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
+        cached = self._cards.get(name)
+        if cached is None or cached[0] != version:
+            cached = version, make_card(name, folder)
+            self._cards[name] = cached
+        return cached[1]
+
+    def load(self, name: str) -> RegisteredModel:
+        """A model, loaded the first time and whenever its weights were written again."""
+        if name in self._added:
+            return self._added[name][0]
+        folders = self.folders()
+        folder = folders.get(name)
+        if folder is None or not Checkpoint(folder).weights.is_file():
+            near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
+            raise MissingError(f"there is no model called {name!r}.{near}")
+        with self._lock:
+            version = version_of(Checkpoint(folder).weights)
+            model = self._loaded.get(folder)
+            if model is None or model.version != version:
+                predictor = load_predictor(folder)
+                model = self._loaded[folder] = RegisteredModel(
+                    name=name,
+                    version=version,
+                    folder=folder,
+                    predictor=predictor,
+                    capabilities=task_of(predictor.run).capabilities,
+                    threads=1 if count_parameters(predictor.model) < SMALL else THREADS,
+                )
+            self._loaded.move_to_end(folder)
+            while len(self._loaded) > MAX_LOADED:
+                self._loaded.popitem(last=False)
+            return model
+
+
+def runs_below(root: Path) -> Iterator[Path]:
+    """Folders with a config, the root itself or a few levels down; a link that leads outside is not followed."""
+    for current, folders, files in islice(os.walk(root, followlinks=False), MAX_FOLDERS):
+        folder = Path(current)
+        if "config.json" in files:
+            if is_sound(folder, root):
+                yield folder
+            folders.clear()
+        elif len(folder.relative_to(root).parts) >= MAX_DEPTH:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def printable(error: Exception) -> str:
+    """An error's message in letters that can be sent; a path in it may hold others."""
+    return str(error).encode("utf-8", "replace").decode()
+
+
+def is_sound(folder: Path, root: Path) -> bool:
+    """Whether everything that a run is read from are files, and lies below the root."""
+    checkpoint = Checkpoint(folder)
+    paths = (
+        checkpoint.config,
+        checkpoint.weights,
+        checkpoint.tokenizer,
+        checkpoint.target_tokenizer,
+        checkpoint.metrics,
+    )
+    try:
+        return all(path.is_file() and path.resolve().is_relative_to(root) for path in paths if os.path.lexists(path))
+    except (OSError, RuntimeError):
+        # links that lead to themselves
+        return False
+
+
+def version_of(*paths: Path) -> str:
+    """Changes whenever one of the files does."""
+    return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
+
+
+def load_predictor(folder: Path) -> Any:
+    """The predictor of a folder; RefusedError says why there is none."""
+    try:
+        predictor = load(folder)
+    except (ValueError, OSError, SafetensorError) as error:
+        raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
+    check_tokenizers(predictor, folder.name)
+    return predictor
+
+
+def check_tokenizers(predictor: Any, name: str) -> None:
+    """Refuse tokenizers with more tokens than the model has embeddings for."""
+    config = predictor.run.model
+    pair = getattr(predictor, "tokenizers", None)
+    tokenizers = {"": getattr(predictor, "tokenizer", None)}
+    if pair is not None:
+        tokenizers = {"source ": pair.source, "target ": pair.target}
+    for side, tokenizer in tokenizers.items():
+        if tokenizer is None:
+            continue
+        vocab_size = getattr(config, f"{side.replace(' ', '_')}vocab_size", tokenizer.vocab_size)
+        if tokenizer.vocab_size > vocab_size:
+            raise RefusedError(
+                f"the {side}tokenizer of {name} has {tokenizer.vocab_size} tokens and its model {vocab_size}: they "
+                f"belong to different runs."
+            )
+
+
+def make_card(name: str, folder: Path) -> ModelCard:
+    """From the config, the header of the weights and the evaluation, without loading the model."""
+    checkpoint = Checkpoint(folder)
+    run = read_run(checkpoint)
+    task = task_of(run)
+    entry = task.models[run.model_name]
+    with safe_open(checkpoint.weights, framework="pt") as weights:
+        sizes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
+    return ModelCard(
+        name=name,
+        task=task.name,
+        task_title=LocalizedText(en=task.title.en, zh=task.title.zh),
+        verb=task.verb,
+        input=task.input,
+        takes_output=task.capabilities.takes_output,
+        streams=task.capabilities.streams,
+        multiline=task.capabilities.multiline,
+        responds=task.capabilities.responds,
+        fixed_input=False,
+        system=run.model_name,
+        title=entry.title,
+        year=entry.year,
+        attends=entry.attends,
+        parameters=sum(math.prod(size) for size in sizes),
+        recipe=run.recipe,
+        languages=[language for language in getattr(run.data, "languages", ()) if language],
+        tokens=getattr(getattr(run, "tokenizer", None), "kind", ""),
+        steps=steps_of(folder),
+        samples=run.data.samples(),
+        quality=quality_or_none(checkpoint),
+    )
+
+
+def quality_or_none(checkpoint: Checkpoint) -> ModelQuality | None:
+    """An evaluation that cannot be read is none; its model still serves."""
+    try:
+        return find_quality(checkpoint)
+    except (ValueError, OSError, RecursionError):
+        return None
+
+
+def find_quality(checkpoint: Checkpoint) -> ModelQuality | None:
+    """The main metric of the preferred evaluation file, with quality by length where it was measured.
+
+    The table `by_length` has a label, a count and a value in its columns.
+    """
+    path = next((path for split in SPLITS if (path := checkpoint.evaluation(split)).is_file()), None)
+    if path is None:
+        return None
+    report = read_report(read_text(path))
+    if not report.metrics:
+        return None
+    metric, table = report.metrics[0], report.table("by_length")
+    buckets = []
+    if table is not None:
+        scale = scale_of(table.columns[2].format)
+        buckets = [
+            QualityBucket(label=str(label), count=int(count), value=None if value is None else scale * float(value))
+            for label, count, value in table.rows
+            if count
+        ]
+    return ModelQuality(
+        metric=metric.title,
+        value=scale_of(metric.format) * metric.value,
+        split=report.info.split,
+        examples=report.info.examples,
+        signature=metric.signature,
+        unit="%" if metric.format.endswith("%") else "",
+        by_length=buckets,
+    )
+
+
+def scale_of(format_: str) -> float:
+    """100 for what is printed as a percentage."""
+    return 100.0 if format_.endswith("%") else 1.0

@@ -1,0 +1,118 @@
+"""The panels of an inspection as messages: token predictions, state growth, classes.
+
+Shapes: T tokens, r query rows, L tokens.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.contracts import ClassesPanel, NextTokenPanel, StatePanel
+from regard.serving.job_queue import MissingError
+from regard.studio import code_snippets
+from regard.studio.inspection_cache import CachedInspection
+from regard.studio.schema import (
+    Candidate,
+    ClassProbabilities,
+    ClassProbability,
+    NextTokens,
+    RowOverlap,
+    StateGrowth,
+    StateTensor,
+    TokenPredictions,
+)
+from regard.studio.token_labels import label_of
+
+MAX_CANDIDATES = 10
+
+
+def token_predictions(entry: CachedInspection) -> TokenPredictions:
+    """How probable each token was."""
+    panel = entry.panel(NextTokenPanel)
+    return TokenPredictions(
+        axis=panel.axis,
+        log_probs=list(panel.log_probs),
+        ranks=list(panel.ranks),
+        perplexity=panel.perplexity,
+        vocab_size=panel.logits.shape[-1],
+    )
+
+
+def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
+    """The softmax after one token: logits, their exponentials, their probabilities."""
+    panel = entry.panel(NextTokenPanel)
+    ids = panel.ids
+    if position >= len(ids):
+        raise MissingError(f"there are {len(ids)} tokens, counted from 0; there is no token {position}.")
+    logits = panel.logits[position].double().cpu()
+    highest = logits.max()
+    exponentials = (logits - highest).exp()
+    probabilities = logits.softmax(-1)
+    best = logits.topk(min(MAX_CANDIDATES, logits.shape[-1])).indices.tolist()
+
+    def candidate(token: int) -> Candidate:
+        return Candidate(
+            id=token,
+            token=label_of(panel.tokens_of([token])[0]),
+            logit=logits[token].item(),
+            exponential=exponentials[token].item(),
+            probability=probabilities[token].item(),
+            rank=int((logits > logits[token]).sum()) + 1,
+        )
+
+    address = f"readout logits[{position}]"
+    return NextTokens(
+        position=position,
+        highest=highest.item(),
+        total=exponentials.sum().item(),
+        entropy=torch.special.entr(probabilities).sum().item(),
+        vocab_size=logits.shape[-1],
+        candidates=[candidate(token) for token in best],
+        true=candidate(ids[position + 1]) if position + 1 < len(ids) else None,
+        address=address,
+        snippet=code_snippets.softmax(entry, panel, address, position, best),
+    )
+
+
+def state_growth(entry: CachedInspection) -> StateGrowth:
+    """Bytes of the state after each token."""
+    panel = entry.panel(StatePanel)
+    return StateGrowth(
+        axis=panel.axis,
+        at_start=panel.at_start,
+        allocated=list(panel.allocated),
+        filled=list(panel.filled),
+        parts=[StateTensor(name=part.name, shape=list(part.shape), bytes=list(part.num_bytes)) for part in panel.parts],
+    )
+
+
+def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
+    """All classes, the most probable first, and how alike the query rows are."""
+    panel = entry.panel(ClassesPanel)
+    order = sorted(range(len(panel.labels)), key=lambda index: -panel.probabilities[index])
+    classes = [
+        ClassProbability(label=panel.labels[index], logit=panel.logits[index], probability=panel.probabilities[index])
+        for index in order
+    ]
+    return ClassProbabilities(
+        label=classes[0].label,
+        classes=classes,
+        site=panel.site,
+        num_rows=0 if panel.weights is None else panel.weights.shape[0],
+        overlap=None if panel.weights is None else overlap_of(panel.weights.double().cpu()),
+    )
+
+
+def overlap_of(weights: Float[Tensor, "r L"]) -> RowOverlap:
+    """Lin et al. 2017, section 2.2: rows that attend to the same words are alike."""
+    num_rows = weights.shape[0]
+    directions = F.normalize(weights, dim=-1)
+    cosines = directions @ directions.mT
+    identity = torch.eye(num_rows, dtype=weights.dtype)
+    num_pairs = num_rows * (num_rows - 1)
+    return RowOverlap(
+        cosine=((cosines * (1 - identity)).sum() / num_pairs).item() if num_pairs else 0.0,
+        penalty=(weights @ weights.mT - identity).square().sum().item(),
+        cosines=cosines.tolist(),
+    )

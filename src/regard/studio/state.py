@@ -1,0 +1,47 @@
+"""What one running studio holds."""
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from regard.serving.job_queue import JobQueue
+from regard.studio.demo_training import DemoTraining
+from regard.studio.experiment_jobs import ExperimentJobs
+from regard.studio.inspection_cache import InspectionCache
+from regard.studio.model_registry import ModelRegistry
+from regard.studio.worked_examples import add_examples
+
+MAX_WAITING = 32
+
+
+@dataclass(kw_only=True)
+class Studio:
+    """The models and their inspections, the queue, and what runs in the background."""
+
+    registry: ModelRegistry
+    demo_training: DemoTraining | None = None
+    inspections: InspectionCache = field(default_factory=InspectionCache)
+    experiments: ExperimentJobs = field(default_factory=ExperimentJobs)
+    jobs: JobQueue = field(default_factory=lambda: JobQueue(MAX_WAITING))
+    boot: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __post_init__(self) -> None:
+        add_examples(self.registry)
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self.jobs.close()
+        self.experiments.close()
+        if self.demo_training is not None:
+            self.demo_training.stop()
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio of an application."""
+    studio: Studio = request.app.state.studio
+    return studio
+
+
+CurrentStudio = Annotated[Studio, Depends(studio_of)]

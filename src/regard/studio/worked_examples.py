@@ -1,0 +1,201 @@
+"""Worked examples as models: one attention over fixed vectors, which needs no training.
+
+They are the lessons' own vectors, so that Compute, Swap and Watch can take apart what Learn explains.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Attention, trace
+from regard.attention.masks import Rule, causal
+from regard.attention.scores import Dot, Gaussian, ScaledDot
+from regard.contracts import Around, Capabilities, Inspection, Response, Score, Title
+from regard.studio.lessons import apple, cues, journey, kernel_fit
+from regard.studio.lessons.blocks import make_generator
+from regard.studio.model_registry import ModelRegistry, RegisteredModel
+from regard.studio.schema import LocalizedText, ModelCard
+from regard.tasks import describe_site, token_axis
+
+PREFIX = "example:"
+TASK = "worked_example"
+TASK_TITLE = LocalizedText(en="Worked examples", zh="例题")
+CAPABILITIES = Capabilities(responds=False)
+KEYS, QUERIES = "keys", "queries"
+TITLES = {KEYS: Title(en="keys", zh="键"), QUERIES: Title(en="queries", zh="查询")}
+WORDS = Title(en="words", zh="词")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vectors:
+    """What one attention compares and adds up; without tokens of their own the queries are the keys' words."""
+
+    keys: Float[Tensor, "K key"]
+    values: Float[Tensor, "K value"]
+    key_tokens: tuple[str, ...]
+    queries: Float[Tensor, "Q key"]
+    query_tokens: tuple[str, ...] | None = None
+    score: Score
+    mask: Rule | None = None
+
+
+class ExampleModel(nn.Module):
+    """One attention."""
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.attention = Attention(score)
+
+    def forward(self, vectors: Vectors) -> Float[Tensor, "1 Q value"]:
+        """The weighted sums."""
+        memory = self.attention.remember(vectors.keys[None], vectors.values[None])
+        context: Tensor = self.attention(vectors.queries[None], memory, mask=vectors.mask).context
+        return context
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkedExample:
+    """A predictor with fixed words and vectors, and without an output."""
+
+    title: str
+    make: Callable[[], Vectors]
+    run: None = field(default=None, init=False)
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Made once."""
+        return self.make()
+
+    @cached_property
+    def model(self) -> ExampleModel:
+        """One attention with the example's score."""
+        return ExampleModel(self.vectors.score)
+
+    @property
+    def device(self) -> torch.device:
+        """Examples are small."""
+        return torch.device("cpu")
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return " ".join(self.vectors.key_tokens)
+
+    def parse(self, data: str | bytes) -> str:
+        """The example's own words, whatever is given."""
+        return self.text
+
+    def samples(self) -> list[str]:
+        """Its words."""
+        return [self.text]
+
+    def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """The one attention; queries without words of their own lie on the axis of the keys."""
+        if output is not None:
+            raise ValueError("a worked example has no output. Leave it out.")
+        vectors = self.vectors
+        with torch.inference_mode(), trace(self.model) as maps:
+            self.model(vectors)
+        title = WORDS if vectors.query_tokens is None else TITLES[KEYS]
+        axes = [token_axis(KEYS, title, vectors.key_tokens)]
+        if vectors.query_tokens is not None:
+            axes.append(token_axis(QUERIES, TITLES[QUERIES], vectors.query_tokens))
+        sites = (describe_site(path, one, query_axis=axes[-1].name, key_axis=KEYS) for path, one in maps.items())
+        return Inspection(
+            input=self.text,
+            output="",
+            forced=False,
+            log_prob=0.0,
+            axes=tuple(axes),
+            sites=tuple(sites),
+            maps=dict(maps.items()),
+        )
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """There is nothing to compute again."""
+        raise ValueError("a worked example has no output. Choose a model that was trained.")
+
+
+def add_examples(registry: ModelRegistry) -> None:
+    """Register every example."""
+    for name, example in EXAMPLES.items():
+        model = RegisteredModel(name=name, predictor=example, capabilities=CAPABILITIES, fixed_input=True)
+        registry.add(model, card_of(name, example))
+
+
+def card_of(name: str, example: WorkedExample) -> ModelCard:
+    """The example as the page lists it."""
+    return ModelCard(
+        name=name,
+        task=TASK,
+        task_title=TASK_TITLE,
+        verb="inspect",
+        input="text",
+        takes_output=False,
+        streams=False,
+        multiline=False,
+        responds=False,
+        fixed_input=True,
+        system="example",
+        title=example.title,
+        year=0,
+        attends=True,
+        parameters=0,
+        recipe="example",
+        languages=[],
+        tokens="words",
+        steps=0,
+        samples=[example.text],
+        quality=None,
+    )
+
+
+def make_journey() -> Vectors:
+    """Words attend to themselves and what came before."""
+    words = torch.randn(len(journey.WORDS), journey.SIZE, generator=make_generator(0))
+    return Vectors(queries=words, keys=words, values=words, key_tokens=journey.WORDS, score=ScaledDot(), mask=causal())
+
+
+def make_apple() -> Vectors:
+    """Queries that score each word as the example does; the values are the words themselves."""
+    words = torch.eye(len(apple.WORDS))
+    return Vectors(
+        queries=apple.scores_of(1.0), keys=words, values=words, key_tokens=apple.WORDS, score=Dot(), mask=causal()
+    )
+
+
+def make_cues() -> Vectors:
+    """A desk, seen without a task and with one."""
+    queries = torch.tensor([[1.0, 0.0], [1.0, 2.0]])
+    return Vectors(
+        queries=queries, query_tokens=("w = 0", "w = 2"), keys=cues.KEYS, values=cues.VALUES,
+        key_tokens=cues.OBJECTS, score=Dot(),
+    )  # fmt: skip
+
+
+def make_kernel_fit() -> Vectors:
+    """A dozen of the sample points, queried at four positions."""
+    sample = kernel_fit.draw(0)
+    every_fourth = slice(None, None, 4)
+    points, values = sample.x[every_fourth], sample.y[every_fourth]
+    queried = torch.tensor([0.5, 2.0, 3.5, 4.5])
+    return Vectors(
+        queries=queried[:, None], query_tokens=tuple(f"x = {point:g}" for point in queried.tolist()),
+        keys=points, values=values, key_tokens=tuple(f"{point:.2f}" for point in points[:, 0].tolist()),
+        score=Gaussian(width=2.0),
+    )  # fmt: skip
+
+
+EXAMPLES = {
+    PREFIX + name: WorkedExample(title=title, make=make)
+    for name, title, make in (
+        ("journey", "Your journey starts", make_journey),
+        ("apple", "我吃了一个苹果", make_apple),
+        ("cues", "Paper or coffee 纸还是咖啡", make_cues),
+        ("kernel_fit", "y = 2 sin x + x^0.8", make_kernel_fit),
+    )
+}

@@ -1,0 +1,1 @@
+"""Language modeling: what follows a text."""

@@ -1,0 +1,214 @@
+"""A text as a language model reads it: every attention, the next-token predictions, and how the state grows.
+
+Shapes: T tokens.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention import Trace, trace
+from regard.contracts import (
+    EOS,
+    UNK,
+    Around,
+    AttentionSite,
+    Inspection,
+    ModelCall,
+    NextTokenPanel,
+    Read,
+    Response,
+    StatePanel,
+    StatePart,
+    Title,
+    leaves,
+)
+from regard.data.streams import decode_text
+from regard.decoding import device_of, evaluating
+from regard.layers.cache import Room
+from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+
+TEXT = "text"
+TITLE = Title(en="text", zh="文本")
+NUM_PROBE = 7
+MAX_TOKENS = 512
+"""Tokens of a text that are inspected, where the model's own context is not shorter."""
+NUM_CONTINUED = 8
+"""Tokens of the continuation that shows the effect of an intervention."""
+
+
+def inspect_text(writer: Any, text: str, *, context: int | None = None, max_numbers: int | None = None) -> Inspection:
+    """A text read with every attention recorded; `context` is the most tokens that the model reads."""
+    began = time.perf_counter()
+    model = writer.model
+    whole = writer.encode(text) if text.strip() else []
+    if not whole:
+        raise ValueError("there is nothing to read in this text. Type a word.")
+    ids = whole[: min(context or MAX_TOKENS, MAX_TOKENS)]
+    sites = find_sites(model, lambda: probe(model))
+    count_numbers(sites, {TEXT: len(ids)}, max_numbers)
+    maps, output = record(model, ids)
+    with torch.inference_mode():
+        logits = model.readout(output.features)[0]
+        log_probs = logits.double().log_softmax(-1).cpu()
+    if not log_probs.isfinite().all():
+        raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
+    recorded = time.perf_counter()
+    predictions = predict_next(writer, ids, logits, log_probs)
+    state = measure_state(model, ids)
+    seconds_per_token = (time.perf_counter() - recorded) / len(ids)
+    return Inspection(
+        input=text,
+        output="",
+        forced=False,
+        log_prob=sum(one for one in predictions.log_probs if one is not None),
+        axes=(token_axis(TEXT, TITLE, writer.tokenizer.tokens(ids), is_stepwise=True, is_multiline=True),),
+        sites=find_sites(model, lambda: probe(model), maps),
+        maps=dict(maps.items()),
+        panels=(predictions, state),
+        unknown=tuple(writer.unknown_in(text)),
+        num_dropped=len(whole) - len(ids),
+        call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.read(tokens, model.start(1))"),
+        tokens=ids,
+        seconds=recorded - began,
+        seconds_per_token=seconds_per_token,
+    )
+
+
+def predict_next(
+    writer: Any, ids: list[int], logits: Float[Tensor, "T vocab"], log_probs: Float[Tensor, "T vocab"]
+) -> NextTokenPanel:
+    """How probable each token was at its position."""
+    own = of_next(log_probs, ids)
+    ranks = (log_probs[:-1] > own[:, None]).sum(-1) + 1
+    return NextTokenPanel(
+        logits=logits,
+        ids=tuple(ids),
+        log_probs=(None, *own.tolist()),
+        ranks=(None, *ranks.tolist()),
+        # exp overflows above 709
+        perplexity=math.exp(min(-own.mean().item(), 700.0)) if len(ids) > 1 else None,
+        axis=TEXT,
+        tokens_of=writer.tokenizer.tokens,
+        code="model(tokens)[0]",
+    )
+
+
+def of_next(log_probs: Float[Tensor, "T vocab"], ids: Sequence[int]) -> Float[Tensor, " T_minus_1"]:
+    """The log-probability of every token but the first."""
+    return log_probs[torch.arange(len(ids) - 1), torch.tensor(ids[1:], dtype=torch.long)]
+
+
+def respond_text(writer: Any, inspection: Inspection, around: Around, *, context: int | None = None) -> Response:
+    """The most probable next tokens inside `around()`, and the log-probability of the text itself there.
+
+    The text is read from its beginning for each of them, so that the intervention applies to all of it.
+    """
+    ids = inspection.tokens
+    added: list[int] = []
+    log_prob = log_prob_of_text = 0.0
+    room = max((context or MAX_TOKENS) - len(ids), 0)
+    for number in range(1 + min(NUM_CONTINUED - 1, room)):
+        with around():
+            log_probs = next_log_probs(writer.model, [*ids, *added])
+        if number == 0:
+            log_prob_of_text = of_next(log_probs, ids).sum().item()
+        best = int(log_probs[-1].argmax())
+        log_prob += log_probs[-1, best].item()
+        added.append(best)
+    tokens = zip(added, writer.tokenizer.tokens(added), strict=True)
+    return Response(
+        output=decode_text(added, writer.tokenizer),
+        tokens=tuple("\n" if token == EOS else label for token, label in tokens),
+        log_prob=log_prob,
+        log_prob_of_first=log_prob_of_text,
+    )
+
+
+def next_log_probs(model: Any, ids: list[int]) -> Float[Tensor, "T vocab"]:
+    """The log-probability of every token of the vocabulary after each of these."""
+    with evaluating(model):
+        logits = model(torch.tensor([ids], device=device_of(model)))[0]
+        return logits.double().log_softmax(-1).cpu()
+
+
+def probe(model: Any) -> tuple[AttentionSite, ...]:
+    """The attentions of a language model: each attends to the text up to its query."""
+    maps, _ = record(model, [UNK] * NUM_PROBE)
+    return tuple(
+        describe_site(path, one, query_axis=TEXT, key_axis=TEXT, is_causal=True, keys_end_at_query=True)
+        for path, one in maps.items()
+    )
+
+
+def record(model: Any, ids: Sequence[int]) -> tuple[Trace, Read]:
+    """Every attention of a language model over these tokens from the start, and its output."""
+    with evaluating(model), trace(model) as maps:
+        output = model.read(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
+    return maps, output
+
+
+def measure_state(model: Any, ids: Sequence[int]) -> StatePanel:
+    """Read token by token, as generation does, and measure the state after each."""
+    allocated, filled = [], []
+    parts: dict[str, tuple[list[int], list[int]]] = {}
+    device = device_of(model)
+    with evaluating(model):
+        state = model.start(1)
+        at_start = num_bytes(leaves(state))
+        for position, token in enumerate(ids):
+            state = model.step(torch.tensor([token], device=device), state).state
+            allocated.append(num_bytes(leaves(state)))
+            total_unused = 0
+            for name, tensor, unused in named_leaves(state):
+                # a tensor that appears later had no bytes before
+                shape, sizes = parts.setdefault(name, ([], [0] * position))
+                shape[:] = tensor.shape
+                sizes.append(num_bytes([tensor]))
+                total_unused += unused
+            filled.append(allocated[-1] - total_unused)
+    return StatePanel(
+        at_start=at_start,
+        allocated=tuple(allocated),
+        filled=tuple(filled),
+        parts=tuple(
+            StatePart(name=name, shape=tuple(shape), num_bytes=tuple(sizes)) for name, (shape, sizes) in parts.items()
+        ),
+        axis=TEXT,
+    )
+
+
+def num_bytes(tensors: Sequence[Tensor]) -> int:
+    """Bytes of these tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def named_leaves(nest: Any, name: str = "") -> Iterator[tuple[str, Tensor, int]]:
+    """Every tensor that `leaves` finds, with its path, and how many of its bytes are allocated ahead."""
+    if isinstance(nest, Tensor):
+        yield name or "state", nest, 0
+    elif isinstance(nest, Room):
+        for part, room, filled in (("keys", nest.key_room, nest.keys), ("values", nest.value_room, nest.values)):
+            if room is not None and filled is not None:
+                yield join_path(name, part), room, num_bytes([room]) - num_bytes([filled])
+    elif is_dataclass(nest) and not isinstance(nest, type):
+        for field in fields(nest):
+            if field.metadata.get("rows", True):
+                yield from named_leaves(getattr(nest, field.name), join_path(name, field.name))
+    elif isinstance(nest, (tuple, list)):
+        for index, one in enumerate(nest):
+            yield from named_leaves(one, join_path(name, str(index)))
+    elif isinstance(nest, dict):
+        for key, one in nest.items():
+            yield from named_leaves(one, join_path(name, str(key)))
+
+
+def join_path(name: str, part: str) -> str:
+    """One step further down."""
+    return f"{name}.{part}" if name else part

@@ -1,0 +1,1 @@
+"""Text classification: a text to one of a few classes."""

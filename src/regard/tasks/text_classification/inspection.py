@@ -1,0 +1,113 @@
+"""A sentence as a classifier sees it: every attention, and the probability of every class.
+
+Shapes: r query rows of attention, L tokens.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard.attention import Trace, trace
+from regard.contracts import (
+    UNK,
+    Around,
+    AttentionSite,
+    ClassesPanel,
+    Classified,
+    Inspection,
+    ModelCall,
+    Response,
+    Sequences,
+    Title,
+)
+from regard.data.streams import unknown_in
+from regard.decoding import device_of
+from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+
+SOURCE, ROWS = "source", "rows"
+TITLES = {SOURCE: Title(en="text", zh="文本"), ROWS: Title(en="row", zh="行")}
+NUM_PROBE = 3
+
+
+def inspect_sentence(
+    classifier: Any, text: str, *, labels: Sequence[str], max_length: int, max_numbers: int | None = None
+) -> Inspection:
+    """A sentence classified with every attention recorded; tokens over `max_length` are left out."""
+    began = time.perf_counter()
+    model = classifier.model
+    whole = classifier.tokenizer.encode(text)
+    if not whole:
+        raise ValueError("there is nothing to read in this text. Type a word.")
+    ids = whole[:max_length]
+    sites = find_sites(model, lambda: probe(model))
+    count_numbers(sites, dict.fromkeys((SOURCE, ROWS), len(ids)), max_numbers)
+    maps, output = record(model, ids)
+    sites = find_sites(model, lambda: probe(model), maps)
+    panel = classes_panel(output, labels, sites)
+    best = max(range(len(labels)), key=panel.probabilities.__getitem__)
+    num_rows = 0 if panel.weights is None else panel.weights.shape[0]
+    return Inspection(
+        input=text,
+        output=labels[best],
+        forced=False,
+        log_prob=math.log(max(panel.probabilities[best], 1e-300)),
+        axes=(
+            token_axis(SOURCE, TITLES[SOURCE], classifier.tokenizer.tokens(ids)),
+            token_axis(ROWS, TITLES[ROWS], (str(number) for number in range(1, num_rows + 1))),
+        ),
+        sites=sites,
+        maps=dict(maps.items()),
+        panels=(panel,),
+        unknown=tuple(unknown_in(text, classifier.tokenizer)),
+        num_dropped=len(whole) - len(ids),
+        call=ModelCall(inputs=f"sentence = Sequences.of([{ids}])\n", call="model(sentence)"),
+        tokens=ids,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def classes_panel(output: Classified, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:
+    """Logits and probabilities of all classes, and the rows of attention where the model has them."""
+    logits = output.logits[0].double().cpu()
+    if not logits.isfinite().all():
+        raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
+    return ClassesPanel(
+        labels=tuple(labels),
+        logits=tuple(logits.tolist()),
+        probabilities=tuple(logits.softmax(-1).tolist()),
+        site=None if output.weights is None else next((site.path for site in sites if site.is_cross), None),
+        weights=None if output.weights is None else output.weights[0],
+    )
+
+
+def respond_sentence(classifier: Any, inspection: Inspection, around: Around) -> Response:
+    """The class inside `around()`, and the log-probability of the inspection's class there."""
+    labels = inspection.panel(ClassesPanel).labels
+    with around():
+        _, output = record(classifier.model, inspection.tokens)
+    log_probs = output.logits[0].double().log_softmax(-1).cpu()
+    label = labels[int(log_probs.argmax())]
+    return Response(
+        output=label,
+        tokens=(label,),
+        log_prob=log_probs.max().item(),
+        log_prob_of_first=log_probs[labels.index(inspection.output)].item(),
+    )
+
+
+def probe(model: Any) -> tuple[AttentionSite, ...]:
+    """The attentions of a classifier: rows of attention over the whole sentence, or tokens that attend to tokens."""
+    maps, output = record(model, [UNK] * NUM_PROBE)
+    query_axis = SOURCE if output.weights is None else ROWS
+    return tuple(describe_site(path, one, query_axis=query_axis, key_axis=SOURCE) for path, one in maps.items())
+
+
+def record(model: Any, ids: Sequence[int]) -> tuple[Trace, Classified]:
+    """Every attention of a classifier over this sentence, and its output."""
+    batch, device = Sequences.of([list(ids)]), device_of(model)
+    with torch.inference_mode(), trace(model) as maps:
+        output = model(Sequences(batch.ids.to(device), batch.lengths.to(device)))
+    return maps, output

@@ -1,0 +1,1 @@
+"""Translation: a source sentence to a target sentence."""

@@ -1,0 +1,189 @@
+"""Every attention of a translation: the encoder's, the decoder's own, and those between them.
+
+The output is searched greedily or given, and then read again with every attention recorded.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.attention import AttentionMap, Trace, trace
+from regard.contracts import (
+    BOS,
+    EOS,
+    UNK,
+    AlignmentPanel,
+    Around,
+    AttentionSite,
+    Axis,
+    Inspection,
+    ModelCall,
+    Response,
+    Sequences,
+    Title,
+)
+from regard.decoding import Hypothesis, Limit, decode, device_of, evaluating, forced_alignment, score
+from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+
+LIMIT = Limit()
+NUM_SOURCE, NUM_TARGET = 3, 7
+"""Tokens of the probe; they differ, so that the shape of a map says which side it is on."""
+SOURCE, TARGET, PREFIX = "source", "target", "prefix"
+TITLES = {
+    SOURCE: Title(en="source", zh="源句"),
+    TARGET: Title(en="target", zh="译文"),
+    PREFIX: Title(en="target so far", zh="已写的译文"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationTokens:
+    """Ids of a source and of its translation."""
+
+    source: list[int]
+    output: tuple[int, ...]
+    finished: bool
+
+    @property
+    def labels(self) -> list[int]:
+        """What each step writes."""
+        return [*self.output, *([EOS] if self.finished else [])]
+
+    @property
+    def prefix(self) -> list[int]:
+        """What each step reads."""
+        return [BOS, *self.labels[:-1]]
+
+
+def inspect_translation(
+    translator: Any, text: str, output: str | None = None, *, max_source: int, max_numbers: int | None = None
+) -> Inspection:
+    """A translation of the text, or the given one, with every attention; `max_source` tokens are read of each side."""
+    began = time.perf_counter()
+    model, tokenizers = translator.model, translator.tokenizers
+    ids = tokenizers.source.encode(text)
+    if not ids:
+        raise ValueError("there is nothing to read in this text. Type a word.")
+    source = [*ids[: max_source - 1], EOS]
+    sites = find_sites(model, lambda: probe(model))
+    # as long as the source before anything is searched: no memory is spent on what cannot be shown
+    count_numbers(sites, dict.fromkeys((SOURCE, TARGET, PREFIX), len(source)), max_numbers)
+    if output is None:
+        hypothesis = search(model, source)
+    else:
+        hypothesis = force(model, source, tokenizers.target.encode(output)[: max_source - 1])
+    seconds = None if output is not None else time.perf_counter() - began
+    tokens = TranslationTokens(source=source, output=hypothesis.ids, finished=hypothesis.finished)
+    lengths = {SOURCE: len(source), TARGET: len(tokens.labels), PREFIX: len(tokens.labels)}
+    count_numbers(sites, lengths, max_numbers)
+    maps = dict(record(model, source, tokens.prefix).items()) if sites else {}
+    text_output = tokenizers.target.decode(hypothesis.ids)
+    return Inspection(
+        input=text,
+        output=text_output,
+        forced=output is not None,
+        log_prob=hypothesis.log_prob,
+        axes=axes_of(tokenizers, tokens),
+        sites=find_sites(model, lambda: probe(model), maps),
+        maps=maps,
+        panels=()
+        if hypothesis.alignment is None
+        else (AlignmentPanel(weights=hypothesis.alignment, query_axis=TARGET, key_axis=SOURCE),),
+        num_dropped=len(ids) + 1 - len(source),
+        response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
+        call=ModelCall(
+            inputs=f"source = Sequences.of([{source}])\ntarget = Sequences.of([{tokens.prefix}])\n",
+            call="model(source, target)",
+        ),
+        tokens=tokens,
+        seconds=time.perf_counter() - began,
+        seconds_per_token=None if seconds is None else seconds / max(len(tokens.labels), 1),
+    )
+
+
+def respond_translation(translator: Any, inspection: Inspection, around: Around) -> Response:
+    """The translation found inside `around()`, and the log-probability of the inspection's output there."""
+    tokens, model = inspection.tokens, translator.model
+    source, prefix, labels = (one_example(model, ids) for ids in (tokens.source, tokens.prefix, tokens.labels))
+    with around():
+        hypothesis = search(model, tokens.source)
+    with around():
+        log_prob = score(model, source, prefix, labels.ids).item()
+    return response_of(translator.tokenizers, hypothesis, log_prob)
+
+
+def response_of(tokenizers: Any, hypothesis: Hypothesis, log_prob_of_first: float) -> Response:
+    """A hypothesis as text and tokens."""
+    return Response(
+        output=tokenizers.target.decode(hypothesis.ids),
+        tokens=tuple(tokenizers.target.tokens(hypothesis.ids)),
+        log_prob=hypothesis.log_prob,
+        log_prob_of_first=log_prob_of_first,
+    )
+
+
+def probe(model: Any) -> tuple[AttentionSite, ...]:
+    """The attentions of a translator, from a source and a target of different lengths."""
+    maps = record(model, [*[UNK] * (NUM_SOURCE - 1), EOS], [BOS, *[UNK] * (NUM_TARGET - 1)])
+    return tuple(place_site(path, one) for path, one in maps.items())
+
+
+def place_site(path: str, maps: tuple[AttentionMap, ...]) -> AttentionSite:
+    """The encoder has a query for each source token; a decoder's query attends to the source or to its own prefix."""
+    num_queries, num_keys = sum(one.weights.shape[-2] for one in maps), maps[-1].weights.shape[-1]
+    if num_queries == NUM_SOURCE:
+        return describe_site(path, maps, query_axis=SOURCE, key_axis=SOURCE)
+    if num_keys == NUM_SOURCE:
+        return describe_site(path, maps, query_axis=TARGET, key_axis=SOURCE)
+    return describe_site(path, maps, query_axis=PREFIX, key_axis=PREFIX, is_causal=True)
+
+
+def record(model: Any, source: Sequence[int], prefix: Sequence[int]) -> Trace:
+    """Every attention of the model over this source and target prefix."""
+    with evaluating(model), trace(model) as maps:
+        model(one_example(model, source), one_example(model, prefix))
+    return maps
+
+
+def search(model: Any, source: list[int]) -> Hypothesis:
+    """The greedy translation, with the model's own alignment where it has one."""
+    return decode(model, one_example(model, source), limit=LIMIT, return_alignment=True)[0][0]
+
+
+def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
+    """A given translation, as a search would have returned it."""
+    prefix, labels = one_example(model, [BOS, *output]), one_example(model, [*output, EOS])
+    inputs = one_example(model, source)
+    log_prob = score(model, inputs, prefix, labels.ids).item()
+    if not math.isfinite(log_prob):
+        raise ValueError(
+            f"the log-probability of this output is {log_prob}: the model's weights are broken. Train again."
+        )
+    alignment = forced_alignment(model, inputs, prefix)
+    return Hypothesis(
+        ids=tuple(output),
+        log_prob=log_prob,
+        score=log_prob,
+        finished=True,
+        alignment=None if alignment is None else alignment[0],
+    )
+
+
+def one_example(model: Any, ids: Sequence[int]) -> Sequences:
+    """A batch of one, on the model's device."""
+    device = device_of(model)
+    return Sequences(torch.tensor([list(ids)], device=device), torch.tensor([len(ids)], device=device))
+
+
+def axes_of(tokenizers: Any, tokens: TranslationTokens) -> tuple[Axis, ...]:
+    """Source, target, and the prefix that the decoder reads."""
+    labels = {
+        SOURCE: tokenizers.source.tokens(tokens.source),
+        TARGET: tokenizers.target.tokens(tokens.labels),
+        PREFIX: tokenizers.target.tokens(tokens.prefix),
+    }
+    return tuple(token_axis(name, TITLES[name], labels[name], is_stepwise=name != SOURCE) for name in labels)

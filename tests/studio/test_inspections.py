@@ -1,0 +1,135 @@
+"""A look holds what the system really did."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard import load, trace
+from regard.contracts import BOS, EOS, Sequences
+from regard.decoding import Limit
+from tests.studio.conftest import NAMES, TEXT
+
+ATTENDING = [name for name in NAMES if name != "seq2seq"]
+
+
+def test_a_system_without_attention_answers_and_has_no_sites(look):
+    made = look("seq2seq")
+    assert made["sites"] == [] and made["output"]
+    assert [axis["name"] for axis in made["axes"]] == ["source", "target", "prefix"]
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_the_answer_is_the_translators_and_its_alignment_too(name, look, weights, folder, monkeypatch):
+    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", Limit())
+    text = "6 May 2024"
+    made = look(name, text)
+    expected = load(folder / name).translate([text], beam=1, return_weights=True)[0]
+    assert made["output"] == expected.text
+    assert made["log_prob"] == pytest.approx(expected.log_prob, abs=1e-4)
+    sides = {axis["name"]: axis["tokens"] for axis in made["axes"]}
+    assert sides["source"] == list(expected.source_tokens) and sides["target"] == list(expected.tokens)
+    assert not made["sites"][0]["has_scores"]
+    np.testing.assert_allclose(weights(made, "alignment", 0), expected.attention.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, look, weights, folder):
+    made = look(name)
+    translator = load(folder / name)
+    source = [*translator.tokenizers.source.encode(TEXT), EOS]
+    tokens = next(axis["tokens"] for axis in made["axes"] if axis["name"] == "prefix")
+    target = [BOS, *translator.tokenizers.target.encode("".join(tokens[1:]))]
+    with torch.inference_mode(), trace(translator.model) as maps:
+        translator.model(Sequences.of([source]), Sequences.of([target]))
+    sites = {site["path"]: site for site in made["sites"] if site["has_scores"]}
+    assert set(sites) == set(maps)
+    sizes = {axis["name"]: len(axis["tokens"]) for axis in made["axes"]}
+    for path, site in sites.items():
+        for head in range(site["heads"]):
+            shown = weights(made, path, head)
+            assert shown.shape[0] == sizes[site["queries"]] and shown.shape[1] == sizes[site["keys"]]
+            for query, row in enumerate(shown):
+                reads = maps[path]
+                read = reads[0] if len(reads) == 1 else reads[query]
+                place = query if len(reads) == 1 else 0
+                true = read.weights[0, head, place] if read.weights.ndim > 3 else read.weights[0, place]
+                np.testing.assert_allclose(row[: len(true)], true.numpy(), atol=1e-6)
+                assert not row[len(true) :].any()
+
+
+def test_the_same_question_has_the_same_name_and_another_text_another(look):
+    assert look("bahdanau")["id"] == look("bahdanau")["id"]
+    assert look("bahdanau")["id"] != look("bahdanau", "Mar 15, 1947")["id"] != look("luong", "Mar 15, 1947")["id"]
+
+
+def test_questions_that_look_alike_have_names_of_their_own(look):
+    asked = (("5", {}), ("5", {"output": "\x01"}), ("5\0a", {"output": "b"}), ("5", {"output": "a\0b"}))
+    assert len({look("bahdanau", text, **more)["id"] for text, more in asked}) == 4
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "transformer", "seq2seq"])
+def test_a_given_answer_is_looked_at_instead(name, look, folder):
+    made = look(name, output="2024年3月5日")
+    assert made["forced"] and made["output"] == "2024年3月5日"
+    assert made["log_prob"] == pytest.approx(load(folder / name).score([TEXT], ["2024年3月5日"])[0], abs=1e-4)
+
+
+def test_pictures_are_the_weights_in_256_steps(look, client, weights):
+    made = look("transformer")
+    site = next(site for site in made["sites"] if site["queries"] != site["keys"] and site["has_scores"])
+    answer = client.get(f"/api/inspections/{made['id']}/weights", params={"site": site["path"], "head": -1})
+    shape = int(answer.headers["x-queries"]), int(answer.headers["x-keys"])
+    shown = np.frombuffer(answer.content, np.uint8).reshape(shape) / 255 * float(answer.headers["x-high"])
+    mean = np.mean([weights(made, site["path"], head) for head in range(site["heads"])], axis=0)
+    np.testing.assert_allclose(shown, mean, atol=float(answer.headers["x-high"]) / 500)
+
+
+def test_bytes_are_merged_to_characters_and_marks_set_apart():
+    from regard.studio.token_labels import merge_bytes
+
+    tokens = ["a", "<0xE8>", "<0x8B>", "<0xB9>", "<0xE8>", "<0x8B>", "b", "<0x41>", "<eos>", "<unk>"]
+    found = [(piece.text, piece.first, piece.last, piece.mark) for piece in merge_bytes(tokens, marks=[8])]
+    assert found == [
+        ("a", 0, 0, False), ("苹", 1, 3, False), ("<0xE8>", 4, 4, False), ("<0x8B>", 5, 5, False), ("b", 6, 6, False),
+        ("A", 7, 7, False), ("<eos>", 8, 8, True), ("<unk>", 9, 9, False),
+    ]  # fmt: skip
+
+
+def test_old_looks_make_room_and_say_so(client, studio, monkeypatch):
+    monkeypatch.setattr("regard.studio.inspection_cache.MAX_INSPECTIONS", 2)
+    names = [
+        client.post("/api/inspections", json={"model": "bahdanau", "text": f"Mar {day}, 1950"}).json()["id"]
+        for day in (1, 2, 3)
+    ]
+    answer = client.get(f"/api/inspections/{names[0]}/heads")
+    assert answer.status_code == 404 and "no longer cached" in answer.json()["detail"]
+    assert client.get(f"/api/inspections/{names[2]}/heads").status_code == 200
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "Type a word"), ("   ", "Type a word")])
+def test_nothing_to_read_is_a_sentence(client, text, words):
+    answer = client.post("/api/inspections", json={"model": "bahdanau", "text": text})
+    assert answer.status_code == 422 and words in answer.json()["detail"]
+
+
+def test_a_text_that_is_too_long_is_told_by_how_much(client):
+    answer = client.post("/api/inspections", json={"model": "bahdanau", "text": "x" * 4100})
+    assert answer.json()["detail"] == "body.text has 4,100 characters, and 4,000 can be read. Shorten it."
+
+
+def test_a_text_whose_weights_would_not_fit_is_refused_before_they_are_formed(client, monkeypatch):
+    monkeypatch.setattr("regard.studio.inspections.MAX_NUMBERS", 1000)
+    answer = client.post("/api/inspections", json={"model": "transformer", "text": "Mar 15, 1947 and Mar 16, 1947"})
+    assert answer.status_code == 422 and "Shorten the text" in answer.json()["detail"]
+
+
+def test_an_unknown_system_names_the_nearest(client):
+    answer = client.post("/api/inspections", json={"model": "bahdanu", "text": "x"})
+    assert answer.status_code == 404 and "'bahdanau'" in answer.json()["detail"]
+
+
+def test_the_exported_page_holds_the_tokens_and_every_head(look, client):
+    made = look("transformer")
+    page = client.get(f"/api/inspections/{made['id']}/page", params={"site": "decoder.0.cross_attention", "lang": "zh"})
+    assert page.status_code == 200 and "第 3 头" in page.text and "源句" in page.text and "它主要看向" in page.text
+    assert "http" not in page.text.replace("http://www.w3.org", "")

@@ -1,0 +1,158 @@
+"""The registry: what is found, what it is called, and what stays outside."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from regard.studio.model_registry import ModelRegistry
+
+
+def test_cards_tell_what_a_system_is(client, folder):
+    state = client.get("/api/state").json()
+    cards = {card["name"]: card for card in state["models"]}
+    systems = [name for name, card in cards.items() if not card["fixed_input"]]
+    assert systems == ["seq2seq", "bahdanau", "luong", "lstmn", "conv_seq2seq", "transformer"]
+    card = cards["bahdanau"]
+    from regard import load
+    from regard.recipes import count_parameters
+
+    assert card["parameters"] == count_parameters(load(folder / "bahdanau").model)
+    assert card["title"] == "RNNsearch (Bahdanau)" and card["languages"] == ["en", "zh"] and card["samples"]
+    assert card["quality"]["metric"] == "exact match" and card["quality"]["split"] == "test"
+    assert sum(bucket["count"] for bucket in card["quality"]["by_length"]) == card["quality"]["examples"] == 8
+    assert cards["luong"]["quality"] is None and state["preparing"] is None and not state["broken"]
+
+
+def test_a_checkpoint_that_is_broken_is_named_and_the_others_serve(folder, tmp_path):
+    shutil.copytree(folder / "bahdanau", tmp_path / "good")
+    shutil.copytree(folder / "bahdanau", tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "config.json").write_text('{"a": 1}')
+    (tmp_path / "odd" / "model.safetensors").write_bytes(b"")
+    cards, problems = ModelRegistry([tmp_path]).cards()
+    assert [card.name for card in cards if not card.fixed_input] == ["good"]
+    assert sorted(problem.detail.split(":")[0] for problem in problems) == ["cut", "odd"]
+
+
+def test_one_bad_run_never_takes_the_list_down(folder, tmp_path):
+    for name in ("good", "looped", "typed", "nested", "b\udcffd", "piped"):
+        shutil.copytree(folder / "bahdanau", tmp_path / name)
+    (tmp_path / "looped" / "metrics.jsonl").unlink()
+    (tmp_path / "looped" / "metrics.jsonl").symlink_to("metrics.jsonl")
+    config = json.loads((tmp_path / "typed" / "config.json").read_text())
+    (tmp_path / "typed" / "config.json").write_text(json.dumps(config | {"recipe": []}))
+    (tmp_path / "nested" / "evaluation-test.json").write_text("[" * 100_000)
+    (tmp_path / "piped" / "tokenizer.json").unlink()
+    os.mkfifo(tmp_path / "piped" / "tokenizer.json")
+    config["data"]["content"]["max_dates"] = 10**9
+    (tmp_path / "good" / "config.json").write_text(json.dumps(config))
+    registry = ModelRegistry([tmp_path])
+    cards, problems = registry.cards()
+    assert sorted(card.name for card in cards if not card.fixed_input) == ["good", "nested"]
+    assert sorted(problem.detail.split(":")[0] for problem in problems) == ["b\ufffdd", "typed"]
+    assert all(problem.model_dump_json() for problem in problems)
+    from regard.studio.runs import list_runs
+
+    assert len(list_runs(registry)) == 4
+
+
+def test_a_tokenizer_of_another_run_is_refused(folder, tmp_path):
+
+    from regard.serving.job_queue import RefusedError
+
+    shutil.copytree(folder / "bahdanau", tmp_path / "mixed")
+    # there are more letters in English dates than in Chinese ones
+    shutil.copy(tmp_path / "mixed" / "tokenizer.json", tmp_path / "mixed" / "tokenizer.target.json")
+    with pytest.raises(RefusedError, match="they belong to different runs"):
+        ModelRegistry([tmp_path]).load("mixed")
+
+
+def test_names_are_as_short_as_they_can_be_told_apart(folder, tmp_path):
+    for name in ("one/bahdanau", "two/bahdanau", "two/luong"):
+        shutil.copytree(folder / name.split("/")[1], tmp_path / name)
+    assert set(ModelRegistry([tmp_path]).folders()) == {"one/bahdanau", "two/bahdanau", "luong"}
+    assert set(ModelRegistry([tmp_path / "two", tmp_path / "two" / "luong"]).folders()) == {"bahdanau", "luong"}
+
+
+def test_links_that_lead_outside_are_not_followed(folder, tmp_path):
+    (tmp_path / "inside").mkdir()
+    os.symlink(folder / "bahdanau", tmp_path / "inside" / "link")
+    os.symlink(folder, tmp_path / "inside" / "all")
+    assert ModelRegistry([tmp_path / "inside"]).folders() == {}
+
+
+def test_a_system_that_was_trained_again_is_loaded_again(folder, tmp_path):
+    shutil.copytree(folder / "bahdanau", tmp_path / "bahdanau")
+    registry = ModelRegistry([tmp_path])
+    first = registry.load("bahdanau")
+    assert registry.load("bahdanau") is first
+    os.utime(tmp_path / "bahdanau" / "model.safetensors", ns=(1, 1))
+    assert registry.load("bahdanau") is not first
+
+
+def test_runs_are_read_while_they_are_written(folder, tmp_path):
+    from regard.studio.runs import list_runs, read_run_lines
+
+    shutil.copytree(folder / "bahdanau", tmp_path / "run")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    lines = [{"step": step, "loss": 1 / step, "validation": {"loss": 2.0}, "note": "x"} for step in (1, 2)]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "lo')
+    registry = ModelRegistry([tmp_path])
+    found = read_run_lines(registry, "run", 0)
+    assert [line.step for line in found.lines] == [1, 2] and found.next == 2
+    assert found.lines[1].values == {"loss": 0.5, "validation.loss": 2.0}
+    with metrics.open("a") as file:
+        file.write('ss": 0.1}\n')
+    later = read_run_lines(registry, "run", found.next)
+    assert [line.step for line in later.lines] == [3] and later.file == found.file
+    metrics.write_text('{"step": 1, "loss": 9}\n')
+    assert read_run_lines(registry, "run", 0).file != found.file
+    card = list_runs(registry)[0]
+    assert card.step == 1 and card.steps == 2 and card.live and card.system == "bahdanau"
+    os.utime(metrics, (1, 1))
+    assert not list_runs(registry)[0].live
+
+
+@pytest.mark.parametrize("text", ["not json\n", "[]\n", '{"loss": 1}\n', '{"step": "x"}\n', "\x00\n", ""])
+def test_lines_that_are_none_are_left_out(folder, tmp_path, text):
+    from regard.studio.runs import read_run_lines
+
+    shutil.copytree(folder / "bahdanau", tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").write_text(text)
+    assert read_run_lines(ModelRegistry([tmp_path]), "run", 0).lines == []
+
+
+def test_a_plain_translation(client, folder):
+    from regard import load
+
+    answer = client.post("/api/predict", json={"model": "luong", "text": "5 May 2024"}).json()
+    assert answer["output"] == load(folder / "luong").translate(["5 May 2024"])[0].text
+
+
+def test_experiments_run_when_asked(client, monkeypatch):
+    import time
+
+    assert client.get("/api/experiments/scaling").json()["state"] == "idle"
+    answer = client.post("/api/experiments/scaling").json()
+    for _ in range(600):
+        if answer["state"] != "running":
+            break
+        time.sleep(0.1)
+        answer = client.get("/api/experiments/scaling").json()
+    assert answer["state"] == "done" and answer["holds"] and answer["rows"] and answer["figure"].startswith("<?xml")
+    assert client.get("/api/experiments/nothing").status_code == 404
+
+
+def test_every_experiment_is_told_in_chinese_too(client):
+    cards = client.get("/api/lessons").json()
+    assert {card["kind"] for card in cards} == {"lesson", "experiment"}
+    assert all(any("\u4e00" <= letter <= "\u9fff" for letter in card["summary"]["zh"]) for card in cards)
+    for card in cards:
+        if card["kind"] == "lesson":
+            assert client.get(f"/api/lessons/{card['name']}").status_code == 200
+    assert client.get("/api/lessons/kernel_fit", params={"c": "width:x"}).status_code == 422
+    assert client.get("/api/lessons/nothing").status_code == 404

@@ -1,0 +1,73 @@
+"""Inspections of texts: next-token predictions, the state's bytes, and continuations under an intervention."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from regard.attention import change
+from regard.contracts import NextTokenPanel, StatePanel, leaves
+from regard.tasks.language_modeling.inspection import named_leaves
+from tests.small_models import TEXT
+
+
+@pytest.mark.parametrize("name", ["lstmn", "gpt"])
+def test_predictions_and_state_are_those_of_the_model(name, predictor):
+    writer = predictor(name)
+    inspection = writer.inspect(TEXT)
+    ids = inspection.tokens
+    with torch.inference_mode():
+        log_probs = writer.model(torch.tensor([ids]))[0].double().log_softmax(-1)
+    panel = inspection.panel(NextTokenPanel)
+    expected = log_probs[torch.arange(len(ids) - 1), torch.tensor(ids[1:])]
+    assert panel.log_probs[0] is None and panel.log_probs[1:] == pytest.approx(expected.tolist(), abs=1e-5)
+    assert inspection.log_prob == pytest.approx(expected.sum().item(), abs=1e-4)
+    state = writer.model.start(1)
+    with torch.inference_mode():
+        for token in ids:
+            state = writer.model.step(torch.tensor([token]), state).state
+    growth = inspection.panel(StatePanel)
+    assert growth.allocated[-1] == sum(one.numel() * one.element_size() for one in leaves(state))
+    assert {id(one) for _, one, _ in named_leaves(state)} == {id(one) for one in leaves(state)}
+    assert (len(set(growth.filled)) > 1) == (name == "gpt")
+
+
+def test_a_line_end_is_text_and_no_mark(predictor):
+    axis = predictor("gpt").inspect("the cat\nthe dog").axis("text")
+    assert "<eos>" in axis.labels and axis.marks == ()
+
+
+def test_keys_end_at_the_query_and_are_causal(predictor):
+    for name in ("lstmn", "gpt"):
+        for site in predictor(name).inspect(TEXT).sites:
+            assert site.keys_end_at_query and site.is_causal and site.is_stepwise == (name == "lstmn")
+
+
+def test_an_intervention_changes_the_continuation_and_the_text(predictor):
+    writer = predictor("gpt")
+    inspection = writer.inspect(TEXT)
+    plain = writer.respond(inspection, nullcontext)
+    assert len(plain.tokens) == 8 and plain.log_prob_of_first == pytest.approx(inspection.log_prob, abs=1e-4)
+
+    def around():
+        return change(writer.model, lambda path, one: torch.zeros_like(one.weights))
+
+    assert writer.respond(inspection, around).log_prob_of_first != pytest.approx(inspection.log_prob, abs=1e-3)
+
+
+def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
+    inspection = predictor("gpt").inspect("the zebra sat . " * 10)
+    assert len(inspection.tokens) == 24 and inspection.num_dropped == 40 - 24 and inspection.unknown == ("zebra",)
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "options", "sentence"),
+    [
+        (" ", None, {}, "Type a word"),
+        ("the", "cat", {}, "Leave the output out"),
+        (TEXT, None, {"max_numbers": 100}, "Shorten"),
+    ],
+)
+def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, output, options, sentence, predictor):
+    with pytest.raises(ValueError, match=sentence):
+        predictor("gpt").inspect(text, output, **options)

@@ -1,0 +1,9 @@
+// What the output of an inspection is called, by the panels that it has.
+import type { Inspection } from "../../lib/types";
+
+export type OutputName = "output" | "continuation" | "class";
+
+export function outputName({ panels }: Inspection): OutputName {
+  if (panels.includes("next_token")) return "continuation";
+  return panels.includes("classes") ? "class" : "output";
+}

@@ -1,0 +1,54 @@
+// Tokens as they are shown.
+import { expect, it } from "vitest";
+import { clean, isSpace, positionOf, shown } from "../src/lib/labels";
+
+const axis = {
+  name: "source",
+  kind: "tokens" as const,
+  title: { en: "source", zh: "源句" },
+  grid: null,
+  is_stepwise: false,
+  tokens: ["ç", "<0xE7>", "<0x8C>", "<0xAB>", "<eos>"],
+  labels: [
+    { text: "ç", first: 0, last: 0, mark: false },
+    { text: "猫", first: 1, last: 3, mark: false },
+    { text: "<eos>", first: 4, last: 4, mark: true },
+  ],
+};
+
+it("merges bytes and hides marks", () => {
+  expect(shown(axis, false)).toEqual([
+    { text: "ç", first: 0, last: 0 },
+    { text: "猫", first: 1, last: 3 },
+  ]);
+});
+
+it("shows every token raw", () => {
+  expect(shown(axis, true).map((token) => token.text)).toEqual(axis.tokens);
+});
+
+it("finds raw indices", () => {
+  expect(positionOf(shown(axis, false), 2)).toBe(1);
+  expect(positionOf(shown(axis, false), 4)).toBe(-1);
+  expect(positionOf(shown(axis, false), null)).toBe(-1);
+});
+
+it("makes the invisible visible and leaves the rest", () => {
+  expect(clean(" ")).toBe("␣");
+  expect(clean("a\u200bb")).toBe("a⟨200B⟩b");
+  expect(clean("\u202etxet")).toBe("⟨202E⟩txet");
+  expect(clean("\u0000")).toBe("⟨0000⟩");
+  expect(clean("\n")).toBe("⏎");
+  expect(clean("\u0301")).toBe("◌\u0301");
+  expect(clean("")).toBe("∅");
+  expect(clean("<script>")).toBe("<script>");
+  expect(clean("שלום")).toBe("שלום");
+  expect(clean("👩")).toBe("👩");
+});
+
+it("shows a tokeniser's space as the sign of one, but raw as it is", () => {
+  const spaced = { ...axis, tokens: ["▁"], labels: [{ text: "▁", first: 0, last: 0, mark: false }] };
+  expect(shown(spaced, false)[0]?.text).toBe("␣");
+  expect(shown(spaced, true)[0]?.text).toBe("▁");
+  expect(["␣", "▁", "a"].map(isSpace)).toEqual([true, true, false]);
+});
