@@ -218,7 +218,7 @@ def test_which_says_what_runs_and_why():
     assert which(model) == which(fuse(model)) == "GPT decodes with FusedGPT."
     writer = Writer(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
     assert which(writer) == "GPT decodes with FusedGPT."
-    plain = Writer(model=model, tokenizer=make_tokenizer(), config=writer.config, fused=False)
+    plain = Writer(model=model, tokenizer=make_tokenizer(), run=writer.run, fused=False)
     assert which(plain) == "GPT decodes with its own code: fused is False."
     assert plain.decoder is model
     model.norm.eps = 0.5

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.recipes import evaluate, fit, make_run, override
+from regard.recipes import fit, make_run, override, write_report
 from regard.storage import Checkpoint, write_text
 from tests.studio.browser.seeing import LANGUAGES, Seen
 from tests.studio.browser.serving import Serving
@@ -36,8 +36,8 @@ def train(root):
             run = override(make_run("dates", name, steps=steps), *SMALL, f"training.every.validate={steps}")
             fitted = fit(run, root / name, console=Console(quiet=True))
             pairs = run.data.read("test")[:50]
-            report = evaluate(fitted.system, pairs, split="test", beam=1)
-            write_text(Checkpoint(root / name).evaluation("test"), report.to_json())
+            report = fitted.system.evaluate(pairs, split="test", beam=1)
+            write_text(Checkpoint(root / name).evaluation("test"), write_report(report))
     finally:
         torch.set_num_threads(threads)
 
