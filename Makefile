@@ -41,7 +41,7 @@ types: $(STAMP)
 
 # shapes in signatures are checked at run time, except under torch.compile and where the input is wrong on purpose
 pytest: $(STAMP)
-	$(BIN)/python -m pytest -m "not unchecked and not browser" -n auto --jaxtyping-packages=regard,beartype.beartype
+	$(BIN)/python -m pytest -m "not unchecked and not browser" -n auto --jaxtyping-packages=regard,tests.type_checker.check_types
 	$(BIN)/python -m pytest -m "unchecked and not browser" -n auto
 
 # Triton is no part of the environment: beside a torch for the CPU it would serve nothing but these tests

@@ -13,8 +13,8 @@ import torch
 
 from benchmarks.translation_pairs import our_batch
 from regard.contracts import EOS, UNK, Batch, Labelled, Segment, Sequences, map_tensors
-from regard.data.order import Order, RowBudget, TokenBudget
-from regard.training.graph import FILL
+from regard.data.batching.order import Order, RowBudget, TokenBudget
+from regard.training.cuda_graph import FILL
 
 SEED = 0
 VOCAB_SIZE = 10_000

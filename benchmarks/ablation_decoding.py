@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from benchmarks.ablation_batches import SEED, VOCAB_SIZE, pair_lengths
 from benchmarks.ablation_training import refused
 from benchmarks.sides import Case, Duel, Side
-from regard.contracts import EOS, UNK, Sequences
-from regard.decoding import Beam, Generation, Greedy, Limit, decode, decode_all, generate, many, side_by_side
+from regard.contracts import EOS, UNK, Limit, Sequences
+from regard.decoding import Beam, Generation, Greedy, decode, decode_all, generate, many, side_by_side
 from regard.kernels import linear
 from regard.layers import lean, lean_gpt, lean_gpt_graph, lean_stack, ready
-from regard.models import LANGUAGE_MODELS, MODELS, transformer
-from regard.models.language import gpt
-from regard.recipes.language import ptb, text
+from regard.models.language_modeling import LANGUAGE_MODELS, gpt
+from regard.models.translation import MODELS, transformer
+from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 
 LIMIT = Limit(factor=1.0, extra=0)

@@ -23,12 +23,14 @@ from regard.attention.scores import Gaussian
 from regard.contracts import PAD
 from regard.decoding import top
 from regard.kernels import cross_entropy, linear, product
-from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, logits, logits_triton, plain_cross_entropy
-from regard.kernels.gaussian import features, features_triton, fused, fused_triton, read
+from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, logits_triton, plain_cross_entropy
+from regard.kernels.cross_entropy import chunked as logits
+from regard.kernels.gaussian import features, features_triton, fused, fused_triton
+from regard.kernels.gaussian import reference as read
 
 PRODUCTS = {"projection": (256, 256), "hidden": (256, 1024), "output": (1024, 256), "readout": (256, 10_000)}
 """Input and output of the Multi30k Transformer's layers."""
-CHOICE = import_module("regard.kernels.choose")
+CHOICE = import_module("regard.kernels.dispatch")
 """The module: in its package the name is a function's."""
 LOSSES = {"multi30k": (3_600, 256, 10_000), "ptb, gpt": (4_096, 384, 10_002), "bahdanau": (3_600, 512, 10_000)}
 """Labels, features, vocabulary of a training batch."""

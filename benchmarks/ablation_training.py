@@ -22,22 +22,24 @@ from benchmarks.ablation_batches import (
     translation_batch,
 )
 from benchmarks.sides import Case, Duel, Side
-from regard.attention import heads
-from regard.attention.places import spread_memory
+from regard.attention import multi_head as heads
+from regard.attention.indices import spread_memory
 from regard.contracts import map_tensors
+from regard.kernels import packing as rows
 from regard.kernels import product as product_kernels
 from regard.kernels import recurrent as recurrent_kernels
-from regard.kernels import rows
 from regard.kernels.dot import packed, packed_triton
 from regard.kernels.recurrent import additive_look, gru, look, lstm, repeated, tape, window
 from regard.layers import bidirectional_lstm, maxout, recurrent, steps
 from regard.layers import rolling as rolling_layers
 from regard.layers import tape as tape_layers
 from regard.layers.unroll import looks_plainly, may_fuse
-from regard.models import LANGUAGE_MODELS, MODELS, SENTENCE_MODELS, bahdanau, lstmn, luong
-from regard.recipes.language import ptb, text
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.translation import MODELS, bahdanau, lstmn, luong
+from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
-from regard.recipes.sentences.recipe import SIZES as SENTENCE_SIZES
+from regard.recipes.sentences import SIZES as SENTENCE_SIZES
 from regard.training.objective import Objective
 from regard.training.segment_objective import CropObjective
 from regard.training.sentence_objective import SentenceObjective

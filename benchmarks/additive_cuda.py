@@ -11,8 +11,9 @@ from torch import Tensor
 
 from benchmarks.ceilings import ceilings, told
 from benchmarks.harness import Report, compare, device_clock, device_peak_mib, save
-from regard.kernels.additive import AdditiveRead, fused
-from regard.kernels.additive.series import TERMS
+from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import operator as fused
+from regard.kernels.additive.unit_ranges import TERMS
 
 BATCH, LENGTH, HIDDEN, VALUE = 8, 2048, 128, 64
 LENGTHS = (1024, 4096, 16384, 65536, 131072)

@@ -28,13 +28,12 @@ from rich.console import Console
 from benchmarks.allocators import turns
 from benchmarks.harness import RESULTS, command, commit, machine
 from benchmarks.translation_pairs import SEED, invented_rows
-from regard.data import Examples
-from regard.data.ragged import Ragged
-from regard.models import MODELS
+from regard._utils import read_lines
+from regard.data.batching import ExampleData, Examples
+from regard.data.batching.collate import Ragged
+from regard.models.translation import MODELS
 from regard.recipes import make_run
-from regard.recipes.folder import build
-from regard.recipes.prepared import ExampleData
-from regard.storage import read_lines
+from regard.tasks.load import build
 from regard.training import train
 
 SYSTEMS = ("transformer", "bahdanau")

@@ -18,7 +18,7 @@ from benchmarks.peers import available, versions
 from regard.contracts import PAD, UNK
 from regard.decoding import Generation, generate
 from regard.fused import fuse
-from regard.models.language.gpt import GPT, GPTConfig
+from regard.models.language_modeling.gpt import GPT, GPTConfig
 
 SEED = 0
 SMALL = GPTConfig(hidden_size=384, num_layers=6, num_heads=6, feed_forward_size=1536)

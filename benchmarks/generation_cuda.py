@@ -16,7 +16,7 @@ import torch
 from benchmarks.allocators import turns
 from benchmarks.generation import LARGE, SMALL, Place, speed
 from benchmarks.harness import Report, save
-from regard.models.language.gpt import GPTConfig
+from regard.models.language_modeling.gpt import GPTConfig
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 TOY = GPTConfig(vocab_size=300, hidden_size=32, num_layers=2, num_heads=2, feed_forward_size=64, context=32)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.language.gpt import GPT
+from regard.models.language_modeling.gpt import GPT
 
 
 def same_gpt2(model: GPT) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.contracts import BOS, EOS, PAD, UNK, Sequences
-from regard.models.transformer import TransformerConfig
+from regard.models.translation.transformer import TransformerConfig
 
 Rows = list[tuple[list[int], list[int]]]
 

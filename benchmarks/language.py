@@ -15,10 +15,12 @@ from typing import Any
 import torch
 
 from benchmarks.trainings import Suite, Training, main
-from regard.models import LANGUAGE_MODELS
-from regard.recipes import count_parameters, make_run, steps_of, write_report
-from regard.recipes.sizes import equal_size
-from regard.storage import Checkpoint, write_text
+from regard._utils import write_text
+from regard.checkpoint import Checkpoint
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.recipes import make_run
+from regard.tasks import count_parameters, steps_of, write_report
+from regard.tasks.base import equal_size
 
 VOCABULARY = 10_002
 LIKE, HIDDEN_SIZE = "key_value_predict", 300

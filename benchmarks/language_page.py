@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks.markdown import figure_of, hardware, over_seeds, seeds_by_name, table, throughput
 from regard.contracts.report import Report
-from regard.evaluation import SPANS
 from regard.experiments import attention_span
-from regard.models import LANGUAGE_MODELS
-from regard.recipes import report_of
+from regard.metrics import SPANS
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.tasks import report_of
 
 EQUAL = "equal_"
 CHENG, ZAREMBA = "https://arxiv.org/abs/1601.06733", "https://arxiv.org/abs/1409.2329"

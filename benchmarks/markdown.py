@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.contracts.report import Report
-from regard.experiments import Measured
+from regard.experiments.lib import Measured
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from benchmarks.translation_pairs import SEED
 from regard.attention.positions import Sinusoidal
 from regard.contracts import BOS, EOS, PAD, UNK
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.translation.transformer import Transformer, TransformerConfig
 
 POSITIONS = 256
 """Longer than any sentence here."""

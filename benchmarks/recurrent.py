@@ -28,7 +28,7 @@ from benchmarks.peers import LABEL_SMOOTHING, available, versions
 from benchmarks.translation_pairs import SEED, Pairs, batches_of, load_pairs, our_batch, padding_share, real_tokens
 from regard.contracts import PAD, Batch, map_tensors
 from regard.layers import unroll
-from regard.models import MODELS
+from regard.models.translation import MODELS
 from regard.recipes.multi30k import SIZES
 
 VOCAB_SIZE = 10_000

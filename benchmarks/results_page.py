@@ -17,8 +17,8 @@ from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
 from benchmarks.markdown import figure_of, machines, table, throughput
 from regard.contracts.report import Metric, Report
-from regard.models import MODELS
-from regard.recipes import report_of
+from regard.models.translation import MODELS
+from regard.tasks import report_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 MULTI30K, TATOEBA = "multi30k en-de tok", "tatoeba en-zh"

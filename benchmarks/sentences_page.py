@@ -5,9 +5,9 @@ from typing import Any
 
 from benchmarks.markdown import figure_of, hardware, over_seeds, seeds_by_name, table
 from regard.contracts.report import Report
-from regard.experiments.finding import clearly_above
-from regard.models import SENTENCE_MODELS
-from regard.recipes import report_of
+from regard.experiments.lib.finding import clearly_above
+from regard.models.text_classification import SENTENCE_MODELS
+from regard.tasks import report_of
 
 SETS = {
     "trec": (

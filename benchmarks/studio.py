@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 
 from benchmarks.harness import RESULTS, commit, machine
-from regard.recipes import DEMO_SYSTEMS
+from regard._utils import DEMO_SYSTEMS
 
 CLIENTS, SECONDS = 50, 60.0
 BUSY = (503,)

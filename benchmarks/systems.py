@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.trainings import SPLITS, Suite, Training, main
-from regard.recipes import steps_of, write_report
-from regard.storage import Checkpoint, write_text
+from regard._utils import write_text
+from regard.checkpoint import Checkpoint
+from regard.tasks import steps_of, write_report
 
 
 def luong(score: str, alignment: str) -> Training:

@@ -1,6 +1,6 @@
 """As many tanh as the hardware can: its own approximation, over and over, on registers."""
 
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.triton_support import constexpr, jit, tl
 
 
 @jit

@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 from benchmarks.harness import RESULTS, commit, machine
-from regard.storage import write_text
+from regard._utils import write_text
 
 METRICS = ("bleu", "accuracy", "perplexity")
 SPLITS = ("validation", "test")
@@ -55,7 +55,9 @@ class Suite:
 
 def train_one(suite: Suite, name: str, asked: argparse.Namespace) -> None:
     """Train a run in this process, and judge it."""
-    from regard.recipes import fit, make_run, override
+    from regard._utils import override
+    from regard.recipes import make_run
+    from regard.tasks import fit
 
     chosen = suite.table[name]
     run = make_run(chosen.recipe, chosen.model, **suite.place(asked.data, chosen))

@@ -23,8 +23,8 @@ from benchmarks.peers import LABEL_SMOOTHING, available, label_smoothed, our_mod
 from benchmarks.translation_pairs import SEED, Pairs, load_pairs, our_batch, padded, real_tokens, to_device
 from benchmarks.translation_training import CONFIG, LEARNING_RATE, VOCAB_SIZE, Rows, adam
 from regard.contracts import PAD, Batch
-from regard.models.transformer import TransformerConfig
-from regard.training.graph import Fill, GraphedStep, up
+from regard.models.translation.transformer import TransformerConfig
+from regard.training.cuda_graph import Fill, GraphedStep, up
 from regard.training.objective import Objective
 
 STEPS_A_TURN = 8

@@ -29,11 +29,11 @@ from benchmarks.harness import Report, Timing, command, machine, save, show, tim
 from benchmarks.peers import available, marian_generate, our_model, same_marian, save_ctranslate2, versions
 from benchmarks.translation_pairs import load_pairs
 from benchmarks.translation_training import CONFIG, VOCAB_SIZE
-from regard.contracts import Sequences
-from regard.decoding import Beam, Greedy, Limit, decode, decode_all
+from regard.contracts import Limit, Sequences
+from regard.decoding import Beam, Greedy, decode, decode_all
 from regard.decoding.many import batches as cut
 from regard.fused import fuse
-from regard.models.transformer import Transformer
+from regard.models.translation.transformer import Transformer
 
 FIXED_TOKENS = 16
 MOST_TOKENS = 64

@@ -25,7 +25,7 @@ from benchmarks.harness import Report, compare, save, show
 from benchmarks.joey import joey_steps, joey_transformer
 from benchmarks.peers import LABEL_SMOOTHING, available, label_smoothed, our_model, same_marian, versions
 from benchmarks.translation_pairs import batches_of, load_pairs, our_batch, padded, padding_share, real_tokens
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.translation.transformer import Transformer, TransformerConfig
 
 VOCAB_SIZE = 10_000
 TOKENS = 4_000

@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from regard.storage import tensors
+import tests.type_checker  # noqa: F401 - before regard, whose functions it checks
+from regard.checkpoint import tensors
 
 settings.register_profile("regard", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("regard")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard.recipes import fit, make_run, override
+from regard._utils import override
+from regard.recipes import make_run
+from regard.tasks import fit
 
 LANGUAGE = ("ngram", "lstm", "lstmn", "key_value_predict", "gpt")
 SENTENCES = ("cnn", "lstmn_encoder", "structured_self_attention", "transformer_encoder")

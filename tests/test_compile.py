@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention, attend
-from regard.attention import ALIGNMENTS, SCORES
+from regard.attention import FixedCache, GrowingCache
+from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import causal, padding, window
 from regard.attention.positions import Alibi, Relative, Rotary
+from regard.attention.scores import SCORES
 from regard.kernels.dot import blocked
-from regard.layers import FixedCache, GrowingCache
 from tests.contracts.cases import LENGTHS, inputs, look, make_alignment, make_score
 
 pytestmark = pytest.mark.unchecked

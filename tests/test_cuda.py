@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention, attend
-from regard.attention import ALIGNMENTS, POSITIONS, SCORES, explain
+from regard.attention import FixedCache, GrowingCache, WindowCache, explain
+from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import causal, padding, prefix, window
-from regard.attention.positions import InsideHeads
-from regard.layers import FixedCache, GrowingCache, WindowCache
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES
+from regard.contracts import InsideHeads
 from tests.contracts.cases import (
     DTYPES,
     LENGTHS,

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from regard.models import LANGUAGE_MODELS, SENTENCE_MODELS
-from regard.recipes import fit, load, make_run, override
+from regard._utils import override
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.models.text_classification import SENTENCE_MODELS
+from regard.recipes import make_run
+from regard.tasks import fit, load
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,38 +15,38 @@ NAMED = {
     "contracts": [],
     "kernels": [],
     "attention": ["kernels"],
-    "compat": ["attention"],
-    "regression": ["attention"],
     "layers": ["attention"],
     "models": ["layers"],
     "fused": ["models"],
-    "data": [],
     "decoding": [],
-    "evaluation": ["decoding"],
-    "storage": [],
-    "training": ["evaluation", "storage"],
-    "display": ["attention"],
-    "recipes": ["fused", "data", "training", "tasks"],
+    "data": [],
+    "metrics": [],
+    "checkpoint": [],
+    "training": ["checkpoint"],
+    "analysis": ["attention", "metrics"],
+    "tasks": ["fused", "decoding", "data", "training", "analysis"],
+    "recipes": ["tasks"],
+    "display": [],
+    "regression": ["attention"],
+    "interop": ["tasks"],
     "testing": ["recipes"],
-    "experiments": ["recipes", "regression", "display"],
-    "analysis": ["attention"],
-    "tasks": ["layers", "data", "decoding"],
-    "serving": ["recipes"],
-    "studio": ["experiments", "serving", "analysis"],
+    "experiments": ["recipes", "regression", "display", "interop"],
+    "serving": ["tasks"],
+    "studio": ["experiments", "serving"],
 }
 
 # a third-party package that may be missing, or that takes long to import -> where it may be imported, late; regression
-# is an estimator of sklearn's, and tiles.py works without triton
+# is an estimator of sklearn's, and triton_support.py works without triton
 OPTIONAL = {
     "entmax": "attention/alignments/sparse.py",
     "matplotlib": "display/figure.py",
     "sklearn": "regression",
-    "babel": "data/dates.py",
+    "babel": "data/corpora/dates.py",
     "accelerate": "training/engine.py",
-    "filelock": "storage/holding.py",
-    "platformdirs": "recipes/home.py",
-    "tensorboard": "training/tensorboard.py",
-    "triton": "kernels/tiles.py",
+    "filelock": "_utils/lock.py",
+    "platformdirs": "_utils/user_dir.py",
+    "tensorboard": "training/progress.py",
+    "triton": "kernels/triton_support.py",
     "fastapi": "studio",
     "pydantic": "studio",
     "starlette": ("studio", "serving"),
@@ -104,6 +104,16 @@ def test_imports_point_down(path):
             # torch's parts for many processes take as long to import as the rest of regard
             slow = module.startswith("torch.distributed")
             assert slow or top in sys.stdlib_module_names, f"{path.name} imports {top} late"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_other_packages_are_imported_through_their_door(path):
+    """`from regard.layers import unroll`, not `from regard.layers.unroll import unroll`; a subpackage is a door too."""
+    package = path.relative_to(SOURCE).parts[0]
+    for module, _ in imports(path):
+        top, *rest = module.split(".")
+        if top == "regard" and rest and rest[0] != package:
+            assert SOURCE.joinpath(*rest).is_dir(), f"{path.name} imports {module} past the door of {rest[0]}"
 
 
 def test_contracts_need_torch_only():

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.masks import MASKS
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(ROOT.glob("src/**/*.py")) + sorted(ROOT.glob("benchmarks/*.py"))

@@ -1,9 +1,10 @@
 """All of attention in one PyTorch package: score, align, aggregate."""
 
+from regard._utils import VERSION
 from regard.attention import Attention, MultiHeadAttention, attend, change, trace
-from regard.contracts import VERSION, Look
+from regard.contracts import Look
 from regard.display import show
-from regard.recipes import load
+from regard.tasks import load
 
 __version__ = VERSION
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import SCORES
 from regard.attention.masks import causal, padding
-from regard.kernels import query_blocks
+from regard.attention.scores import SCORES
+from regard.kernels import autograd as query_blocks
 from tests.agreement.plain import plain_scores, plain_softmax, relative_error
 from tests.contracts.cases import allowed, build
 

@@ -1,4 +1,4 @@
-"""regard.compat.MultiheadAttention gives the numbers of torch's class over the whole grid of its arguments.
+"""regard.interop.MultiheadAttention gives the numbers of torch's class over the whole grid of its arguments.
 
 Output, weights and the gradient of every input and parameter each err at most twice as much, in float32 and against
 torch's class in float64, as torch's class does itself.
@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from tests.compat.cases import (
+from tests.interop.cases import (
     ASKS,
     EMPTY_MASKS,
     FLAGS,

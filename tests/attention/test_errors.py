@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from regard import Attention, MultiHeadAttention, attend, trace
+from regard.attention import FixedCache, GrowingCache, WindowCache
 from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
 from regard.contracts import Look, Packed, select_rows
-from regard.layers import FixedCache, GrowingCache, Maxout, WindowCache, unroll
+from regard.layers import Maxout, unroll
 
 HEADS = MultiHeadAttention(8, 2)
 Q, K, V = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.randn(2, 4, 5)

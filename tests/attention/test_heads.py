@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention, attend
-from regard.attention import ALIGNMENTS, POSITIONS, SCORES
-from regard.attention.core import narrowed
+from regard.attention import FixedCache, GrowingCache, WindowCache
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.attention import narrowed
 from regard.attention.masks import causal, padding, window
-from regard.attention.scores import Additive
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES, Additive
 from regard.contracts import Look, select_rows
-from regard.layers import FixedCache, GrowingCache, WindowCache
 from tests.contracts.cases import build
 
 HIDDEN, HEADS, LENGTH = 12, 6, 9

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention
-from regard.attention import POSITIONS
 from regard.attention.masks import causal
-from regard.attention.positions import Alibi, InsideHeads, Learned, Relative, Rotary, Sinusoidal
+from regard.attention.positions import POSITIONS, Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.positions.alibi import slopes
+from regard.contracts import InsideHeads
 from tests.contracts.cases import build
 
 

@@ -10,10 +10,10 @@ from benchmarks.markdown import over_seeds, seeds_by_name
 from benchmarks.results_page import page, recorded
 from benchmarks.trainings import Training
 from regard.contracts.report import RunInfo
-from regard.evaluation import ClassificationQuality, ClassQuality, Likelihood, Overlap, SpanMass
-from regard.recipes import write_report
-from regard.recipes.language import evaluate as language_modeling
-from regard.recipes.sentences import evaluate as text_classification
+from regard.metrics import ClassificationQuality, ClassQuality, Likelihood, Overlap, SpanMass
+from regard.tasks import write_report
+from regard.tasks.language_modeling import evaluate as language_modeling
+from regard.tasks.text_classification import evaluate as text_classification
 
 MACHINE = {"date": "2026-01-01", "gpu": "A GPU", "cores": 4, "python": "3.12", "torch": "2.11"}
 EQUAL = {"lstm": 85.0, "attention": 82.0, "key_value": 78.0, "key_value_predict": 75.0, "ngram_rnn": 75.2}

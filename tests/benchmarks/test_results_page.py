@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.harness import RESULTS
 from benchmarks.results_page import PAGE, page, short_rows, whole
-from regard.models import MODELS
+from regard.models.translation import MODELS
 
 
 @pytest.fixture(scope="module")

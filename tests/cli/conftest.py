@@ -7,8 +7,10 @@ from dataclasses import fields
 import pytest
 from rich.console import Console
 
+from regard._utils import override
 from regard.cli import main
-from regard.recipes import fit, make_run, override
+from regard.recipes import make_run
+from regard.tasks import fit
 from tests.recipes.texts import CPU, SENTENCES, TEXT, TINY_SENTENCES
 from tests.recipes.texts import SIZES as TINY_WRITERS
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.recipes import read_report
+from regard.tasks import read_report
 from tests.recipes.texts import CPU, SENTENCES, spoil
 
 TINY = [*(f"--set={one}" for one in CPU), "--set=model.embedding_size=8", "--set=model.maps=4"]

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 import regard.cli.demo as demo
-from regard.recipes import last_demo, override, read_report
+from regard._utils import last_demo, override
+from regard.tasks import read_report
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_without_matplotlib_there_is_a_page_and_a_word(hurried, command, tmp_pat
 
 def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
-    from regard.data import dates
+    from regard.data.corpora import dates
 
     dates._writing.cache_clear()
     assert command("demo", "--out", tmp_path / "demo") == 2

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from regard.cli import main
-from regard.experiments import EXPERIMENTS, Finding, Measured
+from regard.experiments import EXPERIMENTS
+from regard.experiments.lib import Finding, Measured
 
 
 def run(*arguments):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from regard.recipes import load, read_report
+from regard.tasks import load, read_report
 from tests.recipes.texts import CPU, SIZES, WORDS, spoil
 
 SETS = {model: [f"--set={one}" for one in (*SIZES[model], *CPU)] for model in SIZES}

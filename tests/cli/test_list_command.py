@@ -4,13 +4,17 @@ import json
 
 import pytest
 
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard._utils.names import spoken
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.masks import MASKS
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES
 from regard.cli import main
 from regard.cli.list import families
-from regard.cli.names import spoken
 from regard.experiments import EXPERIMENTS
-from regard.models import MODELS
-from regard.recipes import RECIPES, TASKS
+from regard.models.translation import MODELS
+from regard.recipes import RECIPES
+from regard.tasks import TASKS
 
 TABLES = {"scores": SCORES, "alignments": ALIGNMENTS, "masks": MASKS, "positions": POSITIONS}
 
@@ -83,7 +87,7 @@ def test_systems_and_recipes_are_listed_too(capsys):
     assert list(told["recipes"]) == list(RECIPES)
     assert run("list", "models", "--json") == 0
     bahdanau = json.loads(capsys.readouterr().out)["translation"]["bahdanau"]
-    assert bahdanau["call"] == "regard.models.Bahdanau(BahdanauConfig(..))"
+    assert bahdanau["call"] == "regard.models.translation.Bahdanau(BahdanauConfig(..))"
     assert bahdanau["paper"] == "https://arxiv.org/abs/1409.0473"
 
 
@@ -109,4 +113,4 @@ def test_tasks_are_listed_with_their_models_and_verbs(capsys):
     assert told["language_modeling"]["verb"] == "generate" and "gpt" in told["language_modeling"]["models"].split(", ")
     assert run("list", "language-modeling", "--json") == 0
     gpt = json.loads(capsys.readouterr().out)["language_modeling"]["gpt"]
-    assert gpt["call"] == "regard.models.language.GPT(GPTConfig(..))"
+    assert gpt["call"] == "regard.models.language_modeling.GPT(GPTConfig(..))"

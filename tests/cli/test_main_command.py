@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard._utils.names import find_name
 from regard.cli import main
-from regard.cli.names import find_name
 
 BLOCKED = """
 import sys

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.models import MODELS
+from regard.models.translation import MODELS
 
 
 def flat(text):

@@ -6,7 +6,7 @@ The interpreter takes things that the compiler does not. Nothing runs here: tens
 import pytest
 import torch
 
-from regard.kernels import tiles
+from regard.kernels import triton_support as tiles
 
 if not tiles.INSTALLED or tiles.INTERPRETED:
     pytest.skip("needs Triton, and not its interpreter", allow_module_level=True)
@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 
 from regard.kernels.additive.exact import ExactWalk
 from regard.kernels.additive.sine import SineWalk
-from regard.kernels.cross_entropy.logits import by_kernel
+from regard.kernels.cross_entropy.chunked import by_kernel
 from regard.kernels.dot import packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
 from regard.kernels.gaussian import fused

@@ -4,8 +4,9 @@ import inspect
 
 import torch
 
-from regard.attention import ALIGNMENTS, MASKS, SCORES
-from regard.attention.masks import causal, padding, prefix, window
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.masks import MASKS, causal, padding, prefix, window
+from regard.attention.scores import SCORES
 from regard.contracts import Look
 
 BATCH, QUERIES, KEYS = 3, 5, 7
@@ -84,7 +85,7 @@ def look(num_queries=QUERIES):
 
 def allowed(mask, batch=BATCH, queries=QUERIES, keys=KEYS):
     """The mask written out by a plain loop over its own rule, as (batch, queries, keys)."""
-    from regard.attention.core import allowed as write_out
+    from regard.attention.attention import allowed as write_out
     from regard.attention.masks import as_mask
 
     if mask is None:

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import ALIGNMENTS, SCORES
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.scores import SCORES
 from tests.contracts.cases import (
     DTYPES,
     MASK_CASES,

@@ -11,8 +11,9 @@ from regard.contracts import active_recorders, device_of, evaluating, has_hooks,
 from regard.contracts.execution import build_on_meta
 from regard.fused import fuse, which
 from regard.layers import FeedForward
-from regard.models.language.lstm import LSTMLanguageConfig, LSTMLanguageModel
-from regard.recipes import Writer, make_run
+from regard.models.language_modeling.lstm import LSTMLanguageConfig, LSTMLanguageModel
+from regard.recipes import make_run
+from regard.tasks.language_modeling import Writer
 from tests.fused.systems import make_gpt, make_tokenizer, make_transformer
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from regard.contracts import write_atomic
+from regard._utils import write_atomic
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):

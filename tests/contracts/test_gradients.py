@@ -5,9 +5,10 @@ import torch
 from torch.autograd import gradcheck
 
 from regard import attend
-from regard.attention import ALIGNMENTS, SCORES, explain
-from regard.attention.alignments import Argmax, Gumbel, Hard, Sampled
+from regard.attention import explain
+from regard.attention.alignments import ALIGNMENTS, Argmax, Gumbel, Hard, Sampled
 from regard.attention.masks import causal, padding
+from regard.attention.scores import SCORES
 from tests.contracts.cases import BATCH, KEYS, LENGTHS, QUERIES, inputs, look, make_alignment, make_score
 
 LOWERED = [name for name in SCORES if name not in ("additive", "concat", "activated_general")]

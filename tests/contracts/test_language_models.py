@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.contracts import EOS, LanguageModel, Read, Step, choose_rows, leaves, select_rows
-from regard.models.language import LANGUAGE_MODELS
-from regard.models.language.ngram import NGram
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.models.language_modeling.ngram import NGram
 from tests.contracts.listed import with_variants
 
 VOCAB = 13

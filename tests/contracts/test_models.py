@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.contracts import BOS, EOS, Model, Sequences, Step, select_rows
-from regard.models import MODELS
+from regard.models.translation import MODELS
 from tests.contracts.listed import with_variants
 
 TINY = {

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import Attention, attend
-from regard.attention import ALIGNMENTS, SCORES
+from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import causal, padding
+from regard.attention.scores import SCORES
 from tests.contracts.cases import (
     KEYS,
     LENGTHS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.contracts import check_name, nearest
+from regard._utils import check_name, nearest
 
 KNOWN = {"bahdanau": 1, "luong": 2, "transformer": 3}
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.contracts import UNK, Classified, Labelled, SentenceModel, Sequences
-from regard.models.sentences import SENTENCE_MODELS
+from regard.models.text_classification import SENTENCE_MODELS
 from regard.training.sentence_objective import SentenceObjective
 from tests.contracts.listed import with_variants
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from regard.contracts import BOS, EOS, PAD, Read, Step
 from regard.decoding import Generation, generate, stream
-from regard.decoding.choices import Chooser
-from regard.models.language.gpt import GPT, GPTConfig
+from regard.decoding.sampling import Chooser
+from regard.models.language_modeling.gpt import GPT, GPTConfig
 
 VOCAB = 17
 PROMPTS = [[5, 9, 3, 4], [7], [2, 5, 5, 6, 11, 7, 9, 9, 4], [7]]

@@ -3,24 +3,10 @@
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, Sequences
-from regard.decoding import (
-    Beam,
-    Greedy,
-    Hypothesis,
-    Sample,
-    best_links,
-    decode,
-    decode_all,
-    forced_alignment,
-    from_pharaoh,
-    links,
-    merge_words,
-    score,
-    score_all,
-    to_pharaoh,
-)
+from regard.contracts import BOS, EOS, Hypothesis, Sequences
+from regard.decoding import Beam, Greedy, Sample, decode, decode_all, forced_alignment, score, score_all
 from regard.decoding.many import batches
+from regard.metrics import best_links, from_pharaoh, links, merge_words, to_pharaoh
 from tests.decoding.fakes import Attending, markov, sources
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.contracts import BOS, Sequences
-from regard.decoding import Beam, Greedy, Limit, Sample, decode, forced_alignment, score_all
-from regard.models import MODELS
+from regard.contracts import BOS, Limit, Sequences
+from regard.decoding import Beam, Greedy, Sample, decode, forced_alignment, score_all
+from regard.models.translation import MODELS
 from tests.contracts.test_models import SOURCES, every_model, make
 
 LIMIT = Limit(1.0, 3)

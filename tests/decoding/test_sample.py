@@ -4,9 +4,9 @@ import pytest
 import torch
 from scipy import stats
 
-from regard.contracts import EOS, Sequences
-from regard.decoding import Limit, Sample, decode, decode_all
-from regard.decoding.sample import uniform
+from regard.contracts import EOS, Limit, Sequences
+from regard.decoding import Sample, decode, decode_all
+from regard.decoding.sampling import uniform
 from tests.decoding.fakes import Attending, Markov, markov, sources
 
 LOGITS = torch.tensor([9.0, 9.0, 0.3, 1.2, -0.5, 2.0, 0.9, -3.0], dtype=torch.float64)

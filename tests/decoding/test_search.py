@@ -5,8 +5,9 @@ import itertools
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, PAD, UNK, Sequences
-from regard.decoding import Beam, Greedy, Limit, Sample, beam, decode, decode_all, score_all, walk
+from regard.contracts import BOS, EOS, PAD, UNK, Limit, Sequences
+from regard.decoding import Beam, Greedy, Sample, beam, decode, decode_all, score_all
+from regard.decoding import greedy as walk
 from tests.decoding.fakes import Attending, Markov, markov, padded, sources
 
 

@@ -8,7 +8,7 @@ import torch
 from regard.contracts import EOS
 from regard.decoding import Beam, Greedy, decode_all, many
 from regard.decoding.side_by_side import count_workers, share_of, side_by_side
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.translation.transformer import Transformer, TransformerConfig
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,8 @@ import torch
 
 from regard import show
 from regard.display import figure
-from regard.display.choose import choose_panels
 from regard.display.picture import Picture
+from regard.display.show import choose_panels
 
 
 def picture_of(weights, tokens=None):

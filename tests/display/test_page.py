@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from regard import show
-from regard.display.choose import choose_panels
-from regard.display.page import Page
+from regard.display.html import Page
 from regard.display.picture import Picture
+from regard.display.show import choose_panels
 
 EVIL = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&amp;", "我\u2028"]
 

@@ -10,9 +10,9 @@ from torch import nn
 
 import regard
 from regard import Attention, MultiHeadAttention, show, trace
-from regard.display.choose import choose_panels
-from regard.display.page import Page
-from regard.layers import GrowingCache
+from regard.attention import GrowingCache
+from regard.display.html import Page
+from regard.display.show import choose_panels
 
 
 def panels_of(maps, path=None, **changes):

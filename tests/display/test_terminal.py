@@ -6,8 +6,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.display.choose import choose_panels
 from regard.display.picture import Picture, colour
+from regard.display.show import choose_panels
 from regard.display.terminal import TerminalPicture, shortened
 
 

@@ -7,15 +7,14 @@ import pytest
 import torch
 
 from regard.contracts.report import RunInfo
-from regard.evaluation import SPANS, Likelihood, SpanMass
+from regard.data.corpora.text import TopicsCorpus
 from regard.experiments import attention_span
 from regard.experiments.attention_span import LOOKING, SYSTEMS, WINDOW, Lesson, Outcome, common_seeds, judge, recorded
-from regard.experiments.chance import seeded
-from regard.experiments.finding import Measured
-from regard.recipes import count_parameters, write_report
-from regard.recipes.language.corpora import TopicsCorpus
-from regard.recipes.language.evaluate import make_report
-from regard.recipes.language.measure import likelihood
+from regard.experiments.lib.finding import Measured
+from regard.experiments.lib.small_transformer import seeded
+from regard.metrics import SPANS, Likelihood, SpanMass
+from regard.tasks import count_parameters, write_report
+from regard.tasks.language_modeling.evaluate import likelihood, make_report
 
 PAPER = {"lstm": 85.2, "attention": 82.0, "key_value": 78.2, "key_value_predict": 75.8, "ngram_rnn": 75.9}
 NEAR = (0.4, 0.6, 0.8, 0.95, 1.0)

@@ -8,7 +8,7 @@ import torch
 from regard.attention.masks import causal
 from regard.experiments import causal_mask
 from regard.experiments.causal_mask import Language, Trained, generate, judge, loss_of, try_mask
-from regard.experiments.small_transformer import SmallTransformer
+from regard.experiments.lib.small_transformer import SmallTransformer
 
 LANGUAGE = Language(num_symbols=5, length=8)
 

@@ -7,10 +7,10 @@ import re
 import pytest
 import torch
 
-from regard.experiments import EXPERIMENTS, Finding, Measured, record
-from regard.experiments.chance import seeded
-from regard.experiments.finding import clearly_above, digits, slope
-from regard.experiments.record import table_bytes
+from regard.experiments import EXPERIMENTS
+from regard.experiments.lib import Finding, Measured, record
+from regard.experiments.lib.finding import clearly_above, digits, slope, table_bytes
+from regard.experiments.lib.small_transformer import seeded
 
 SMALL = {
     "pooling": {"repeats": 4, "steps": 20, "sizes": (50, 200)},

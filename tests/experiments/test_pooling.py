@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from regard.experiments import pooling
-from regard.experiments.chance import seeded
+from regard.experiments.lib.small_transformer import seeded
 
 SMALL = {"repeats": 8, "steps": 80, "sizes": (50, 400, 3200)}
 

@@ -5,18 +5,20 @@ from types import SimpleNamespace
 
 import torch
 
-from regard.contracts import EOS
-from regard.data import Tokenizer, Tokenizers, TokenizerSettings
-from regard.decoding import Beam, Generation, Greedy, Limit, decode_all, generate
+from regard.contracts import EOS, Limit
+from regard.data.text import Tokenizer, Tokenizers, TokenizerSettings
+from regard.decoding import Beam, Generation, Greedy, decode_all, generate
 from regard.fused import fuse
-from regard.models.language.gpt import GPT, GPTConfig
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.recipes import Translator, Writer, make_run
+from regard.models.language_modeling.gpt import GPT, GPTConfig
+from regard.models.translation.transformer import Transformer, TransformerConfig
+from regard.recipes import make_run
+from regard.tasks.language_modeling import Writer
+from regard.tasks.translation import Translator
 
 WORDS = "a b c d e f g h"
 SOURCES = [[4, 5, 6, 2], [7, 2], [5, 5, 8, 9, 4, 2]]
 PROMPTS = [[4, 5, 6], [7], [5, 5]]
-OPTIONS = Generation(max_tokens=6, temperature=0, stop_ids=())
+OPTIONS = Generation(max_tokens=6, temperature=0.0, stop_ids=())
 
 
 def make_tokenizer():

@@ -11,7 +11,7 @@ from regard.fused import fuse
 from regard.fused.transformer import FusedEncoded
 from regard.layers import GatedFeedForward
 from tests.fused.systems import make_transformer
-from tests.models.stepping import take_steps
+from tests.models.translation.stepping import take_steps
 
 SOURCE = [[4, 5, 6, 2], [7, 2], [5, 5, 8, 9, 4, 2]]
 TARGET = [[1, 4, 5], [1, 6, 7, 8, 9], [1]]

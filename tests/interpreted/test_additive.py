@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.kernels import tiles
-from regard.kernels.additive import chunks
+from regard.kernels import triton_support as tiles
+from regard.kernels.additive import chunked as chunks
 from tests.kernels.additive_cases import by_walk, errors, formula, make
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.kernels import tiles
-from regard.kernels.cross_entropy import logits as module
-from regard.kernels.cross_entropy.logits import by_kernel, by_torch
+from regard.kernels import triton_support as tiles
+from regard.kernels.cross_entropy import chunked as module
+from regard.kernels.cross_entropy.chunked import by_kernel, by_torch
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:
     pytest.skip("needs Triton and TRITON_INTERPRET=1", allow_module_level=True)

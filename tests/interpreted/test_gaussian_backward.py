@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.kernels import tiles
+from regard.kernels import triton_support as tiles
 from regard.kernels.gaussian import fused
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:

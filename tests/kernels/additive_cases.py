@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.kernels.additive.read import Rows
+from regard.kernels.additive.reference import Rows
 
 NAMES = ("context", "lse", "queries", "keys", "energy", "values")
 SIDES = NAMES[2:]

@@ -8,9 +8,10 @@ from regard import attend
 from regard.attention import explain
 from regard.attention.masks import causal, dilated, padding, prefix, window
 from regard.attention.scores import Additive, Concat
-from regard.kernels.additive import AdditiveRead, fused, series
-from regard.kernels.additive.read import rows_of
-from regard.kernels.additive.reference import additive_scores
+from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import operator as fused
+from regard.kernels.additive import unit_ranges as series
+from regard.kernels.additive.reference import additive_scores, rows_of
 
 LENGTHS = torch.tensor([40, 0, 25])
 MASKS = {

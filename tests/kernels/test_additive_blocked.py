@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.kernels.additive import blocked, blocks
-from regard.kernels.additive.read import Rows
+from regard.kernels.additive import cpu as blocked
+from regard.kernels.additive import cpu as blocks
+from regard.kernels.additive.reference import Rows
 
 NAMES = ("context", "lse", "queries", "keys", "energy", "values")
 SIDES = NAMES[2:]

@@ -10,8 +10,10 @@ from regard import attend
 from regard.attention import explain
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive
-from regard.kernels import tiles
-from regard.kernels.additive import AdditiveRead, chunks, fused
+from regard.kernels import triton_support as tiles
+from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import chunked as chunks
+from regard.kernels.additive import operator as fused
 from tests.kernels.additive_cases import by_walk, error, errors, formula, make
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]

@@ -5,7 +5,7 @@ import torch
 
 from regard.contracts import PAD
 from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, plain_cross_entropy
-from regard.kernels.cross_entropy.logits import loss_and_gradient
+from regard.kernels.cross_entropy.chunked import loss_and_gradient
 
 SIZE, VOCAB = 6, 11
 

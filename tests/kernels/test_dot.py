@@ -10,8 +10,8 @@ from regard.attention import explain
 from regard.attention.alignments import Ratio, Sparsemax
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.scores import Additive, Gaussian, Location
-from regard.kernels import DotRead, choose, read_plain
-from regard.kernels.dot import blocked
+from regard.kernels import choose
+from regard.kernels.dot import DotRead, blocked, read_plain
 from regard.kernels.dot.sdpa import four_dimensional, read_sdpa
 
 MASKS = {

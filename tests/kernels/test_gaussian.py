@@ -7,7 +7,8 @@ from regard import attend
 from regard.attention import explain
 from regard.attention.masks import causal, padding
 from regard.attention.scores import Gaussian
-from regard.kernels import GAUSSIAN_PATHS, GaussianRead, read_fused
+from regard.kernels import GAUSSIAN_PATHS, read_fused
+from regard.kernels.gaussian import GaussianRead
 
 
 def given(length, size, num_keys=None, *, value_size=None, dtype=torch.bfloat16):

@@ -6,9 +6,9 @@ import torch
 from regard import MultiHeadAttention
 from regard.attention.masks import causal
 from regard.contracts import Memory, Packed, map_tensors
-from regard.kernels import PackedRead, packed_refusals, read_packed
+from regard.kernels.dot import PackedRead, packed_refusals, read_packed
 from regard.kernels.dot.packed import LONGEST, SIZES
-from regard.kernels.tiles import tile_size
+from regard.kernels.triton_support import tile_size
 
 HEADS = 3
 QUERIES, KEYS = [5, 1, 0, 16, 7, 3], [4, 17, 2, 1, 0, 9]

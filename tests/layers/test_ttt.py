@@ -9,8 +9,15 @@ from regard.attention.masks import causal
 from regard.attention.scores import Gaussian, ScaledDot
 from regard.contracts import choose_rows, select_rows
 from regard.layers.linear_attention import identity, linear_attention
-from regard.layers.ttt import TTT, GradientLearner, GradientState, NadarayaWatsonLearner, descend
-from regard.layers.ttt_inner import BareLinear, NormedLinear
+from regard.layers.ttt import (
+    TTT,
+    BareLinear,
+    GradientLearner,
+    GradientState,
+    NadarayaWatsonLearner,
+    NormedLinear,
+    descend,
+)
 
 KINDS = [BareLinear, NormedLinear]
 HEADS, SIZE = 2, 4

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from regard.contracts import VERSION
-from regard.models import MODELS
-from regard.recipes import RECIPES, TASKS, count_parameters, make_run, override
-from regard.recipes.config import from_config, to_config
-from regard.recipes.folder import build
+from regard._utils import VERSION, override
+from regard.models.translation import MODELS
+from regard.recipes import RECIPES, make_run
+from regard.tasks import TASKS, count_parameters
+from regard.tasks.load import build, from_config, to_config
 from regard.training import differences
 
 NEEDED = {

@@ -5,7 +5,7 @@ import shutil
 
 import torch
 
-from regard.storage import Checkpoint, load_tensors, save_tensors
+from regard.checkpoint import Checkpoint, load_tensors, save_tensors
 
 WORDS = ["the", "a", "cat", "dog", "mat", "sat", "ran", "on", "by", "to", "in", "1", "2", "big", "small", ",", "."]
 CPU = ("training.compute.device=cpu", "training.every.validate=3", "training.every.save=3", "training.every.log=3")

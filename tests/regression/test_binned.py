@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from regard.regression import NadarayaWatson, grid
-from regard.regression.binned import read_binned
+from regard.regression.bandwidth import by_grid, by_moments
 from regard.regression.exact import read_exact
+from regard.regression.grid import read_binned
 from regard.regression.kernels import KERNELS
-from regard.regression.moments import by_grid, by_moments
-from regard.regression.sample import prepare_sample
+from regard.regression.training_set import prepare_sample
 
 NUM = 4000
 

@@ -8,8 +8,8 @@ import torch
 from sklearn.base import clone
 
 from regard.regression import AveragePooling, LeaveOneOut, NadarayaWatson
+from regard.regression.bandwidth import OTHERS, Lesson, learn_bandwidth
 from regard.regression.kernels import KERNELS
-from regard.regression.learned import OTHERS, Lesson, learn_bandwidth
 from tests.regression import by_hand
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from regard.decoding import Limit
-from regard.recipes import fit, make_run, override, write_report
-from regard.storage import Checkpoint, write_text
+from regard._utils import override, write_text
+from regard.checkpoint import Checkpoint
+from regard.contracts import Limit
+from regard.recipes import make_run
+from regard.tasks import fit, write_report
 from tests.small_models import LANGUAGE, SENTENCES, TEXTS, train_small_models
 
 pytest.importorskip("fastapi", reason="the studio is an extra")

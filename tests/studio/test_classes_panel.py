@@ -8,7 +8,7 @@ import torch
 
 import regard
 from regard.contracts import Sequences
-from regard.models.sentences.structured_self_attention import overlap
+from regard.models.text_classification.structured_self_attention import overlap
 from tests.small_models import QUESTION, SENTENCES
 from tests.studio.test_next_token_panel import QUANTITIES, exact, printed
 

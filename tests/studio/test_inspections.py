@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from regard import load, trace
-from regard.contracts import BOS, EOS, Sequences
-from regard.decoding import Limit
+from regard.contracts import BOS, EOS, Limit, Sequences
 from tests.studio.conftest import NAMES, TEXT
 
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
@@ -85,7 +84,7 @@ def test_pictures_are_the_weights_in_256_steps(look, client, weights):
 
 
 def test_bytes_are_merged_to_characters_and_marks_set_apart():
-    from regard.studio.token_labels import merge_bytes
+    from regard.data.text.token_labels import merge_bytes
 
     tokens = ["a", "<0xE8>", "<0x8B>", "<0xB9>", "<0xE8>", "<0x8B>", "b", "<0x41>", "<eos>", "<unk>"]
     found = [(piece.text, piece.first, piece.last, piece.mark) for piece in merge_bytes(tokens, marks=[8])]

@@ -16,7 +16,7 @@ def test_cards_tell_what_a_system_is(client, folder):
     assert systems == ["seq2seq", "bahdanau", "luong", "lstmn", "conv_seq2seq", "transformer"]
     card = cards["bahdanau"]
     from regard import load
-    from regard.recipes import count_parameters
+    from regard.tasks import count_parameters
 
     assert card["parameters"] == count_parameters(load(folder / "bahdanau").model)
     assert card["title"] == "RNNsearch (Bahdanau)" and card["languages"] == ["en", "zh"] and card["samples"]

@@ -128,7 +128,7 @@ def test_hosts_that_are_none(host):
 
 
 def test_the_last_demo_is_opened(folder, tmp_path):
-    from regard.recipes import DEMO_SYSTEMS, remember_demo
+    from regard._utils import DEMO_SYSTEMS, remember_demo
 
     demo = tmp_path / "shown"
     demo.mkdir()

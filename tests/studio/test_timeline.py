@@ -6,10 +6,10 @@ import pytest
 
 import regard
 from benchmarks.studio_figures import FIGURES, recorded, written
-from regard.models import MODELS
-from regard.recipes import TASKS
+from regard.models.translation import MODELS
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.timeline import MECHANISMS, milestones
+from regard.tasks import TASKS
 
 TABLES = {task.name: task.models for task in TASKS.values()} | {name: table for name, (_, table) in MECHANISMS.items()}
 PACKAGE = Path(regard.__file__).parent

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.recipes import TASKS, Translator, find_recipe, find_task, load, make_run, override, read_report, task_of
+from regard._utils import override
+from regard.recipes import find_recipe, make_run
+from regard.tasks import TASKS, find_task, load, read_report, task_of
+from regard.tasks.translation import Translator
 from regard.testing import check_task
 from tests.recipes.texts import CPU, TEXT
 

@@ -10,9 +10,9 @@ from rich.console import Console
 from torch import nn
 
 from regard.contracts import EOS
-from regard.data.segments import SegmentData, SegmentSettings
-from regard.data.streams import Stream
-from regard.models.language.lstm import LSTMLanguageConfig, LSTMLanguageModel
+from regard.data.batching.segments import SegmentData, SegmentSettings
+from regard.data.text.streams import Stream
+from regard.models.language_modeling.lstm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.training import (
     AdamSettings,
     ComputeSettings,

@@ -12,14 +12,10 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.training import (
-    ComputeSettings,
-    SentenceObjective,
-    train,
-)
-from regard.training import graph as graphs
+from regard.training import ComputeSettings, SentenceObjective, train
+from regard.training import cuda_graph as graphs
+from regard.training.cuda_graph import WARM_UP, GraphedStep, choose_step, identity_of, reasons_against_replay
 from regard.training.engine import Engine
-from regard.training.graph import WARM_UP, GraphedStep, choose_step, identity_of, reasons_against_replay
 from tests.contracts import test_sentence_models as sentences
 from tests.training.toy import Letters, Toy, settings
 

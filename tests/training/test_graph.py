@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences, map_tensors
-from regard.models import MODELS
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.training import graph
-from regard.training.graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
+from regard.models.translation import MODELS
+from regard.models.translation.transformer import Transformer, TransformerConfig
+from regard.training import cuda_graph as graph
+from regard.training.cuda_graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
 from regard.training.objective import Objective
 
 VOCAB = 23

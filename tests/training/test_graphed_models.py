@@ -8,8 +8,9 @@ import torch
 from rich.console import Console
 
 from regard.contracts import Segment
-from regard.data import Example, collate
-from regard.models import FAMILIES, MODELS
+from regard.data.batching import Example, collate
+from regard.models import FAMILIES
+from regard.models.translation import MODELS
 from regard.training import (
     AdamSettings,
     ComputeSettings,
@@ -19,8 +20,8 @@ from regard.training import (
     StreamObjective,
     train,
 )
+from regard.training.cuda_graph import WARM_UP
 from regard.training.engine import Engine
-from regard.training.graph import WARM_UP
 from tests.contracts import test_language_models as language
 from tests.contracts import test_models as translation
 from tests.contracts import test_sentence_models as sentences

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.storage import read_lines
+from regard._utils import read_lines
 
 SCRIPT = Path(__file__).with_name("killing.py")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.storage import load_tensors, read_lines
+from regard._utils import read_lines
+from regard.checkpoint import load_tensors
 from regard.training import ComputeSettings, EverySettings, SelectionSettings, train
 from tests.training import reading, toy
 from tests.training.toy import Letters, Toy, settings

@@ -5,17 +5,10 @@ import math
 import pytest
 import torch
 
-from regard.training import (
-    SCHEDULES,
-    ScheduleSettings,
-    SelectionSettings,
-    TrainingSettings,
-    average_tensors,
-    model_card,
-)
-from regard.training.feed import Ahead
-from regard.training.pace import too_short
-from regard.training.schedules import find_schedule
+from regard.tasks import model_card
+from regard.training import SCHEDULES, ScheduleSettings, SelectionSettings, TrainingSettings, average_tensors
+from regard.training.loader import Ahead
+from regard.training.schedules import find_schedule, too_short
 from regard.training.selection import Standing
 
 

@@ -9,9 +9,9 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from regard.checkpoint import load_tensors
 from regard.contracts import leaves, map_tensors
-from regard.models.language.gpt import GPT, GPTConfig
-from regard.storage import load_tensors
+from regard.models.language_modeling.gpt import GPT, GPTConfig
 from regard.training import (
     AdamSettings,
     ComputeSettings,

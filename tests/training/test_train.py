@@ -12,7 +12,8 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.storage import Checkpoint, load_facts, load_tensors, load_weights, read_lines
+from regard._utils import read_lines
+from regard.checkpoint import Checkpoint, load_facts, load_tensors, load_weights
 from regard.training import (
     AdamSettings,
     ComputeSettings,
@@ -23,7 +24,7 @@ from regard.training import (
     SelectionSettings,
     train,
 )
-from regard.training.averaging import RunningAverage
+from regard.training.selection import RunningAverage
 from tests.training.toy import Letters, Toy, loss_of, settings
 
 QUIET = Console(quiet=True)

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from regard.cli.streams import named, read_input, warn
 from regard.contracts import SPECIAL_TOKENS, UNK
-from regard.recipes import Classification, load_as
+from regard.tasks import load_as
+from regard.tasks.text_classification import Classification
 
 SHADES = ("", "on grey23", "on dark_orange3", "on orange3 bold", "on orange1 black bold")
 """Up to a twentieth, a tenth, a quarter, a half of the weight, and above."""

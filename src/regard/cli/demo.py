@@ -16,25 +16,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard._utils import DEMO_SYSTEMS, override, remember_demo, write_text
+from regard.checkpoint import Checkpoint
 from regard.cli.train import INTERRUPTED, speed_of
-from regard.contracts.predictor import Predictor
-from regard.data import Pair
-from regard.display import show
-from regard.display.figure import has_matplotlib
-from regard.evaluation import by_length, exact_match
-from regard.models import MODELS
-from regard.recipes import (
-    DEMO_SYSTEMS,
-    Fitted,
-    count_parameters,
-    fit,
-    make_run,
-    override,
-    remember_demo,
-    steps_of,
-    write_report,
-)
-from regard.storage import Checkpoint, write_text
+from regard.contracts import Predictor
+from regard.data.text import Pair
+from regard.display import has_matplotlib, show
+from regard.metrics import by_length, exact_match
+from regard.models.translation import MODELS
+from regard.recipes import make_run
+from regard.tasks import Fitted, count_parameters, fit, steps_of, write_report
 from regard.training import Interrupted
 
 QUICK_STEPS = {"seq2seq": 600, "bahdanau": 280, "transformer": 340}

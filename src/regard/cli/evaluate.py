@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard._utils import write_text
+from regard.checkpoint import Checkpoint
 from regard.cli.streams import warn
-from regard.contracts.report import Cell, Report, ReportTable
-from regard.recipes import ExampleSource, Task, load, steps_of, task_of, write_report
-from regard.storage import Checkpoint, write_text
+from regard.contracts import Cell, Report, ReportTable
+from regard.tasks import ExampleSource, Task, load, steps_of, task_of, write_report
 
 WIDEST = 16
 """Columns that fit into a terminal; wider tables are in the file."""

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.names import find_name, spoken
-from regard.display.figure import has_matplotlib
-from regard.experiments import EXPERIMENTS, Finding, check_record, record
-from regard.experiments.finding import shown
+from regard._utils import find_name, spoken
+from regard.display import has_matplotlib
+from regard.experiments import EXPERIMENTS
+from regard.experiments.lib import Finding, check_record, record, shown
 
 
 def experiment(

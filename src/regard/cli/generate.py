@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.streams import named, read_input, warn
-from regard.recipes import Continuation, Writer, load_as
-from regard.recipes.prepared import check_texts
+from regard.tasks import check_texts, load_as
+from regard.tasks.language_modeling import Continuation, Writer
 
 
 def generate(

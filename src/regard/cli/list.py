@@ -11,12 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
-from regard.cli.names import find_name, spoken
-from regard.contracts import Entry
-from regard.experiments import EXPERIMENTS, Experiment
-from regard.models import ModelEntry
-from regard.recipes import TASKS, Recipe, Task, all_recipes, all_tasks
+from regard._utils import find_name, spoken
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.masks import MASKS
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES
+from regard.contracts import Entry, ModelEntry
+from regard.experiments import EXPERIMENTS
+from regard.experiments.lib import Experiment
+from regard.recipes import Recipe, all_recipes
+from regard.tasks import TASKS, Task, all_tasks
 
 MECHANISMS: dict[str, Mapping[str, Any]] = {
     "scores": SCORES,

@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from regard.data import read_lines, read_partners
-from regard.recipes import load
+from regard.data.text import read_lines, read_partners
+from regard.tasks import load
 
 BETWEEN = "|||"
 

@@ -23,13 +23,12 @@ def studio(
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ImportError(f"the studio needs {' and '.join(missing)}: pip install 'regard[studio]'.")
-    from regard.studio.app import is_built
-    from regard.studio.serve import serve
+    from regard.studio import is_built, serve_studio
 
     console = Console()
     if not is_built():
         warn("the page is not built, and only the API answers. Run `make page` in the repository.")
-    serve(
+    serve_studio(
         folders or [],
         host=host,
         port=port,

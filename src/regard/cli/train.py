@@ -16,23 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard._utils.references import is_reference
-from regard.cli.names import find_name, spoken
-from regard.recipes import (
-    RECIPES,
-    Fitted,
-    all_recipes,
-    all_tasks,
-    count_parameters,
-    find_recipe,
-    find_task,
-    fit,
-    make_run,
-    override,
-    task_of,
-)
-from regard.recipes.folder import read_run
-from regard.storage import Checkpoint, read_lines
+from regard._utils import find_name, is_reference, override, read_lines, spoken
+from regard.checkpoint import Checkpoint
+from regard.recipes import RECIPES, all_recipes, find_recipe, make_run
+from regard.tasks import Fitted, all_tasks, count_parameters, find_task, fit, read_run, task_of
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130

@@ -14,11 +14,12 @@ from typing import Annotated
 import typer
 
 from regard.cli.streams import read_input, warn
-from regard.decoding import Sample, Search, to_pharaoh
-from regard.display import show
-from regard.display.show import checked_file
-from regard.recipes import Translation, entry_of, load_as, make_search
-from regard.recipes.translator import cut_off
+from regard.contracts import Search
+from regard.decoding import Sample
+from regard.display import checked_file, show
+from regard.metrics import to_pharaoh
+from regard.tasks import entry_of, load_as
+from regard.tasks.translation import Translation, cut_off, make_search
 
 LINES_AT_ONCE = 256
 

@@ -5,6 +5,7 @@ from regard.contracts.attention import (
     Aligned,
     Attended,
     Cache,
+    InsideHeads,
     Look,
     Lowered,
     LoweredSquare,
@@ -12,10 +13,18 @@ from regard.contracts.attention import (
     Memory,
     Score,
 )
-from regard.contracts.batch import Batch
-from regard.contracts.entry import Entry
-from regard.contracts.execution import has_hooks, mode_reasons, unsupported_reasons
-from regard.contracts.files import check_free, make_folder, replacing, write_atomic
+from regard.contracts.batch import Batch, Labelled, Segment
+from regard.contracts.decoding import Hypothesis, Limit, Search, Task
+from regard.contracts.execution import (
+    active_recorders,
+    device_of,
+    evaluating,
+    has_hooks,
+    mode_reasons,
+    recording,
+    unsupported_reasons,
+    unwrap,
+)
 from regard.contracts.inspection import (
     AlignmentPanel,
     AttentionSite,
@@ -29,18 +38,14 @@ from regard.contracts.inspection import (
     StatePart,
     Title,
 )
-from regard.contracts.language import LanguageModel, Read, Segment, StepFunction
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Model, Readout, Step
-from regard.contracts.names import check_name, nearest
-from regard.contracts.nest import choose_rows, leaves, map_tensors, select_rows
-from regard.contracts.packed import Packed
+from regard.contracts.model import Classified, LanguageModel, Model, Read, Readout, SentenceModel, Step, StepFunction
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
-from regard.contracts.runtime import active_recorders, device_of, evaluating, recording, unwrap
-from regard.contracts.sentence import Classified, Labelled, SentenceModel
-from regard.contracts.sequences import Sequences
-from regard.contracts.tokens import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
-from regard.contracts.version import VERSION
+from regard.contracts.pytree import choose_rows, leaves, map_tensors, select_rows
+from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
+from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Packed, Sequences
+from regard.contracts.table import Entry, ModelEntry
+from regard.contracts.trace import AttentionMap, Change, Heard, Listener, Trace
 
 __all__ = [
     "BOS",
@@ -48,64 +53,75 @@ __all__ = [
     "PAD",
     "SPECIAL_TOKENS",
     "UNK",
-    "VERSION",
     "Align",
     "Aligned",
     "AlignmentPanel",
     "Around",
     "Attended",
+    "AttentionMap",
     "AttentionSite",
     "Axis",
     "Batch",
     "Cache",
     "Capabilities",
+    "Cell",
+    "Change",
     "ClassesPanel",
     "Classified",
+    "Column",
     "Entry",
     "Grid",
+    "Heard",
+    "Hypothesis",
+    "InsideHeads",
     "Inspection",
     "Labelled",
     "LanguageModel",
+    "Limit",
+    "Listener",
     "Look",
     "Lowered",
     "LoweredSquare",
     "LoweredSum",
     "Mask",
     "Memory",
+    "Metric",
     "Model",
     "ModelCall",
+    "ModelEntry",
     "NextTokenPanel",
     "Packed",
     "Predictor",
     "Read",
     "Readout",
+    "Report",
+    "ReportTable",
     "Response",
+    "RunInfo",
     "Score",
+    "Search",
     "Segment",
     "SentenceModel",
     "Sequences",
+    "Speed",
     "StatePanel",
     "StatePart",
     "Step",
     "StepFunction",
     "StreamingPredictor",
+    "Task",
     "Title",
+    "Trace",
     "active_recorders",
-    "check_free",
-    "check_name",
     "choose_rows",
     "device_of",
     "evaluating",
     "has_hooks",
     "leaves",
-    "make_folder",
     "map_tensors",
     "mode_reasons",
-    "nearest",
     "recording",
-    "replacing",
     "select_rows",
     "unsupported_reasons",
     "unwrap",
-    "write_atomic",
 ]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.contracts.packed import Packed
+from regard.contracts.sources import Packed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,3 +153,25 @@ class Attended:
     weights: Float[Tensor, "... looking K"] | None = None
     log_prob: Float[Tensor, "... Q"] | None = None
     cache: Any = None
+
+
+class InsideHeads(nn.Module):
+    """A scheme that changes nothing, for schemes to say where they differ."""
+
+    def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:
+        """Queries and keys as they are compared."""
+        return vectors
+
+    def bias(
+        self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
+    ) -> Float[Tensor, "..."] | None:
+        """What is added to the scores."""
+        return None
+
+    def extra(
+        self, weights: Float[Tensor, "*B Q K"], places: tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
+    ) -> Float[Tensor, "*B Q size"]:
+        """What is added to the context, if the scheme `reads_weights`; places are those of queries and keys."""
+        raise TypeError(f"{type(self).__name__} adds nothing to the context")
+
+    reads_weights: bool = False

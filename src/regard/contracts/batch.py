@@ -2,11 +2,33 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.contracts.packed import Packed
-from regard.contracts.sequences import Sequences
+from regard.contracts.sources import Packed, Sequences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A piece of several streams side by side: what is read, what comes next, and which rows begin anew.
+
+    A row that is not fresh goes on where the segment before it ended. `num_tokens` counts the labels that are not
+    <pad>, known to the host.
+    """
+
+    tokens: Int[Tensor, "B T"]
+    labels: Int[Tensor, "B T"]
+    fresh: Bool[Tensor, " B"]
+    num_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """Sentences with their classes; `num_tokens` counts the classes to be learned, one a sentence."""
+
+    sentences: Sequences
+    labels: Int[Tensor, " B"]
+    num_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,8 @@
-"""Whether fused code may run in place of a model's own, or every reason why not.
+"""How a model is run, and whether fused code may run in place of its own.
+
+How a model is run: its mode, its device and its recorders, also through an object that holds it.
+
+Whether fused code may run in place of a model's own, or every reason why not.
 
 Fused code computes what a model computes without calling its modules one by one. That is right only while every module
 is the one that the model's class builds and while nothing waits for the calls. `unsupported_reasons` decides it,
@@ -6,7 +10,9 @@ and nothing else does.
 """
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence, ValuesView
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, ValuesView
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from itertools import chain
@@ -19,7 +25,54 @@ from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 from torch.overrides import TorchFunctionMode
 
-from regard.contracts.runtime import active_recorders, unwrap
+_recorders: ContextVar[tuple[Any, ...]] = ContextVar("regard_recorders", default=())
+
+
+def active_recorders() -> tuple[Any, ...]:
+    """Open traces and interventions, outermost first; none inside a compiled graph, where nothing can be recorded."""
+    return () if torch.compiler.is_compiling() else _recorders.get()
+
+
+@contextmanager
+def recording(recorder: object) -> Iterator[None]:
+    """Within, `recorder` is the innermost of the active recorders of this context."""
+    token = _recorders.set((*_recorders.get(), recorder))
+    try:
+        yield
+    finally:
+        _recorders.reset(token)
+
+
+def unwrap(model: Any) -> Any:
+    """The module inside an object that holds one as `.model`, such as a predictor; anything else as it is."""
+    if isinstance(model, nn.Module):
+        return model
+    inner = getattr(model, "model", None)
+    return inner if isinstance(inner, nn.Module) else model
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode without gradients; at the end, every module that was in training mode is so again."""
+    module = unwrap(model)
+    training = [part for part in module.modules() if part.training] if isinstance(module, nn.Module) else []
+    if training:
+        module.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def device_of(model: Any) -> torch.device:
+    """Where the model's first parameter or buffer is; the CPU if it has none."""
+    module = unwrap(model)
+    tensors = chain(module.parameters(), module.buffers()) if isinstance(module, nn.Module) else ()
+    first = next(iter(tensors), None)
+    return torch.device("cpu") if first is None else first.device
+
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 INTERNAL = frozenset(vars(nn.Module()))
@@ -90,7 +143,7 @@ class Snapshot:
     kinds: list[type]
     namespaces: list[ValuesView[Any]]
     values: list[tuple[Any, ...]]
-    empty: list[dict[str, Any]]
+    empty: list[Mapping[Any, Any]]
     tensors: Sequence[ValuesView[Any]]
     tensor_kinds: list[type]
     training: bool

@@ -1,4 +1,15 @@
-"""What decoding, training, tracing and serving need of a model, and nothing more."""
+"""What decoding, training, tracing and serving need of a model, a language model and a classifier.
+
+What decoding, training, tracing and serving need of a model, and nothing more.
+
+What generation, training and evaluation need of a language model: it reads a text and says what comes next.
+
+There is no source. What a model keeps of the text is its state, an argument and a result: a text may be read token by
+token, at once, or piece by piece, and the answers are the same. So a training carries the state from one segment to the
+next, and generation goes on where the prompt ended.
+
+What training, evaluation and display need of a system that classifies sentences.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -6,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts.packed import Packed
-from regard.contracts.sequences import Sequences
+from regard.contracts.sources import Packed, Sequences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,4 +76,89 @@ class Model(Protocol):
 
     def forward(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """Many tokens read at once: what the readout sees behind each, and the state after the last."""
+
+    features: Float[Tensor, "B T size"]
+    state: Any
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A system that reads tokens and predicts the next, one token at a time or many at once.
+
+    `read` from a state equals as many steps. A state is a nest of batch-first tensors (select_rows may keep, drop and
+    repeat its rows); where a training carries it, its shapes do not depend on how much was read.
+    """
+
+    def start(self, num_rows: int) -> Any:
+        """The state before the first token, for so many rows, where the model is."""
+        ...
+
+    def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:
+        """Read one token and predict the next."""
+        ...
+
+    def read(self, tokens: Int[Tensor, "B T"], state: Any) -> Read:
+        """Read many tokens, in parallel where the system allows it."""
+        ...
+
+    if TYPE_CHECKING:
+        # as for Model: a module inside a module is no class attribute
+        @property
+        def readout(self) -> Readout:
+            """The last layer: the logits are the readout of the features."""
+            ...
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
+        """Logits behind every token, from the start."""
+        ...
+
+
+@runtime_checkable
+class StepFunction(Protocol):
+    """One text's steps, token after token: a model's own, or a captured graph's, which has buffers of its own.
+
+    A language model may offer `step_function(state, limit)`, which continues from a state for at most `limit` tokens;
+    the answer may be None. `LanguageModel.step` cannot express it, since buffers are overwritten in place.
+    """
+
+    can_drop_rows: bool
+    """Whether `select_rows` is supported."""
+
+    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B vocab"]:
+        """Logits after one more token of each batch element, valid until the next call."""
+        ...
+
+    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+        """Continue with these batch elements only."""
+        ...
+
+    def close(self) -> None:
+        """Release the buffers: no call follows."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """A score for every class; where the system looks at words, its rows of attention over them, 0 on padding.
+
+    `penalty` is what training adds to the loss, summed over the sentences and already times its coefficient.
+    """
+
+    logits: Float[Tensor, "B classes"]
+    weights: Float[Tensor, "B rows L"] | None = None
+    penalty: Float[Tensor, ""] | None = None
+
+
+@runtime_checkable
+class SentenceModel(Protocol):
+    """A system that reads a sentence and says of which class it is."""
+
+    def forward(self, sentences: Sequences) -> Classified:
+        """Every sentence by itself: padding and company change nothing."""
         ...

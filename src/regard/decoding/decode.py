@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.contracts import Model, Sequences, evaluating
+from regard.contracts import Hypothesis, Limit, Model, Search, Sequences, Task, evaluating
 from regard.decoding.greedy import Greedy
-from regard.decoding.hypothesis import Hypothesis, Limit, Search, Task
 
 GREEDY = Greedy()
 LIMIT = Limit()

@@ -1,4 +1,8 @@
-"""Generation: a language model goes on with texts, token by token, several side by side.
+"""Generation: a language model continues texts, token by token, in batches.
+
+The steps of a generation: those that the model offers as a step function, or its own `step`.
+
+Generation: a language model goes on with texts, token by token, several side by side.
 
     read the prompts -> choose a token of each row -> read those -> ...
 
@@ -8,16 +12,46 @@ whose prompt is not yet over is given the prompt's own next token. So every row 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, unwrap
-from regard.decoding.choices import Chooser, Generation
+from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, select_rows, unwrap
+from regard.decoding.greedy import log_prob_of
 from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
-from regard.decoding.step_function import step_function_of
-from regard.decoding.walk import log_prob_of
+from regard.decoding.sampling import Chooser, Generation
+
+
+class ModelSteps:
+    """The model's `step` with its state."""
+
+    can_drop_rows = True
+
+    def __init__(self, model: LanguageModel, state: Any) -> None:
+        self.model, self.state = model, state
+
+    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B vocab"]:
+        """One step."""
+        step = self.model.step(tokens, self.state)
+        self.state = step.state
+        return step.logits
+
+    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+        """The state of these batch elements."""
+        self.state = select_rows(self.state, rows)
+
+    def close(self) -> None:
+        """There are no buffers."""
+
+
+def step_function_of(model: LanguageModel, state: Any, *, limit: int) -> StepFunction:
+    """The model's own step function from this state, if it offers one; otherwise its steps."""
+    offer = getattr(model, "step_function", None)
+    offered: StepFunction | None = None if offer is None else offer(state, limit)
+    return ModelSteps(model, state) if offered is None else offered
+
 
 OPTIONS = Generation()
 Stop = Callable[[int, Sequence[int]], bool]

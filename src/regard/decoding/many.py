@@ -6,9 +6,8 @@ first: where memory does not suffice, that shows at once. On a CPU a few batches
 
 import torch
 
-from regard.contracts import BOS, EOS, Model, Sequences, device_of, evaluating
+from regard.contracts import BOS, EOS, Hypothesis, Limit, Model, Search, Sequences, device_of, evaluating
 from regard.decoding.decode import GREEDY, LIMIT, decode
-from regard.decoding.hypothesis import Hypothesis, Limit, Search
 from regard.decoding.score import score
 from regard.decoding.side_by_side import count_workers, share_of, side_by_side
 

@@ -1,8 +1,9 @@
 """The claims that people repeat about attention, each put to the test: a table, a figure and a computed verdict."""
 
 from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
-from regard.experiments.finding import Experiment, Finding, Measured
-from regard.experiments.record import check_record, record
+from regard.experiments.lib.finding import Experiment
+from regard.experiments.pooling import HIGHEST, Sample, predict, sine_and_power
+from regard.experiments.scaling import entropy_of
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
@@ -17,4 +18,4 @@ EXPERIMENTS = {
     "causal_mask": Experiment(run=causal_mask.run, number="G16", claim=causal_mask.CLAIM, paper=VASWANI),
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Finding", "Measured", "check_record", "record"]
+__all__ = ["EXPERIMENTS", "HIGHEST", "VASWANI", "Sample", "entropy_of", "predict", "sine_and_power"]

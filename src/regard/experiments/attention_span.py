@@ -17,18 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data import Tokenizer, TokenizerSettings
-from regard.data.segments import SegmentData, SegmentSettings
-from regard.data.streams import Stream, make_stream
-from regard.evaluation import SPANS
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, name_at, panels
-from regard.experiments.finding import Cell, Finding, Measured, Row, clearly_above
-from regard.models import LANGUAGE_MODELS
-from regard.recipes import count_parameters, report_of
-from regard.recipes.language.corpora import TextCorpus, TopicsCorpus
-from regard.recipes.language.measure import likelihood, spans
-from regard.recipes.sizes import equal_size
+from regard.data.batching import SegmentData, SegmentSettings
+from regard.data.corpora import TextCorpus, TopicsCorpus
+from regard.data.text import Stream, Tokenizer, TokenizerSettings, make_stream
+from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, name_at, panels
+from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
+from regard.experiments.lib.small_transformer import seeded
+from regard.metrics import SPANS
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.tasks import count_parameters, equal_size, report_of
+from regard.tasks.language_modeling import likelihood, spans
 from regard.training import StreamObjective
 
 CLAIM = (

@@ -18,10 +18,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.masks import Rule, causal
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
-from regard.experiments.finding import Finding, Measured, Row
-from regard.experiments.small_transformer import SmallTransformer
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
+from regard.experiments.lib.finding import Finding, Measured, Row
+from regard.experiments.lib.small_transformer import SmallTransformer, seeded
 
 CLAIM = (
     "Without the causal mask a language model cheats: its training loss collapses because it copies the next word, and "

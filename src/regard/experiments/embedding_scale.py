@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from regard.attention.positions import Sinusoidal
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, logarithmic, name_at, panels
-from regard.experiments.finding import Finding, Measured, Row, digits
+from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, logarithmic, name_at, panels
+from regard.experiments.lib.finding import Finding, Measured, Row, digits
+from regard.experiments.lib.small_transformer import seeded
 from regard.layers import Embedding
 
 CLAIM = (

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
 from regard.attention.masks import Rule, causal
-from regard.attention.positions import Alibi, InsideHeads, Learned, Relative, Rotary, Sinusoidal
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
-from regard.experiments.finding import Finding, Measured, Row
+from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
+from regard.contracts import InsideHeads
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
+from regard.experiments.lib.finding import Finding, Measured, Row
+from regard.experiments.lib.small_transformer import seeded
 
 CLAIM = (
     "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. Positions "

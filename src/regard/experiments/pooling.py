@@ -20,8 +20,7 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Gaussian
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import (
+from regard.experiments.lib.drawing import (
     BLACK,
     BLUE,
     GREEN,
@@ -34,7 +33,8 @@ from regard.experiments.drawing import (
     name_at,
     panels,
 )
-from regard.experiments.finding import Cell, Finding, Measured, Row, clearly_above, digits, slope
+from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above, digits, slope
+from regard.experiments.lib.small_transformer import seeded
 
 CLAIM = (
     "A kernel that attends to near points beats the average of all, a learned width beats a fixed one, "

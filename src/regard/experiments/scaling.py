@@ -17,9 +17,9 @@ from torch import Tensor
 from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
 from regard.contracts import Score
-from regard.experiments.chance import seeded
-from regard.experiments.drawing import BLUE, GREY, ORANGE, dress, line, logarithmic, name_at, panels
-from regard.experiments.finding import Finding, Measured, Row, digits
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, line, logarithmic, name_at, panels
+from regard.experiments.lib.finding import Finding, Measured, Row, digits
+from regard.experiments.lib.small_transformer import seeded
 
 CLAIM = (
     "The dot product of d unit-variance entries has variance d; softmax of it saturates and its gradient vanishes as d "

@@ -5,8 +5,8 @@ from typing import Any
 from regard.contracts import evaluating, unwrap
 from regard.fused.gpt import FusedGPT
 from regard.fused.transformer import FusedTransformer
-from regard.models.language.gpt import GPT
-from regard.models.transformer import Transformer
+from regard.models.language_modeling import GPT
+from regard.models.translation import Transformer
 
 FUSED: dict[type, type] = {Transformer: FusedTransformer, GPT: FusedGPT}
 """A model's exact type -> its fused implementation."""
@@ -37,4 +37,10 @@ def which(model: Any) -> str:
     return f"{name} decodes with {type(fused).__name__}."
 
 
-__all__ = ["FUSED", "fuse", "which"]
+__all__ = [
+    "FUSED",
+    "FusedGPT",
+    "FusedTransformer",
+    "fuse",
+    "which",
+]

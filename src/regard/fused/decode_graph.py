@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention import GrowingCache
 from regard.contracts import Cache, mode_reasons
 from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
-from regard.layers import GrowingCache
-from regard.layers.causal_layer import CausalLayer
-from regard.models.language.gpt import GPT, State
+from regard.layers import CausalLayer
+from regard.models.language_modeling import GPT, State
 
 MULTIPLE = 64
 """Capacities are rounded up to a multiple of this, so that texts of similar lengths share a graph."""

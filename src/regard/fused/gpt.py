@@ -15,8 +15,8 @@ from torch import Tensor
 from regard.contracts import Cache, Read, Readout, Step, StepFunction, mode_reasons, unsupported_reasons
 from regard.fused.decode_graph import GraphSteps
 from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
-from regard.layers.causal_layer import CausalLayer
-from regard.models.language.gpt import GPT, State
+from regard.layers import CausalLayer
+from regard.models.language_modeling import GPT, State
 
 
 @dataclass(frozen=True, kw_only=True)

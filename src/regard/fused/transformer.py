@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention import GrowingCache
 from regard.contracts import Packed, Readout, Sequences, Step, mode_reasons, unsupported_reasons
 from regard.fused.transformer_layers import decoder_layer_step
-from regard.layers import GrowingCache
-from regard.layers.transformer import DecoderLayer
-from regard.models.transformer import Encoded, State, Transformer
+from regard.layers import DecoderLayer
+from regard.models.translation import Encoded, State, Transformer
 
 
 @dataclass(frozen=True, kw_only=True)

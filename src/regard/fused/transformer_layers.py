@@ -15,11 +15,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import MultiHeadAttention
+from regard.attention import GrowingCache, MultiHeadAttention
 from regard.contracts import Memory
-from regard.layers import GrowingCache, PostNorm, PreNorm
-from regard.layers.causal_layer import CausalLayer
-from regard.layers.transformer import DecoderLayer
+from regard.layers import CausalLayer, DecoderLayer, PostNorm, PreNorm
 
 
 def decoder_layer_step(

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.values import is_plain_here
+from regard.kernels.autograd import is_plain_here
 
 HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 PRODUCT: Any = torch.ops.mkldnn._linear_pointwise.default if HAS_ONEDNN else None

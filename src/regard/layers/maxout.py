@@ -8,7 +8,7 @@ Goodfellow et al. 2013. https://arxiv.org/abs/1302.4389; the readout of Cho 2014
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.kernels.product import linear
+from regard.kernels import linear
 from regard.layers.unroll import may_fuse
 
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.kernels.product import linear
+from regard.kernels import linear
 from regard.kernels.recurrent import RepeatedLinear, gru_update, lstm_update
 from regard.layers.steps import Steps, going, may_look
 from regard.layers.unroll import may_fuse

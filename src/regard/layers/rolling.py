@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.product import linear
+from regard.kernels import linear
 from regard.layers.steps import Steps
 from regard.layers.tape import Tape, TapeCell, TapeLoop
 

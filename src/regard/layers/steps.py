@@ -8,8 +8,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from regard.contracts import Memory
-from regard.kernels.once import LOOP, differentiable_once
-from regard.kernels.values import is_plain_here
+from regard.kernels import LOOP, differentiable_once, is_plain_here
 
 WORTH_SORTING = 0.04
 """Share of padding from which rows that have ended drop out of a loop; where there is less, sorting costs as much."""

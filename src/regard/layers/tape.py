@@ -23,10 +23,9 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.contracts import Attended, LoweredSum, Memory
-from regard.kernels import additive_scores
-from regard.kernels.product import linear
-from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WrittenTape, lstm_update
-from regard.kernels.recurrent.window import WindowTape
+from regard.kernels import linear
+from regard.kernels.additive import additive_scores
+from regard.kernels.recurrent import TAPE_ORDER, RepeatedLinear, WindowTape, WrittenTape, lstm_update
 from regard.layers.steps import Steps, going
 from regard.layers.unroll import looks_plainly, may_fuse
 

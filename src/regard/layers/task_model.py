@@ -12,8 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.attention.core import Attention
-from regard.attention.heads import MultiHeadAttention
+from regard.attention import Attention, MultiHeadAttention
 
 
 class TaskModel(nn.Module):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.alignments import Softmax
 from regard.contracts import Step, active_recorders, has_hooks
-from regard.kernels.values import is_plain_here
+from regard.kernels import is_plain_here
 
 OURS = ("regard", "torch")
 """Where the classes come from whose steps are known."""

@@ -10,11 +10,10 @@ Transformer-Tiny (4 + 4 layers, average of the last 10 checkpoints).
 from dataclasses import replace
 from typing import Any, Literal
 
-from regard.models import MODELS
-from regard.recipes.corpora import Multi30kCorpus
-from regard.recipes.prepared import BatchSettings
-from regard.recipes.run import Run, ValidationSettings, VocabularySettings
-from regard.recipes.sizes import configure
+from regard.data.corpora import Multi30kCorpus
+from regard.models.translation import MODELS
+from regard.tasks import BatchSettings, configure
+from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {

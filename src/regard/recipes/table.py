@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from regard._utils.references import find_entry_points, import_reference, is_reference, load_entry_point
-from regard.contracts import nearest
-from regard.recipes.language.ptb import ptb
-from regard.recipes.language.shakespeare import tinyshakespeare, tinyshakespeare_small
-from regard.recipes.language.text import text, topics
+from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, nearest
 from regard.recipes.multi30k import multi30k
-from regard.recipes.sentences.recipe import sentences
-from regard.recipes.text import pairs, tatoeba
-from regard.recipes.toys import copy, dates, reverse
+from regard.recipes.pairs import pairs
+from regard.recipes.ptb import ptb
+from regard.recipes.sentences import sentences
+from regard.recipes.synthetic import copy, dates, reverse
+from regard.recipes.tatoeba import tatoeba
+from regard.recipes.text import text, topics
+from regard.recipes.tinyshakespeare import tinyshakespeare, tinyshakespeare_small
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,108 +1,77 @@
-"""Text of any kind: short sentences of tatoeba.org, and the files a user has.
+"""Any text: Python's own documentation, which needs no download, and the files a user has.
 
-    regard train tatoeba --model luong --data <folder> --out runs/luong
-    regard train pairs --source train.en --target train.zh --model transformer --out runs/en-zh
+    regard train topics --model gpt --out runs/topics
+    regard train text --data book.txt --model lstm --out runs/book
 
-Sizes are for some ten or hundred thousand sentences; for millions, take larger ones with --set.
+Sizes are for texts of some hundred thousand to some million words, and for two CPU cores; for more take larger ones.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.models import MODELS
-from regard.recipes.corpora import TatoebaCorpus
-from regard.recipes.files import FileCorpus
-from regard.recipes.prepared import BatchSettings
-from regard.recipes.run import Run, ValidationSettings, VocabularySettings
-from regard.recipes.sizes import configure
-from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
+from regard.data.batching import SegmentSettings
+from regard.data.corpora import FileTextCorpus, TopicsCorpus
+from regard.data.text import TokenizerSettings
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.recipes.tinyshakespeare import CHARACTERS, IN_PARALLEL, SMALL, schedule
+from regard.tasks import configure
+from regard.tasks.language_modeling import LanguageRun, LanguageValidation
 
+RECURRENT_SIZES: dict[str, Any] = {"embedding_size": 128, "hidden_size": 128, "dropout": 0.3}
 SIZES: dict[str, dict[str, Any]] = {
-    "rctm": {"embedding_size": 512, "hidden_size": 512, "dropout": 0.2},
-    "rnn_encoder_decoder": {"embedding_size": 256, "hidden_size": 512, "maxout_size": 256, "dropout": 0.2},
-    "seq2seq": {"embedding_size": 512, "hidden_size": 512, "num_layers": 2, "dropout": 0.2},
-    "bahdanau": {
-        "embedding_size": 256,
-        "hidden_size": 512,
-        "alignment_size": 512,
-        "maxout_size": 512,
-        "dropout": 0.3,
-    },
-    "luong": {"embedding_size": 256, "hidden_size": 512, "num_layers": 2, "dropout": 0.2},
-    "lstmn": {"embedding_size": 256, "hidden_size": 384, "dropout": 0.2},
-    "conv_seq2seq": {"embedding_size": 256, "hidden_size": 384, "num_layers": 8, "dropout": 0.2},
-    "transformer": {
-        "hidden_size": 256,
+    "mlp": {"embedding_size": 64, "hidden_size": 128, "dropout": 0.3},
+    "lstm": {"embedding_size": 128, "hidden_size": 256, "num_layers": 1, "dropout": 0.3},
+    **dict.fromkeys(("lstmn", "attention", "key_value", "key_value_predict", "ngram_rnn"), RECURRENT_SIZES),
+    "gpt": {
+        "hidden_size": 192,
         "num_layers": 4,
         "num_heads": 4,
-        "feed_forward_size": 1024,
-        "dropout": 0.3,
-        "norm": "pre",
+        "feed_forward_size": 768,
+        "context": 128,
+        "dropout": 0.1,
     },
+    "ttt": {"hidden_size": 128, "num_layers": 2, "num_heads": 4, "feed_forward_size": 512, "dropout": 0.1},
 }
 
-RECURRENT = TrainingSettings(
-    epochs=20,
-    label_smoothing=0.1,
-    optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
-    schedule=ScheduleSettings(name="cosine", warmup_steps=500),
-    every=EverySettings(log=50),
-    selection=SelectionSettings(metric="loss", better="lower", patience=5),
-)
 
-PARALLEL = replace(
-    RECURRENT,
-    epochs=30,
-    optimizer=AdamSettings(learning_rate=2e-3, beta2=0.98, eps=1e-9),
-    schedule=ScheduleSettings(name="inverse_sqrt", warmup_steps=2000),
-    selection=SelectionSettings(metric="loss", better="lower", patience=5, average_last=5),
-)
-
-TRAINING = {"transformer": PARALLEL, "conv_seq2seq": replace(PARALLEL, optimizer=RECURRENT.optimizer)}
+def batch_of(model: str, length: int) -> SegmentSettings:
+    """Crops for systems that work in parallel, a stream for the others."""
+    return SegmentSettings(rows=16, length=length, cut="crops" if model in IN_PARALLEL else "stream")
 
 
-def tatoeba(model: str = "transformer", *, pair: str = "en-zh", folder: str | None = None) -> Run:
-    """Everyday sentences, between English and Chinese, French or German."""
-    return Run(
-        recipe="tatoeba",
+def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageRun:
+    """Python's documentation: letter by letter for systems that look far back, word by word for the others."""
+    letters = model in IN_PARALLEL
+    return LanguageRun(
+        recipe="topics",
         model_name=model,
-        model=configure(model, SIZES),
-        data=TatoebaCorpus(pair=pair, folder=folder),
-        tokenizer=VocabularySettings(kind="bpe", vocab_size=8_000),
-        batch=BatchSettings(tokens=4096, max_length=100, packed=MODELS[model].packs),
-        validation=ValidationSettings(sentences=500),
-        training=TRAINING.get(model, RECURRENT),
+        model=configure(model, SMALL if letters else SIZES, LANGUAGE_MODELS),
+        data=TopicsCorpus(),
+        tokenizer=CHARACTERS if letters else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
+        batch=batch_of(model, 64 if letters else 32),
+        validation=LanguageValidation(rows=16),
+        training=schedule(steps or (2000 if letters else 1000), ema=0.99),
     )
 
 
-def pairs(
-    model: str = "transformer",
+def text(
+    model: str = "gpt",
     *,
-    source: str | Path,
-    target: str | Path | None = None,
-    valid_source: str | Path | None = None,
-    valid_target: str | Path | None = None,
-    test_source: str | Path | None = None,
-    test_target: str | Path | None = None,
-    pair: str = "",
-) -> Run:
-    """Your own files: two of lines, or one .tsv or .jsonl; paths are remembered whole."""
-    files = {
-        "target": target,
-        "valid_source": valid_source,
-        "valid_target": valid_target,
-        "test_source": test_source,
-        "test_target": test_target,
-    }
-    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
-    return Run(
-        recipe="pairs",
+    data: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    steps: int | None = None,
+) -> LanguageRun:
+    """Your own text files; paths are remembered whole."""
+    paths = {"valid": valid, "test": test}
+    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in paths.items()}
+    return LanguageRun(
+        recipe="text",
         model_name=model,
-        model=configure(model, SIZES),
-        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **whole),
-        tokenizer=VocabularySettings(kind="bpe", vocab_size=16_000),
-        batch=BatchSettings(tokens=4096, max_length=256, packed=MODELS[model].packs),
-        validation=ValidationSettings(sentences=200),
-        training=TRAINING.get(model, RECURRENT),
+        model=configure(model, SIZES, LANGUAGE_MODELS),
+        data=FileTextCorpus(data=str(Path(data).resolve()), **whole),
+        tokenizer=TokenizerSettings(kind="bpe", vocab_size=8000, spaces="kept"),
+        batch=batch_of(model, 128 if model in IN_PARALLEL else 32),
+        validation=LanguageValidation(rows=16),
+        training=schedule(steps or 3000, ema=0.99),
     )

@@ -5,9 +5,8 @@ try:
 except ImportError as missing:
     raise ImportError("regard.regression needs scikit-learn: pip install 'regard[sklearn]'") from missing
 
-from regard.regression.estimator import NadarayaWatson
+from regard.regression.bandwidth import LeaveOneOut
+from regard.regression.estimators import AveragePooling, NadarayaWatson
 from regard.regression.kernels import KERNELS
-from regard.regression.learned import LeaveOneOut
-from regard.regression.pooling import AveragePooling
 
 __all__ = ["KERNELS", "AveragePooling", "LeaveOneOut", "NadarayaWatson"]

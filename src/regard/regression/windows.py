@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.regression.kernels import ROUNDING, Kernel
-from regard.regression.sample import Sample
+from regard.regression.training_set import Sample
 
 DEPTH = 37.0
 """exp(-37) is less than the rounding error of float64."""

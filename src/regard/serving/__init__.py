@@ -1,1 +1,18 @@
 """What every HTTP server of the package shares: guard, job queue, sockets and host names."""
+
+from regard.serving.guard import Guard, own_token
+from regard.serving.job_queue import BusyError, GoneError, JobQueue, MissingError, RefusedError, refusing
+from regard.serving.server import bind, names_of
+
+__all__ = [
+    "BusyError",
+    "GoneError",
+    "Guard",
+    "JobQueue",
+    "MissingError",
+    "RefusedError",
+    "bind",
+    "names_of",
+    "own_token",
+    "refusing",
+]

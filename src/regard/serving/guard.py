@@ -17,8 +17,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from regard.contracts import make_folder
-from regard.recipes.home import home
+from regard._utils import home, make_folder
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -13,11 +13,10 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from regard.contracts import VERSION
-from regard.serving.guard import Guard
-from regard.serving.job_queue import BusyError, GoneError, MissingError, RefusedError
+from regard._utils import VERSION
+from regard.serving import BusyError, GoneError, Guard, MissingError, RefusedError
 from regard.studio.routes import inspections, pages
-from regard.studio.schema import Problem
+from regard.studio.schema.base import Problem
 from regard.studio.state import Studio
 
 GONE = 499

@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention import AttentionMap
 from regard.attention.alignments import Softmax
-from regard.contracts import Lowered, LoweredSquare, LoweredSum
-from regard.serving.job_queue import MissingError
+from regard.contracts import AttentionMap, Lowered, LoweredSquare, LoweredSum
+from regard.serving import MissingError
 from regard.studio.inspection_cache import CachedInspection
 from regard.tasks import align_to_tokens, batch_element
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from regard.contracts import make_folder
-from regard.models import MODELS
-from regard.recipes import DEMO_SYSTEMS
-from regard.recipes.folder import read_run
-from regard.storage import Checkpoint
+from regard._utils import DEMO_SYSTEMS, make_folder
+from regard.checkpoint import Checkpoint
+from regard.models.translation import MODELS
 from regard.studio.runs import last_step
-from regard.studio.schema import Preparing
+from regard.studio.schema.models import Preparing
+from regard.tasks import read_run
 
 try:
     import fcntl

@@ -4,12 +4,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from regard.contracts import nearest
-from regard.display.figure import drawn_bytes, has_matplotlib
-from regard.experiments import EXPERIMENTS, Finding
-from regard.experiments.finding import shown
-from regard.serving.job_queue import MissingError
-from regard.studio.schema import Experiment, JobState
+from regard._utils import nearest
+from regard.display import drawn_bytes, has_matplotlib
+from regard.experiments import EXPERIMENTS
+from regard.experiments.lib import Finding, shown
+from regard.serving import MissingError
+from regard.studio.schema.pages import Experiment, JobState
 
 
 @dataclass(frozen=True)

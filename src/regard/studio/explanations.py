@@ -1,6 +1,6 @@
 """What each system, mechanism and experiment is about, in a sentence or two."""
 
-from regard.studio.schema import LocalizedText
+from regard.studio.schema.base import LocalizedText
 
 EXPLANATIONS = {
     "translation": {

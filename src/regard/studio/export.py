@@ -8,11 +8,10 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from regard.contracts import AlignmentPanel
-from regard.display.page import Page
-from regard.display.picture import Panel, Picture, visible
-from regard.serving.job_queue import MissingError
+from regard.display import Page, Panel, Picture, visible
+from regard.serving import MissingError
 from regard.studio.inspection_cache import CachedInspection
-from regard.studio.schema import LocalizedText
+from regard.studio.schema.base import LocalizedText
 
 HEAD = LocalizedText(en="head {}", zh="第 {} 头")
 

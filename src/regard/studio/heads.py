@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from regard.analysis import diagonal_mass, entropy, mean_distance, mean_over_active
-from regard.attention import AttentionMap
-from regard.serving.job_queue import MissingError, RefusedError
+from regard.contracts import AttentionMap
+from regard.serving import MissingError, RefusedError
 from regard.studio.export import thumbnail
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.inspections import layer_of, respond
-from regard.studio.schema import Ablated, AblateRequest, HeadCard, Heads
+from regard.studio.schema.numbers import Ablated, AblateRequest, HeadCard, Heads
 from regard.studio.swap import intervene
 
 THUMBNAIL = 24

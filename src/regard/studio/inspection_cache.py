@@ -13,11 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import AttentionMap
-from regard.contracts import AlignmentPanel, AttentionSite, Inspection
-from regard.serving.job_queue import MissingError, RefusedError
+from regard.contracts import AlignmentPanel, AttentionMap, AttentionSite, Inspection
+from regard.serving import MissingError, RefusedError
 from regard.studio.model_registry import RegisteredModel
-from regard.studio.schema import InspectionMessage
+from regard.studio.schema.inspections import InspectionMessage
 from regard.tasks import first_keys, join_weights
 
 MAX_BYTES, MAX_INSPECTIONS = 1 << 30, 64

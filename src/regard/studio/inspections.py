@@ -8,23 +8,20 @@ import time
 from contextlib import nullcontext
 
 from regard.contracts import AlignmentPanel, Around, AttentionSite, Axis, Inspection, Response
-from regard.serving.job_queue import RefusedError, refusing
+from regard.data.text import merge_bytes
+from regard.serving import RefusedError, refusing
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.model_registry import RegisteredModel
-from regard.studio.schema import (
-    GenerateAnswer,
-    GeneratedToken,
-    GenerateRequest,
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.inspections import (
     InspectionAxis,
     InspectionMessage,
     InspectionRequest,
     InspectionSite,
-    LocalizedText,
-    Outcome,
-    PredictAnswer,
-    PredictRequest,
+    TokenLabel,
 )
-from regard.studio.token_labels import merge_bytes
+from regard.studio.schema.models import GenerateAnswer, GeneratedToken, GenerateRequest, PredictAnswer, PredictRequest
+from regard.studio.schema.numbers import Outcome
 
 MAX_NUMBERS = 128_000_000
 """Scores, weights, keys and values that one inspection may hold."""
@@ -76,7 +73,7 @@ def describe_axis(axis: Axis) -> InspectionAxis:
         kind=axis.kind,
         title=LocalizedText(en=axis.title.en, zh=axis.title.zh),
         tokens=list(axis.labels),
-        labels=merge_bytes(axis.labels, axis.marks),
+        labels=[TokenLabel(**vars(token)) for token in merge_bytes(axis.labels, axis.marks)],
         grid=None if axis.grid is None else list(axis.grid),
         is_stepwise=axis.is_stepwise,
     )

@@ -17,12 +17,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from regard.contracts import Capabilities, nearest
-from regard.recipes import all_tasks, count_parameters, load, read_report, steps_of, task_of
-from regard.recipes.folder import read_run
-from regard.serving.job_queue import MissingError, RefusedError
-from regard.storage import Checkpoint, read_text
-from regard.studio.schema import LocalizedText, ModelCard, ModelQuality, Problem, QualityBucket
+from regard._utils import nearest, read_text
+from regard.checkpoint import Checkpoint
+from regard.contracts import Capabilities
+from regard.data.corpora import samples_of
+from regard.serving import MissingError, RefusedError
+from regard.studio.schema.base import LocalizedText, Problem
+from regard.studio.schema.models import ModelCard, ModelQuality, QualityBucket
+from regard.tasks import all_tasks, count_parameters, load, read_report, read_run, steps_of, task_of
 
 MAX_DEPTH = 3
 MAX_FOLDERS, MAX_LOADED = 2000, 8
@@ -246,7 +248,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
         languages=[language for language in getattr(run.data, "languages", ()) if language],
         tokens=getattr(getattr(run, "tokenizer", None), "kind", ""),
         steps=steps_of(folder),
-        samples=run.data.samples(),
+        samples=samples_of(run.data),
         quality=quality_or_none(checkpoint),
     )
 

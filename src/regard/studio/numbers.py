@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from regard.attention.alignments import ALIGNMENTS
-from regard.serving.job_queue import MissingError
+from regard.serving import MissingError
 from regard.studio import code_snippets
 from regard.studio.computation import Comparison, QueryRow
-from regard.studio.schema import MAX_DIMENSIONS, MAX_KEYS, Computed, Input, Number, Quantity
+from regard.studio.schema.base import MAX_DIMENSIONS, MAX_KEYS, Quantity
+from regard.studio.schema.numbers import Computed, Input, Number
 from regard.tasks import name_of
 
 NUM_LISTED = 16

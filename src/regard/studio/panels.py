@@ -9,10 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.contracts import ClassesPanel, NextTokenPanel, StatePanel
-from regard.serving.job_queue import MissingError
+from regard.data.text import label_of
+from regard.serving import MissingError
 from regard.studio import code_snippets
 from regard.studio.inspection_cache import CachedInspection
-from regard.studio.schema import (
+from regard.studio.schema.inspections import (
     Candidate,
     ClassProbabilities,
     ClassProbability,
@@ -22,7 +23,6 @@ from regard.studio.schema import (
     StateTensor,
     TokenPredictions,
 )
-from regard.studio.token_labels import label_of
 
 MAX_CANDIDATES = 10
 

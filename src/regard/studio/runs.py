@@ -7,13 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.contracts import nearest
-from regard.recipes import task_of
-from regard.recipes.folder import read_run
-from regard.serving.job_queue import MissingError
-from regard.storage import Checkpoint
+from regard._utils import nearest
+from regard.checkpoint import Checkpoint
+from regard.serving import MissingError
 from regard.studio.model_registry import ModelRegistry, printable
-from regard.studio.schema import Line, Lines, RunCard
+from regard.studio.schema.pages import Line, Lines, RunCard
+from regard.tasks import read_run, task_of
 
 QUIET = 20.0
 """Seconds after its last line for which an unfinished run counts as live."""

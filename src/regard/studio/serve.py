@@ -9,10 +9,9 @@ from pathlib import Path
 
 import uvicorn
 
-from regard.recipes import DEMO_SYSTEMS, home, last_demo
-from regard.serving.guard import own_token
-from regard.serving.server import bind, names_of
-from regard.storage import Checkpoint
+from regard._utils import DEMO_SYSTEMS, home, last_demo
+from regard.checkpoint import Checkpoint
+from regard.serving import bind, names_of, own_token
 from regard.studio.app import make_app
 from regard.studio.demo_training import DemoTraining
 from regard.studio.model_registry import ModelRegistry, runs_below
@@ -43,7 +42,9 @@ def is_finished(demo: Path) -> bool:
     return names >= set(DEMO_SYSTEMS)
 
 
-def serve(folders: Sequence[Path], *, host: str, port: int | None, browser: bool, show: Callable[[str], None]) -> None:
+def serve_studio(
+    folders: Sequence[Path], *, host: str, port: int | None, browser: bool, show: Callable[[str], None]
+) -> None:
     """Serve until interrupted; `show` gets the address as soon as the page can be opened."""
     listener = bind(host, port)
     studio = make_studio(folders)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from regard.serving.job_queue import JobQueue
+from regard.serving import JobQueue
 from regard.studio.demo_training import DemoTraining
 from regard.studio.experiment_jobs import ExperimentJobs
 from regard.studio.inspection_cache import InspectionCache

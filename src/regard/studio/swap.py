@@ -18,17 +18,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.analysis import entropy
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES, AttentionMap, change
-from regard.attention.alignments import Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
-from regard.attention.masks import Rule, causal, dilated, window
-from regard.attention.positions import Alibi, Rotary
-from regard.attention.scores import Cosine, Dot, Gaussian, ScaledDot
-from regard.contracts import Align, Entry, Grid, Score
-from regard.serving.job_queue import RefusedError
+from regard.attention import change
+from regard.attention.alignments import ALIGNMENTS, Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
+from regard.attention.masks import MASKS, Rule, causal, dilated, window
+from regard.attention.positions import POSITIONS, Alibi, Rotary
+from regard.attention.scores import SCORES, Cosine, Dot, Gaussian, ScaledDot
+from regard.contracts import Align, AttentionMap, Entry, Grid, Score
+from regard.serving import RefusedError
 from regard.studio.computation import compare, scores_of
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.inspections import respond
-from regard.studio.schema import LocalizedText, Option, SwapOptions, Swapped, SwapRequest
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.numbers import Option, SwapOptions, Swapped, SwapRequest
 from regard.tasks import drop_empty_keys, first_key, join_weights
 
 HAS_PARAMETERS = LocalizedText(

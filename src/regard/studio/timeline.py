@@ -7,11 +7,16 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, get_type_hints
 
-from regard.attention import ALIGNMENTS, MASKS, POSITIONS, SCORES
+from regard.attention.alignments import ALIGNMENTS
+from regard.attention.masks import MASKS
+from regard.attention.positions import POSITIONS
+from regard.attention.scores import SCORES
 from regard.contracts import Entry
-from regard.recipes import Task, all_recipes, all_tasks
+from regard.recipes import all_recipes
 from regard.studio.explanations import EXPLANATIONS
-from regard.studio.schema import LocalizedText, Milestone
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.pages import Milestone
+from regard.tasks import Task, all_tasks
 
 FamilyInfo = tuple[LocalizedText, Mapping[str, Entry]]
 MECHANISMS: Mapping[str, FamilyInfo] = {

@@ -18,7 +18,8 @@ from regard.contracts import Around, Capabilities, Inspection, Response, Score, 
 from regard.studio.lessons import apple, cues, journey, kernel_fit
 from regard.studio.lessons.blocks import make_generator
 from regard.studio.model_registry import ModelRegistry, RegisteredModel
-from regard.studio.schema import LocalizedText, ModelCard
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.models import ModelCard
 from regard.tasks import describe_site, token_axis
 
 PREFIX = "example:"

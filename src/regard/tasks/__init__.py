@@ -1,5 +1,6 @@
-"""What can be done with a model: one folder a task, with equal file names, and what the tasks share."""
+"""One folder a task, with equal file names, and what the tasks share."""
 
+from regard._utils import override
 from regard.tasks.attention_sites import (
     align_to_tokens,
     batch_element,
@@ -13,17 +14,60 @@ from regard.tasks.attention_sites import (
     name_of,
     token_axis,
 )
+from regard.tasks.base import (
+    BatchSettings,
+    ExampleSource,
+    Task,
+    TrainingSetup,
+    check_texts,
+    configure,
+    count_parameters,
+    equal_size,
+    run_info,
+    steps_of,
+)
+from regard.tasks.fit import Fitted, fit, model_card
+from regard.tasks.load import entry_of, from_config, load, load_as, read_run, to_config
+from regard.tasks.reports import read_report, report_of, write_report
+from regard.tasks.table import TASKS, all_tasks, find_task, task_of
 
 __all__ = [
+    "TASKS",
+    "BatchSettings",
+    "ExampleSource",
+    "Fitted",
+    "Task",
+    "TrainingSetup",
     "align_to_tokens",
+    "all_tasks",
     "batch_element",
+    "check_texts",
+    "configure",
     "count_numbers",
+    "count_parameters",
     "describe_site",
     "drop_empty_keys",
+    "entry_of",
+    "equal_size",
     "find_sites",
+    "find_task",
     "first_key",
     "first_keys",
+    "fit",
+    "from_config",
     "join_weights",
+    "load",
+    "load_as",
+    "model_card",
     "name_of",
+    "override",
+    "read_report",
+    "read_run",
+    "report_of",
+    "run_info",
+    "steps_of",
+    "task_of",
+    "to_config",
     "token_axis",
+    "write_report",
 ]

@@ -17,10 +17,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from regard.attention import SCORES, AttentionMap
 from regard.attention.alignments import ALIGNMENTS
-from regard.attention.biased import Biased
-from regard.contracts import EOS, SPECIAL_TOKENS, UNK, AttentionSite, Axis, Inspection, Title
+from regard.attention.scores import SCORES, Biased
+from regard.contracts import EOS, SPECIAL_TOKENS, UNK, AttentionMap, AttentionSite, Axis, Inspection, Title
 
 Maps = Mapping[str, tuple[AttentionMap, ...]]
 

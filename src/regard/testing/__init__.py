@@ -2,4 +2,6 @@
 
 from regard.testing.tasks import check_task
 
-__all__ = ["check_task"]
+__all__ = [
+    "check_task",
+]

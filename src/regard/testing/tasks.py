@@ -13,11 +13,20 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard.contracts import VERSION
-from regard.contracts.predictor import Predictor
-from regard.contracts.report import Report
-from regard.recipes import ExampleSource, Task, fit, load, read_report, steps_of, task_of, write_report
-from regard.recipes.config import from_config, to_config
+from regard._utils import VERSION
+from regard.contracts import Predictor, Report
+from regard.tasks import (
+    ExampleSource,
+    Task,
+    fit,
+    from_config,
+    load,
+    read_report,
+    steps_of,
+    task_of,
+    to_config,
+    write_report,
+)
 
 TOLERANCE = 1e-4
 VERBS = ("translate", "generate", "classify")

@@ -1,11 +1,9 @@
 """Training: one loop for every model, with schedules, selection of weights, and resumption after any end."""
 
-from regard.training.card import model_card
 from regard.training.engine import is_main_process
-from regard.training.feed import TrainingData
-from regard.training.loop import train
+from regard.training.loader import TrainingData
 from regard.training.objective import Objective
-from regard.training.outcome import Diverged, Interrupted, Result
+from regard.training.progress import TensorBoard
 from regard.training.schedules import SCHEDULES
 from regard.training.segment_objective import CropObjective, StreamObjective
 from regard.training.selection import average_tensors
@@ -20,7 +18,7 @@ from regard.training.settings import (
     TrainingSettings,
     differences,
 )
-from regard.training.tensorboard import TensorBoard
+from regard.training.trainer import Diverged, Interrupted, Result, train
 
 __all__ = [
     "SCHEDULES",
@@ -43,6 +41,5 @@ __all__ = [
     "average_tensors",
     "differences",
     "is_main_process",
-    "model_card",
     "train",
 ]

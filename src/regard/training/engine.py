@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.checkpoint import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
 from regard.contracts import map_tensors
-from regard.storage import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
-from regard.training.averaging import RunningAverage
-from regard.training.graph import FILL, GraphedStep, StepChoice, choose_step, reasons_against_replay
+from regard.training.cuda_graph import FILL, GraphedStep, StepChoice, choose_step, reasons_against_replay
 from regard.training.objective import Objective
 from regard.training.segment_objective import StreamObjective
+from regard.training.selection import RunningAverage
 from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
 
 

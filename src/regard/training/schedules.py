@@ -1,4 +1,6 @@
-"""Learning-rate schedules: what the learning rate is multiplied by at each step, counted from 1.
+"""Learning-rate schedules, and when something is due during training.
+
+Learning-rate schedules: what the learning rate is multiplied by at each step, counted from 1.
 
     constant      warm up to 1, then 1
     halving       1 until `warmup_steps`, then halved there and every `decay_steps`
@@ -12,13 +14,18 @@ Exponential: Zaremba et al. 2014, section 4.1, there epoch by epoch. https://arx
 Halving: Sutskever et al. 2014, section 3.4. https://arxiv.org/abs/1409.3215
 Cosine: Loshchilov and Hutter 2017. https://arxiv.org/abs/1608.03983
 Noam: Vaswani et al. 2017, section 5.3. https://arxiv.org/abs/1706.03762
+
+When something is due in a training, how long it will be, and how long it took.
 """
 
 import math
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
-from regard.contracts import check_name
-from regard.training.settings import ScheduleSettings
+from regard._utils import check_name
+from regard.training.loader import TrainingData, Work
+from regard.training.settings import ScheduleSettings, TrainingSettings
 
 
 def noam(step: int, settings: ScheduleSettings) -> float:
@@ -94,3 +101,59 @@ def _decayed(step: int, settings: ScheduleSettings) -> float:
 
 def _to_floor(share: float, settings: ScheduleSettings) -> float:
     return settings.floor + (1.0 - settings.floor) * share
+
+
+AT_FULL_RATE = ("constant", "halving", "exponential")
+"""Schedules for which a training cannot be too short: they stay at 1 once they are there, or begin there."""
+
+
+class Clock:
+    """Seconds of training, over all resumptions, and since the last mark."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._before, self._start = before, time.perf_counter()
+        self._mark = self._start
+
+    def mark(self) -> None:
+        """Count anew."""
+        self._mark = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole training."""
+        return self._before + time.perf_counter() - self._start
+
+    @property
+    def since_mark(self) -> float:
+        """Since the last mark."""
+        return time.perf_counter() - self._mark
+
+
+def is_due(every: int | None, step: int, work: Work) -> bool:
+    """Whether something that is done every so many steps, or every epoch, is to be done now."""
+    return work.ends_epoch if every is None else step % every == 0
+
+
+def total_steps(settings: TrainingSettings, data: TrainingData) -> int:
+    """How many steps a training has, if patience lasts and epochs are alike."""
+    if settings.epochs is None:
+        return settings.steps or 0
+    steps = settings.epochs * len(data.order.epoch(0))
+    return steps if settings.steps is None else min(steps, settings.steps)
+
+
+def too_short(settings: TrainingSettings, total: int) -> str:
+    """What is wrong with a training that ends before its learning rate has grown; nothing if it does not."""
+    warmup = settings.schedule.warmup_steps
+    if settings.schedule.name in AT_FULL_RATE or not 0 < total <= warmup:
+        return ""
+    return (
+        f"the learning rate grows for {warmup:,} steps, and this training has {total:,}. Shorten the warm-up "
+        f"(training.schedule.warmup_steps={max(total // 10, 1)}), or train longer."
+    )
+
+
+def complete_schedule(schedule: ScheduleSettings, total: int) -> ScheduleSettings:
+    """A schedule that comes down to its floor does so at the end of training, unless it says where."""
+    ends = schedule.name in ("linear", "cosine") and schedule.decay_steps is None
+    return replace(schedule, decay_steps=max(total, 1)) if ends else schedule

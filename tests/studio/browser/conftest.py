@@ -9,8 +9,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.recipes import fit, make_run, override, write_report
-from regard.storage import Checkpoint, write_text
+from regard._utils import override, write_text
+from regard.checkpoint import Checkpoint
+from regard.recipes import make_run
+from regard.tasks import fit, write_report
 from tests.studio.browser.seeing import LANGUAGES, Seen
 from tests.studio.browser.serving import Serving
 

@@ -7,7 +7,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.recipes import fit, make_run, override
+from regard._utils import override
+from regard.recipes import make_run
+from regard.tasks import fit
 from tests.small_models import QUESTION, train_small_models
 from tests.studio.browser.conftest import SMALL
 from tests.studio.browser.serving import Serving

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import regard
-from regard.contracts import BOS, EOS, Sequences
-from regard.decoding import Limit, decode
+from regard.contracts import BOS, EOS, Limit, Sequences
+from regard.decoding import decode
 from tests.studio.browser.seeing import CHOSEN
 
 pytestmark = pytest.mark.browser

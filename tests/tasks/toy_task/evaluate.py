@@ -1,7 +1,7 @@
 """The share of right answers, as a report."""
 
 from regard.contracts.report import Column, Metric, Report, ReportTable
-from regard.recipes import run_info
+from regard.tasks import run_info
 
 
 def evaluate(predictor, examples, *, split, steps):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from regard.contracts.inspection import Axis, ClassesPanel, Inspection, Response, Title
-from regard.recipes import Classification
+from regard.tasks.text_classification import Classification
 
 from .evaluate import evaluate
 from .run import LETTERS, WordRun, last_letters

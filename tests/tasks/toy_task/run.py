@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.models import ModelEntry
+from regard.contracts import ModelEntry
 from regard.training import TrainingSettings
 
 LETTERS, VOWELS = "abcdefghijklmnopqrstuvwxyz", "aeiou"

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data import Order, RowBudget, share
-from regard.recipes import TrainingSetup
+from regard.data.batching import Order, RowBudget, share
+from regard.tasks import TrainingSetup
 
 from .predictor import CLASSES, WordClassifier
 from .run import last_letters

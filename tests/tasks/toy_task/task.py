@@ -1,7 +1,7 @@
 """The descriptor, which is all that regard asks for."""
 
 from regard.contracts.inspection import Title
-from regard.recipes import Task
+from regard.tasks import Task
 
 from .run import MODELS, WordRun
 from .setup import example_command, open_classifier, read_examples, setup

@@ -7,8 +7,7 @@ import torch
 
 from regard import trace
 from regard.attention import change
-from regard.contracts import EOS, AlignmentPanel, Sequences
-from regard.decoding import Limit
+from regard.contracts import EOS, AlignmentPanel, Limit, Sequences
 
 TEXT = "5 May 2024"
 

@@ -1,14 +1,12 @@
 """Scores to weights over the keys one may look at, in history order."""
 
 from regard.attention.alignments.diagonal import Diagonal
-from regard.attention.alignments.entmax import Entmax
 from regard.attention.alignments.hard import Argmax, Gumbel, Hard, Sampled
-from regard.attention.alignments.local_monotonic import LocalMonotonic
-from regard.attention.alignments.local_predictive import LocalPredictive
+from regard.attention.alignments.local import LocalMonotonic, LocalPredictive
 from regard.attention.alignments.ratio import Ratio
 from regard.attention.alignments.sigmoid import Sigmoid
 from regard.attention.alignments.softmax import Softmax
-from regard.attention.alignments.sparsemax import Sparsemax
+from regard.attention.alignments.sparse import Entmax, Sparsemax
 from regard.contracts import Entry
 
 LUONG = "https://arxiv.org/abs/1508.04025"
@@ -85,6 +83,8 @@ ALIGNMENTS = {
 
 __all__ = [
     "ALIGNMENTS",
+    "LUONG",
+    "XU",
     "Argmax",
     "Diagonal",
     "Entmax",
@@ -97,4 +97,6 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Sparsemax",
+    "hard_gumbel",
+    "hard_sampled",
 ]

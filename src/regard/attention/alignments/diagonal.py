@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.alignments.place import key_steps, per_row, source_lengths, steps
+from regard.attention.indices import key_steps, per_row, source_lengths, steps
 from regard.contracts import Aligned, Look
 from regard.kernels import masked_softmax
 

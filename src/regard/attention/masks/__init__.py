@@ -1,13 +1,10 @@
 """Who may look at whom, in history order. True = may attend; masks compose with &, | and ~."""
 
-from regard.attention.masks.causal import causal
-from regard.attention.masks.dilated import dilated
-from regard.attention.masks.mask import Explicit, Rule, as_mask
-from regard.attention.masks.padding import padding
-from regard.attention.masks.predicate import predicate
-from regard.attention.masks.prefix import prefix
-from regard.attention.masks.real import Real
-from regard.attention.masks.window import window
+from regard.attention.masks.algebra import Explicit, Rule, as_mask
+from regard.attention.masks.causal import causal, prefix
+from regard.attention.masks.padding import Real, padding
+from regard.attention.masks.predicate import Predicate, predicate
+from regard.attention.masks.window import dilated, window
 from regard.contracts import Entry
 
 MASKS = {
@@ -38,6 +35,7 @@ MASKS = {
 __all__ = [
     "MASKS",
     "Explicit",
+    "Predicate",
     "Real",
     "Rule",
     "as_mask",

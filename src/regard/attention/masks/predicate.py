@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.masks.mask import Rule
+from regard.attention.masks.algebra import Rule
 from regard.contracts import Grid
 
 

@@ -1,11 +1,9 @@
 """Where a word stands, in history order. The first two are added to states, the others work inside the heads."""
 
+from regard.attention.positions.absolute import Learned, Sinusoidal
 from regard.attention.positions.alibi import Alibi
-from regard.attention.positions.inside import InsideHeads
-from regard.attention.positions.learned import Learned
 from regard.attention.positions.relative import Relative
 from regard.attention.positions.rotary import Rotary
-from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.contracts import Entry
 
 POSITIONS = {
@@ -42,4 +40,4 @@ POSITIONS = {
     ),
 }
 
-__all__ = ["POSITIONS", "Alibi", "InsideHeads", "Learned", "Relative", "Rotary", "Sinusoidal"]
+__all__ = ["POSITIONS", "Alibi", "Learned", "Relative", "Rotary", "Sinusoidal"]

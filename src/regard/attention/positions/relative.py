@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.check import check_size
-from regard.attention.positions.inside import InsideHeads
-from regard.attention.scores.scaled_dot import unit_variance_scale
+from regard.attention.checks import check_size
+from regard.attention.scores.dot import unit_variance_scale
+from regard.contracts import InsideHeads
 
 
 class Relative(InsideHeads):

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.positions.inside import InsideHeads
+from regard.contracts import InsideHeads
 
 
 class Rotary(InsideHeads):

@@ -1,15 +1,11 @@
 """How well does each key answer each query? In history order."""
 
-from regard.attention.scores.activated_general import ActivatedGeneral
-from regard.attention.scores.additive import Additive
-from regard.attention.scores.biased_general import BiasedGeneral
-from regard.attention.scores.concat import Concat
-from regard.attention.scores.cosine import Cosine
-from regard.attention.scores.dot import Dot
+from regard.attention.scores.additive import Additive, Concat
+from regard.attention.scores.dot import Cosine, Dot, ScaledDot
 from regard.attention.scores.gaussian import Gaussian
-from regard.attention.scores.general import General
+from regard.attention.scores.general import ActivatedGeneral, BiasedGeneral, General
 from regard.attention.scores.location import Location
-from regard.attention.scores.scaled_dot import ScaledDot
+from regard.attention.scores.with_bias import Biased
 from regard.contracts import Entry
 
 LUONG = "https://arxiv.org/abs/1508.04025"
@@ -64,9 +60,11 @@ SCORES = {
 }
 
 __all__ = [
+    "LUONG",
     "SCORES",
     "ActivatedGeneral",
     "Additive",
+    "Biased",
     "BiasedGeneral",
     "Concat",
     "Cosine",

@@ -1,19 +1,29 @@
-"""Additive score: one hidden layer compares a query with a key.
+"""Additive and concat scores: one hidden layer compares a query with a key.
+
+Additive score: one hidden layer compares a query with a key.
 
     score(q, k) = v . tanh(W q + U k)
 
 Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
 
 Shapes: B batch, Q queries, K keys, H hidden units of the comparison.
+
+Concat score: query and key side by side through one hidden layer.
+
+    score(q, k) = v . tanh(W [q; k])
+
+Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+W [q; k] = W_q q + W_k k, so it is the additive score with its two matrices kept as one.
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.check import check_size
+from regard.attention.checks import check_size
 from regard.contracts import LoweredSum
-from regard.kernels import additive_scores
+from regard.kernels.additive import additive_scores
 
 
 class Additive(nn.Module):
@@ -46,3 +56,35 @@ class Additive(nn.Module):
         """Kernels for additive attention take it as it is."""
         check_size("queries", queries, self.query_size, f"Additive(query_size={self.query_size})")
         return LoweredSum(queries=self.query_proj(queries), keys=keys, energy=self.energy)
+
+
+class Concat(nn.Module):
+    """Learned comparison; queries and keys may differ in size."""
+
+    def __init__(self, *, query_size: int, key_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.query_size, self.key_size = query_size, key_size
+        self.proj = nn.Linear(query_size + key_size, hidden_size, bias=False)
+        self.energy = nn.Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The energy starts as a row of a linear layer does."""
+        bound = self.energy.numel() ** -0.5
+        nn.init.uniform_(self.energy, -bound, bound)
+
+    def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K H"]:
+        """The keys' half of the layer, once."""
+        check_size("keys", keys, self.key_size, f"Concat(key_size={self.key_size})")
+        return F.linear(keys, self.proj.weight[:, self.query_size :])
+
+    def forward(self, queries: Float[Tensor, "*#B Q query"], keys: Float[Tensor, "*#B K H"]) -> Float[Tensor, "*B Q K"]:
+        """Score every query against every prepared key."""
+        check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
+        return additive_scores(F.linear(queries, self.proj.weight[:, : self.query_size]), keys, self.energy)
+
+    def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
+        """Kernels for additive attention take it as it is."""
+        check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
+        projected = F.linear(queries, self.proj.weight[:, : self.query_size])
+        return LoweredSum(queries=projected, keys=keys, energy=self.energy)

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.check import check_equal_sizes
+from regard.attention.checks import check_equal_sizes
 from regard.contracts import LoweredSquare
-from regard.kernels import gaussian_scores, scaled
+from regard.kernels.gaussian import gaussian_scores, scaled
 
 
 class Gaussian(nn.Module):

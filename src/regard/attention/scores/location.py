@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.check import check_size
+from regard.attention.checks import check_size
 from regard.contracts import Lowered
-from regard.kernels import dot_scores
+from regard.kernels.dot import dot_scores
 
 
 class Location(nn.Module):

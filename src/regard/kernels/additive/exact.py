@@ -9,14 +9,11 @@ are counted from their middle; those whose exponentials could still overflow are
 import torch
 from torch import Tensor
 
-from regard.kernels.additive.chunks import Chunk
+from regard.kernels.additive.chunked import Chunk, Gradients, Walk
 from regard.kernels.additive.exact_triton import exponentials_kernel, gradients_kernel, scores_kernel
-from regard.kernels.additive.gradients import Gradients
-from regard.kernels.additive.read import Rows
-from regard.kernels.additive.series import TERMS
-from regard.kernels.additive.units import pointer
-from regard.kernels.additive.walk import Walk
-from regard.kernels.tiles import launch, power_of_two
+from regard.kernels.additive.reference import Rows
+from regard.kernels.additive.unit_ranges import TERMS, pointer
+from regard.kernels.triton_support import launch, power_of_two
 
 PADDING = 128
 """What the length of exponentials is a multiple of, and every tile's side a divisor."""

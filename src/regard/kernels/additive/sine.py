@@ -10,14 +10,11 @@ wide for a series are added pair by pair, on the device.
 import torch
 from torch import Tensor
 
-from regard.kernels.additive.chunks import Chunk
-from regard.kernels.additive.gradients import Gradients, wide_product
-from regard.kernels.additive.read import Rows
-from regard.kernels.additive.series import TERMS
+from regard.kernels.additive.chunked import Chunk, Gradients, Walk, wide_product
+from regard.kernels.additive.reference import Rows
 from regard.kernels.additive.sine_triton import features_kernel, fold_kernel
-from regard.kernels.additive.units import pointer
-from regard.kernels.additive.walk import Walk
-from regard.kernels.tiles import launch, power_of_two
+from regard.kernels.additive.unit_ranges import TERMS, pointer
+from regard.kernels.triton_support import launch, power_of_two
 
 FEATURE_ROWS, BLOCK_H = 8, 128
 MOST_FEATURES = 2**27

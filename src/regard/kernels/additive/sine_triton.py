@@ -3,9 +3,8 @@
 Tensors are contiguous: x (rows, H), features and their gradients (rows, 2 R, H).
 """
 
-from regard.kernels.additive.read_triton import gradient_scale
-from regard.kernels.additive.shared_triton import sine_and_cosine
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.additive.shared_triton import gradient_scale, sine_and_cosine
+from regard.kernels.triton_support import constexpr, jit, tl
 
 
 @jit

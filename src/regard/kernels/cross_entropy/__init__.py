@@ -3,4 +3,7 @@
 from regard.kernels.cross_entropy.chunked import chunked_cross_entropy
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
 
-__all__ = ["chunked_cross_entropy", "plain_cross_entropy"]
+__all__ = [
+    "chunked_cross_entropy",
+    "plain_cross_entropy",
+]

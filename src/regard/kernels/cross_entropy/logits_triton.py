@@ -1,6 +1,6 @@
 """The Triton kernel of the loss: a token's logits in, its loss and their gradient out, in the logits' own place."""
 
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.triton_support import constexpr, jit, tl
 
 
 @jit

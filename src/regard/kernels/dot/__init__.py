@@ -1,8 +1,7 @@
 """Dot-product attention: the formula, and the kernels held to it."""
 
 from regard.kernels.dot.packed import PackedRead, packed_refusals, read_packed
-from regard.kernels.dot.read import DotRead
-from regard.kernels.dot.reference import dot_scores, join_groups, part_groups, read_plain, spread_groups
+from regard.kernels.dot.reference import DotRead, dot_scores, join_groups, part_groups, read_plain, spread_groups
 
 __all__ = [
     "DotRead",

@@ -12,11 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.kernels.dot.read import DotRead
-from regard.kernels.dot.reference import read_plain
+from regard.kernels.autograd import can_look
+from regard.kernels.dot.reference import DotRead, read_plain
 from regard.kernels.dot.sdpa import read_sdpa
 from regard.kernels.dot.sdpa import refusals as sdpa_refusals
-from regard.kernels.values import can_look
 
 BLOCK = 512
 WORTH_IT = 2**24

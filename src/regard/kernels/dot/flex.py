@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from regard.contracts import Grid, Mask
-from regard.kernels.dot.read import DotRead
+from regard.kernels.dot.reference import DotRead
 from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional, widened
-from regard.kernels.tiles import HALF
+from regard.kernels.triton_support import HALF
 
 WORTH_IT = 2**21
 """Query-key pairs per head from which skipping blocks beats a mask written out."""

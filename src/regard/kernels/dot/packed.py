@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.contracts import Packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
-from regard.kernels.tiles import launch, serves, tile_size
+from regard.kernels.triton_support import launch, serves, tile_size
 
 LONGEST = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
 """Tokens a row may have, by type: all tiles of a program fit into one multiprocessor's memory."""

@@ -1,6 +1,6 @@
 """The programs behind packed.py, one for each row and head."""
 
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.triton_support import constexpr, jit, tl
 
 
 @jit

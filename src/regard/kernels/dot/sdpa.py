@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.dot.read import DotRead
-from regard.kernels.tiles import HALF
-from regard.kernels.values import product_dtype
+from regard.kernels.autograd import product_dtype
+from regard.kernels.dot.reference import DotRead
+from regard.kernels.triton_support import HALF
 
 
 def refusals(read: DotRead) -> Iterator[str]:

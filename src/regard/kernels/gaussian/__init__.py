@@ -1,7 +1,10 @@
 """Gaussian scores."""
 
-from regard.kernels.gaussian.multiplied import multiply_out, scaled
-from regard.kernels.gaussian.read import GaussianRead
-from regard.kernels.gaussian.reference import gaussian_scores
+from regard.kernels.gaussian.reference import GaussianRead, gaussian_scores, multiply_out, scaled
 
-__all__ = ["GaussianRead", "gaussian_scores", "multiply_out", "scaled"]
+__all__ = [
+    "GaussianRead",
+    "gaussian_scores",
+    "multiply_out",
+    "scaled",
+]

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.kernels.autograd import is_mapped
 from regard.kernels.gaussian.features_triton import backward_kernel, features_kernel
-from regard.kernels.tiles import HALF, launch, power_of_two, serves
-from regard.kernels.values import is_mapped
+from regard.kernels.triton_support import HALF, launch, power_of_two, serves
 
 IN_HAND = 4096
 """Numbers that a program has at once."""

@@ -3,7 +3,7 @@
 A program has some points of one row, queries or keys; queries come first.
 """
 
-from regard.kernels.tiles import constexpr, jit, tl
+from regard.kernels.triton_support import constexpr, jit, tl
 
 
 @jit

@@ -12,12 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.kernels.autograd import differentiable_once, is_plain_here
 from regard.kernels.gaussian.features import STEP, feature_refusals, gaussian_features
 from regard.kernels.gaussian.fused_triton import keys_kernel, queries_kernel, sides_kernel
-from regard.kernels.gaussian.read import GaussianRead
-from regard.kernels.once import differentiable_once
-from regard.kernels.tiles import launch, serves
-from regard.kernels.values import is_plain_here
+from regard.kernels.gaussian.reference import GaussianRead
+from regard.kernels.triton_support import launch, serves
 
 SIZES = (32, 64, 128)
 """What tiles are made for, of points and of values."""

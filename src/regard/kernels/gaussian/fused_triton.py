@@ -8,7 +8,7 @@ bias. It is added to the finished product, so that products are as large as they
 two: `bias` and `lse` are both in its units.
 """
 
-from regard.kernels.tiles import LOG2_E, constexpr, jit, tl
+from regard.kernels.triton_support import LOG2_E, constexpr, jit, tl
 
 
 @jit

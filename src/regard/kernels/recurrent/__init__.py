@@ -6,6 +6,7 @@ from regard.kernels.recurrent.look import DotLook
 from regard.kernels.recurrent.lstm import TAPE_ORDER, TORCH_ORDER, lstm_update
 from regard.kernels.recurrent.repeated import RepeatedLinear
 from regard.kernels.recurrent.tape import WrittenTape
+from regard.kernels.recurrent.window import WindowTape
 
 __all__ = [
     "TAPE_ORDER",
@@ -13,6 +14,7 @@ __all__ = [
     "AdditiveLook",
     "DotLook",
     "RepeatedLinear",
+    "WindowTape",
     "WrittenTape",
     "gru_blend",
     "gru_reset",

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.autograd import LOOP, differentiable_once
 from regard.kernels.recurrent.look import ReadyMask, outer_sum, pieces_of, score_grad
 
 

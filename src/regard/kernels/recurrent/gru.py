@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.autograd import LOOP, differentiable_once
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 

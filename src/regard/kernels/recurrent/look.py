@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.autograd import LOOP, differentiable_once
 
 
 class ReadyMask:

@@ -14,9 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.autograd import LOOP, differentiable_once, product_dtype
 from regard.kernels.product import product
-from regard.kernels.values import product_dtype
 
 
 class RepeatedLinear:

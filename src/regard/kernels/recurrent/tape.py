@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.once import LOOP, differentiable_once
+from regard.kernels.autograd import LOOP, differentiable_once
 from regard.kernels.recurrent.additive_look import add_up
 from regard.kernels.recurrent.look import ReadyMask, score_grad
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from regard.contracts.names import check_name
+from regard._utils import check_name
 from regard.studio.lessons import (
     apple,
     article,
@@ -18,7 +18,8 @@ from regard.studio.lessons import (
     square_root,
 )
 from regard.studio.lessons.blocks import LessonEntry, fill_settings, one_thread
-from regard.studio.schema import Lesson, LocalizedText
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.pages import Lesson
 
 LESSONS = {
     "cues": LessonEntry(
@@ -123,4 +124,10 @@ def lesson(name: str, settings: Mapping[str, float]) -> Lesson:
     return Lesson(name=name, title=entry.title, controls=list(entry.controls), blocks=blocks)
 
 
-__all__ = ["LESSONS", "LessonEntry", "lesson"]
+__all__ = [
+    "LESSONS",
+    "LessonEntry",
+    "fill_settings",
+    "lesson",
+    "one_thread",
+]

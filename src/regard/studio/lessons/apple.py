@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, question, same, text
-from regard.studio.schema import Block
+from regard.studio.schema.pages import Block
 
 WORDS = ("我", "吃了", "一个", "苹果")
 SHARES = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [9.0, 9.0, 2.0, 0.0], [3.0, 3.0, 1.0, 3.0]])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
-from regard.studio.schema import Block, ChartBlock
+from regard.studio.schema.pages import Block, ChartBlock
 
 WORDS = ("我", "吃了", "一个", "苹果", "，", "然后", "吃了", "一个", "香蕉")
 ARTICLES = {"an": 2, "a": 7}

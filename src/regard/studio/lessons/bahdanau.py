@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
-from regard.studio.schema import Block, TextBlock
+from regard.studio.schema.pages import Block, TextBlock
 
 SOURCE, TARGET = ("Where", "are", "you"), ("你", "在", "哪里")
 ORDER = (2, 1, 0)

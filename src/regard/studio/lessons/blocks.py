@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.contracts import check_name
-from regard.studio.schema import (
+from regard._utils import check_name
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.pages import (
     Block,
     ChartBlock,
     Control,
     FormulaBlock,
-    LocalizedText,
     MatrixBlock,
     QuestionBlock,
     Series,

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.scores import Dot
 from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
-from regard.studio.schema import Block, ChartBlock
+from regard.studio.schema.pages import Block, ChartBlock
 
 PARTS = (
     ("秋蝉", "的", "衰弱", "的", "残声", "，", "更是", "北国", "的", "特产", "，"),

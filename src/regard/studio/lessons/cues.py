@@ -9,7 +9,8 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.scores import Dot
 from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
-from regard.studio.schema import Block, LocalizedText
+from regard.studio.schema.base import LocalizedText
+from regard.studio.schema.pages import Block
 
 OBJECTS = ("newspaper 报纸", "paper 论文", "coffee 咖啡", "notebook 笔记本", "book 书")
 COFFEE, BOOK = 2, 4

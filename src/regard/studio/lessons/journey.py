@@ -10,7 +10,7 @@ from regard.attention import attend
 from regard.attention.masks import causal
 from regard.attention.scores import ScaledDot
 from regard.studio.lessons.blocks import both, control, formula, make_generator, matrix, number, question, same, text
-from regard.studio.schema import Block
+from regard.studio.schema.pages import Block
 
 WORDS = ("Your", "journey", "starts")
 SIZE = 8

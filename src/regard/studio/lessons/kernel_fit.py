@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Gaussian
-from regard.experiments.pooling import HIGHEST, Sample, predict, sine_and_power
+from regard.experiments import HIGHEST, Sample, predict, sine_and_power
 from regard.studio.lessons.blocks import (
     both,
     chart,
@@ -22,7 +22,7 @@ from regard.studio.lessons.blocks import (
     series,
     text,
 )
-from regard.studio.schema import Block, ChartBlock
+from regard.studio.schema.pages import Block, ChartBlock
 
 POINTS, NOISE = 50, 0.5
 ASKED = (0.0, 1.0, 4.0, 50.0)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
-from regard.studio.schema import Block
+from regard.studio.schema.pages import Block
 
 WORDS = ("我", "吃了", "苹果", "<pad>")
 SCORES = torch.tensor([2.0, 1.0, 0.5, 3.0])

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
-from regard.studio.schema import Block, Control
+from regard.studio.schema.pages import Block, Control
 
 NATURE = ("strength 力量", "agility 敏捷", "intelligence 智力")
 BATTLE = ("attack 攻击力", "dodge 闪避率")

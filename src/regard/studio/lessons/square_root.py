@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
-from regard.experiments.scaling import entropy_of
+from regard.experiments import entropy_of
 from regard.studio.lessons.blocks import (
     both,
     chart,
@@ -23,7 +23,7 @@ from regard.studio.lessons.blocks import (
     series,
     text,
 )
-from regard.studio.schema import Block, ChartBlock
+from regard.studio.schema.pages import Block, ChartBlock
 
 QUERIES, KEYS, SHOWN, MOST_DOUBLINGS, SEED = 128, 64, 6, 9, 0
 NAMES = ("q·k", "q·k / √d")

@@ -10,25 +10,24 @@ from regard.studio import swap as swapping
 from regard.studio.computation import QueryRow
 from regard.studio.export import exact_row, export_page, picture
 from regard.studio.inspections import inspection_id, make_inspection
-from regard.studio.schema import (
-    Ablated,
-    AblateRequest,
+from regard.studio.schema.base import Head, Name, Position, Quantity
+from regard.studio.schema.inspections import (
     ClassProbabilities,
-    Computed,
-    Head,
-    Heads,
     InspectionMessage,
     InspectionRequest,
-    Name,
     NextTokens,
-    Number,
-    Position,
-    Quantity,
     StateGrowth,
+    TokenPredictions,
+)
+from regard.studio.schema.numbers import (
+    Ablated,
+    AblateRequest,
+    Computed,
+    Heads,
+    Number,
     SwapOptions,
     Swapped,
     SwapRequest,
-    TokenPredictions,
 )
 from regard.studio.state import CurrentStudio
 

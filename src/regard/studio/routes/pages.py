@@ -4,28 +4,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from regard.contracts import VERSION
+from regard._utils import VERSION
 from regard.experiments import EXPERIMENTS
-from regard.serving.job_queue import MissingError, RefusedError
+from regard.serving import MissingError, RefusedError
 from regard.studio import inspections
 from regard.studio.explanations import CLAIMS
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
-from regard.studio.schema import (
-    Experiment,
-    GenerateAnswer,
-    GenerateRequest,
-    Lesson,
-    LessonCard,
-    Lines,
-    LocalizedText,
-    Milestone,
-    Name,
-    PredictAnswer,
-    PredictRequest,
-    RunCard,
-    State,
-)
+from regard.studio.schema.base import LocalizedText, Name
+from regard.studio.schema.models import GenerateAnswer, GenerateRequest, PredictAnswer, PredictRequest, State
+from regard.studio.schema.pages import Experiment, Lesson, LessonCard, Lines, Milestone, RunCard
 from regard.studio.state import CurrentStudio
 from regard.studio.timeline import milestones
 

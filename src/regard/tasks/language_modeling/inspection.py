@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import Trace, trace
+from regard.attention import Room, trace
 from regard.contracts import (
     EOS,
     UNK,
@@ -27,12 +27,13 @@ from regard.contracts import (
     StatePanel,
     StatePart,
     Title,
+    Trace,
+    device_of,
+    evaluating,
     leaves,
 )
-from regard.data.streams import decode_text
-from regard.decoding import device_of, evaluating
-from regard.layers.cache import Room
-from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+from regard.data.text import decode_text
+from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
 
 TEXT = "text"
 TITLE = Title(en="text", zh="文本")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.attention import Trace, trace
+from regard.attention import trace
 from regard.contracts import (
     UNK,
     Around,
@@ -22,10 +22,11 @@ from regard.contracts import (
     Response,
     Sequences,
     Title,
+    Trace,
+    device_of,
 )
-from regard.data.streams import unknown_in
-from regard.decoding import device_of
-from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+from regard.data.text import unknown_in
+from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
 
 SOURCE, ROWS = "source", "rows"
 TITLES = {SOURCE: Title(en="text", zh="文本"), ROWS: Title(en="row", zh="行")}

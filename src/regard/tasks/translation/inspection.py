@@ -11,23 +11,29 @@ from typing import Any
 
 import torch
 
-from regard.attention import AttentionMap, Trace, trace
+from regard.attention import trace
 from regard.contracts import (
     BOS,
     EOS,
     UNK,
     AlignmentPanel,
     Around,
+    AttentionMap,
     AttentionSite,
     Axis,
+    Hypothesis,
     Inspection,
+    Limit,
     ModelCall,
     Response,
     Sequences,
     Title,
+    Trace,
+    device_of,
+    evaluating,
 )
-from regard.decoding import Hypothesis, Limit, decode, device_of, evaluating, forced_alignment, score
-from regard.tasks import count_numbers, describe_site, find_sites, token_axis
+from regard.decoding import decode, forced_alignment, score
+from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
 
 LIMIT = Limit()
 NUM_SOURCE, NUM_TARGET = 3, 7

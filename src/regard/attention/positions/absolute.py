@@ -1,0 +1,73 @@
+"""Absolute positions that are added to states: sinusoidal and learned.
+
+Sinusoidal positions: each pair of features is the hand of a clock, from fast to slow.
+
+    p(t, 2i) = sin(t / 10000^(2i/d)),   p(t, 2i+1) = cos(t / 10000^(2i/d))
+
+Vaswani et al. 2017, section 3.5. https://arxiv.org/abs/1706.03762
+Every p(t) has norm sqrt(d/2) exactly (for even d), since sin^2 + cos^2 = 1.
+
+Learned positions: a vector for every place, up to the longest text.
+
+    p(t) = E[t]
+
+Gehring et al. 2017, section 3.1. https://arxiv.org/abs/1705.03122
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class Sinusoidal(nn.Module):
+    """Added to the states; no parameters, no longest text."""
+
+    def __init__(self, *, size: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.size, self.base = size, base
+
+    def encode(self, positions: Int[Tensor, "*L"], dtype: torch.dtype = torch.float32) -> Float[Tensor, "*L size"]:
+        """The vectors of these positions; angles of far ones need the digits of float32 or more."""
+        wide = torch.promote_types(dtype, torch.float32)
+        steps = torch.arange(0, self.size, 2, device=positions.device, dtype=wide)
+        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.size].to(dtype)
+
+    def forward(
+        self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "*B L size"]:
+        """States with their place added; positions count from 0 unless given."""
+        if states.shape[-1] != self.size:
+            raise ValueError(f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.size}.")
+        if positions is None:
+            positions = torch.arange(states.shape[-2], device=states.device)
+        return states + self.encode(positions, states.dtype)
+
+
+class Learned(nn.Module):
+    """Added to the states."""
+
+    def __init__(self, *, size: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(max_length, size)
+        nn.init.normal_(self.table.weight, std=size**-0.5)
+
+    def forward(
+        self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "*B L size"]:
+        """States with their place added; positions count from 0 unless given (those are trusted to fit)."""
+        length, max_length = states.shape[-2], self.table.num_embeddings
+        if states.shape[-1] != self.table.embedding_dim:
+            raise ValueError(
+                f"states have size {states.shape[-1]}, but Learned was built for size {self.table.embedding_dim}."
+            )
+        if positions is None:
+            if length > max_length:
+                raise ValueError(
+                    f"states have length {length}, but Learned has {max_length} positions. Shorten the text or build "
+                    f"it with max_length={length} or more."
+                )
+            positions = torch.arange(length, device=states.device)
+        return states + self.table(positions)

@@ -1,0 +1,37 @@
+"""Corpora: settings that read their own splits."""
+
+from regard.data.corpora.base import SPLITS, samples_of, split_of
+from regard.data.corpora.dates import Dates
+from regard.data.corpora.labelled import FileSentenceCorpus, SentenceCorpus, find_file
+from regard.data.corpora.parallel import Corpus, FileCorpus, Multi30kCorpus, TatoebaCorpus, read_files
+from regard.data.corpora.synthetic import DATASETS, Copy, MadeCorpus, Reverse
+from regard.data.corpora.table import CORPORA, corpus_name, find_corpus
+from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TextCorpus, TopicsCorpus, read_text
+
+__all__ = [
+    "CORPORA",
+    "DATASETS",
+    "SPLITS",
+    "Copy",
+    "Corpus",
+    "Dates",
+    "FileCorpus",
+    "FileSentenceCorpus",
+    "FileTextCorpus",
+    "MadeCorpus",
+    "Multi30kCorpus",
+    "PTBCorpus",
+    "Reverse",
+    "SentenceCorpus",
+    "ShakespeareCorpus",
+    "TatoebaCorpus",
+    "TextCorpus",
+    "TopicsCorpus",
+    "corpus_name",
+    "find_corpus",
+    "find_file",
+    "read_files",
+    "read_text",
+    "samples_of",
+    "split_of",
+]

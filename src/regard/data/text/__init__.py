@@ -1,0 +1,52 @@
+"""Readers, tokenizers and token streams of text."""
+
+from regard.data.text.labelled import (
+    Sentence,
+    Sentences,
+    classes_of,
+    read_sentence_json,
+    read_sentence_lines,
+    read_sentence_table,
+    read_sentences,
+)
+from regard.data.text.pairs import (
+    Pair,
+    Pairs,
+    Span,
+    read_json_lines,
+    read_lines,
+    read_parallel,
+    read_partners,
+    read_tsv,
+)
+from regard.data.text.streams import Stream, decode_text, encode_text, make_stream, unknown_in
+from regard.data.text.token_labels import label_of, merge_bytes
+from regard.data.text.tokenizer import Tokenizer, Tokenizers, TokenizerSettings
+
+__all__ = [
+    "Pair",
+    "Pairs",
+    "Sentence",
+    "Sentences",
+    "Span",
+    "Stream",
+    "Tokenizer",
+    "TokenizerSettings",
+    "Tokenizers",
+    "classes_of",
+    "decode_text",
+    "encode_text",
+    "label_of",
+    "make_stream",
+    "merge_bytes",
+    "read_json_lines",
+    "read_lines",
+    "read_parallel",
+    "read_partners",
+    "read_sentence_json",
+    "read_sentence_lines",
+    "read_sentence_table",
+    "read_sentences",
+    "read_tsv",
+    "unknown_in",
+]

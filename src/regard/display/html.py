@@ -1,0 +1,119 @@
+"""Heat maps as one HTML page: no network, no other file, hover for the number.
+
+Weights travel as 16-bit steps of the colour scale in base64, 2.7 bytes each: the number one reads is right to
+1/131068 of the scale. The page itself is page.html, beside this file.
+"""
+
+import base64
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard._utils import check_name
+from regard.display.picture import VIRIDIS, Panel, Picture
+
+WORDS = {
+    "en": {
+        "module": "attention module",
+        "heads": "heads",
+        "hint": "Point at a cell, or move with the arrow keys. Rows: {rows}, columns: {columns}.",
+        "script": "This page draws attention weights and needs its own script to run.",
+        "mean": "mean",
+        "none": "none",
+        "attention": "attention",
+        "weights": "weights",
+        "query": "query",
+        "key": "key",
+        "most": "it looks most at",
+    },
+    "zh": {
+        "module": "注意力模块",
+        "heads": "注意力头",
+        "hint": "指向一个格子，或用方向键移动。行：{rows}，列：{columns}。",
+        "script": "本页绘制注意力权重，需要运行其自带的脚本。",
+        "mean": "平均",
+        "none": "无",
+        "attention": "注意力",
+        "weights": "权重",
+        "query": "查询",
+        "key": "键",
+        "most": "它主要看向",
+    },
+}
+"""What the page says, and what its script does."""
+
+STEPS = 65534
+NOT_A_NUMBER = 65535
+
+
+class Page:
+    """The page of a picture, in English (en) or Chinese (zh); a notebook shows it by itself."""
+
+    def __init__(self, picture: Picture, language: str = "en") -> None:
+        check_name(language, WORDS, "language")
+        self.picture = picture
+        self.language = language
+
+    def html(self) -> str:
+        """The whole page."""
+        words = WORDS[self.language]
+        # a token may hold </script>; as JSON may spell any letter by its number, none needs to be <
+        data = json.dumps(payload(self.picture) | {"words": words}, ensure_ascii=False, separators=(",", ":"))
+        for letter in "<>&\u2028\u2029":
+            data = data.replace(letter, f"\\u{ord(letter):04x}")
+        titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
+        rows, columns = self.picture.axes
+        written = {
+            "title": ", ".join(list(titles)[:3]) or words["attention"],
+            "lang": self.language,
+            **{name: words[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
+        }
+        template = files("regard.display").joinpath("page.html").read_text(encoding="utf-8")
+        for name, text in written.items():
+            template = template.replace(f"{{{{{name}}}}}", html.escape(text))
+        return template.replace("{{data}}", data)
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the page in a frame of its own, so that neither disturbs the other."""
+        rows = max(len(panel.query_tokens) for panel in self.picture.panels)
+        height = min(max(rows * 24 + 330, 420), 900)
+        style = f"width:100%;height:{height}px;border:0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self.html())}"></iframe>'
+
+
+def payload(picture: Picture) -> dict[str, Any]:
+    """What the page's script reads; lists of tokens are kept once however many panels share them."""
+    labels: dict[tuple[str, ...], int] = {}
+
+    def kept(tokens: tuple[str, ...]) -> int:
+        return labels.setdefault(tokens, len(labels))
+
+    panels = [
+        {
+            "path": panel.path,
+            "head": panel.head,
+            "queries": kept(panel.query_tokens),
+            "keys": kept(panel.key_tokens),
+            "weights": encode(panel, picture),
+        }
+        for panel in picture.panels
+    ]
+    scale = {"low": picture.low, "high": picture.high, "steps": STEPS, "colours": VIRIDIS}
+    return {"scale": scale, "labels": list(labels), "panels": panels}
+
+
+def encode(panel: Panel, picture: Picture) -> str:
+    """Weights as steps from low to high, two bytes each, low byte first."""
+    return base64.b64encode(steps(panel.weights, picture).numpy().astype("<u2").tobytes()).decode()
+
+
+def steps(weights: Float[Tensor, "Q K"], picture: Picture) -> Tensor:
+    """Each weight as a whole number of steps."""
+    share = (weights.double() - picture.low) / (picture.high - picture.low)
+    counted = (share * STEPS).round().clamp(0, STEPS)
+    return torch.where(weights.isfinite(), counted, NOT_A_NUMBER).long()

@@ -1,0 +1,63 @@
+"""How the figures look: colours that the colour-blind tell apart (Okabe and Ito), and names at the lines themselves."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from regard.experiments.lib.finding import Measured, Number
+
+BLACK, GREY = "#000000", "#767676"
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+
+
+def panels(figure: Any, claim: str, count: int) -> list[Any]:
+    """Axes side by side under the claim."""
+    figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
+    folded = textwrap.wrap(claim, int(figure.get_size_inches()[0] * 10.5))
+    figure.suptitle("\n".join(folded), fontsize=11, x=0.01, ha="left")
+    figure.get_layout_engine().set(wspace=0.08)
+    return list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def dress(axes: Any, *, title: str, x: str, y: str) -> None:
+    """Axes with their names, and no box around them."""
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def logarithmic(axes: Any, *, x: Sequence[int] | None = None, y: bool = False) -> None:
+    """Logarithmic axes with numbers one can read: x at its own values, y at 1, 2 and 5 unless it spans too much."""
+    if x is not None:
+        axes.set_xscale("log")
+        axes.set_xticks(x, [str(value) for value in x])
+        axes.set_xticks([], minor=True)
+    if y:
+        axes.set_yscale("log", subs=[2, 5])
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}" if high < 300 * low else "")
+
+
+def line(axes: Any, sizes: Sequence[Number], values: Sequence[Measured], colour: str) -> None:
+    """Means, with their spread as bars."""
+    means, spreads = [value.mean for value in values], [value.spread for value in values]
+    axes.errorbar(sizes, means, spreads, color=colour, marker="o", markersize=5, capsize=3, linewidth=1.6)
+
+
+def name_at(axes: Any, x: Number, y: Number, text: str, colour: str, *, side: str = "right") -> None:
+    """A name beside a point of its line; `side` is right, left, above or below, or two of them."""
+    across = 1 if "right" in side else -1 if "left" in side else 0
+    up = 1 if "above" in side else -1 if "below" in side else 0
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(8 * across, 11 * up),
+        textcoords="offset points",
+        color=colour,
+        fontsize=9,
+        ha=("center", "left", "right")[across],
+        va="center",
+        annotation_clip=False,
+    )

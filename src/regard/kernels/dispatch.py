@@ -1,0 +1,85 @@
+"""Which kernel serves a read, and why the others do not.
+
+Paths are asked in order; the first without a reason against it is taken. Nothing is decided at import, and nothing by
+looking at the data.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from regard.kernels.additive import operator as fused
+from regard.kernels.additive.reference import AdditiveRead, read_additive_plain
+from regard.kernels.dot import blocked, flex, sdpa
+from regard.kernels.dot.reference import DotRead, read_plain
+from regard.kernels.gaussian import fused as gaussian
+from regard.kernels.gaussian.reference import GaussianRead
+from regard.kernels.request import Read
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The path taken, and every reason against each path that was asked before it."""
+
+    path: str
+    refused: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"path: {self.path}"]
+        lines += [f"  not {path}: {reason}" for path, reasons in self.refused for reason in reasons]
+        return "\n".join(lines)
+
+
+Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
+"""What speaks against a read, and how it is done."""
+
+DOT_PATHS: dict[str, Path] = {
+    "flex": (flex.refusals, flex.read_flex),
+    "blocked": (blocked.refusals, blocked.read_blocked),
+    "sdpa": (sdpa.refusals, sdpa.read_sdpa),
+    "plain": (lambda read: (), read_plain),
+}
+
+ADDITIVE_PATHS: dict[str, Path] = {
+    "sine": (fused.sine_refusals, lambda read: fused.read_with_lse(read, "sine")[0]),
+    "exact": (fused.exact_refusals, lambda read: fused.read_with_lse(read, "exact")[0]),
+    "blocked": (fused.blocked_refusals, lambda read: fused.read_with_lse(read, "blocked")[0]),
+    "plain": (lambda read: (), read_additive_plain),
+}
+
+GAUSSIAN_PATHS: dict[str, Path] = {"gaussian": (gaussian.refusals, gaussian.read_gaussian)}
+"""A read that none of them serves goes by dot products."""
+
+
+def paths_of(read: Read) -> dict[str, Path]:
+    """Those made for such a read, in order."""
+    kinds = {DotRead: DOT_PATHS, AdditiveRead: ADDITIVE_PATHS, GaussianRead: GAUSSIAN_PATHS}
+    return kinds[type(read)]
+
+
+def choose(read: Read) -> Choice:
+    """The first path that has nothing against this read."""
+    refused: list[tuple[str, tuple[str, ...]]] = []
+    for path, (refusals, _) in paths_of(read).items():
+        reasons = tuple(refusals(read))
+        if not reasons:
+            return Choice(path, tuple(refused))
+        refused.append((path, reasons))
+    found = choose(by_dot(read))
+    return Choice(found.path, (*refused, *found.refused))
+
+
+def read_fused(read: Read) -> Tensor:
+    """The context by the first path that has nothing against it."""
+    for refusals, run in paths_of(read).values():
+        if not any(True for _ in refusals(read)):
+            return run(read)
+    return read_fused(by_dot(read))
+
+
+def by_dot(read: Read) -> DotRead:
+    """The same read by dot products; of all others a plain path refuses nothing."""
+    assert isinstance(read, GaussianRead), "the plain path refuses nothing"
+    return read.as_dot()

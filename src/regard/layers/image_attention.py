@@ -1,0 +1,36 @@
+"""Self-attention over an image: every place may look at every other.
+
+    y = x + gamma attend(W_q x, W_k x, W_v x),   1x1 convolutions, gamma starts at 0
+
+Zhang et al. 2019, section 3. https://arxiv.org/abs/1805.08318
+
+Departs from the paper: values keep all channels, where the paper narrows them to an eighth and widens them after.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Attention
+from regard.attention.scores import Dot
+
+
+class ImageSelfAttention(nn.Module):
+    """Starts as the identity and learns how much to look around; keys are an eighth as wide, as in the paper."""
+
+    def __init__(self, *, channels: int, key_channels: int | None = None) -> None:
+        super().__init__()
+        key_channels = max(channels // 8, 1) if key_channels is None else key_channels
+        self.query_proj = nn.Conv2d(channels, key_channels, kernel_size=1)
+        self.key_proj = nn.Conv2d(channels, key_channels, kernel_size=1)
+        self.value_proj = nn.Conv2d(channels, channels, kernel_size=1)
+        self.attention = Attention(Dot())
+        self.gate = nn.Parameter(torch.zeros(()))
+
+    def forward(self, image: Float[Tensor, "B C height width"]) -> Float[Tensor, "B C height width"]:
+        """The image, and through the gate what each place read."""
+        queries, keys, values = (
+            proj(image).flatten(2).transpose(1, 2) for proj in (self.query_proj, self.key_proj, self.value_proj)
+        )
+        read = self.attention(queries, self.attention.remember(keys, values))
+        return image + self.gate * read.context.transpose(1, 2).unflatten(2, image.shape[2:])

@@ -1,0 +1,111 @@
+"""TTT-Linear: a Transformer whose attention is replaced by small models that learn while they read.
+
+    x = x + TTT(norm(x));   x = x + FFN(norm(x));   p(next | x) = softmax(E norm(x))
+    TTT: W_t = W_{t-1} - eta_t grad ||f(W_K x_t; W) - W_V x_t||^2,   output f(W_Q x_t; W_t),   f(x) = x + LN(W x + b)
+
+Sun et al. 2024. https://arxiv.org/abs/2407.04620
+The state is each layer's weights W, of one size however long the text. `regard.layers.ttt` has the learner.
+
+Departs from the paper: LayerNorm where it has RMSNorm, no rotary positions, and the Transformer backbone without the
+convolutions of its other one. `inner="bare"` learns with f(x) = W x.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard._utils import named
+from regard.contracts import Read
+from regard.layers import (
+    TTT,
+    BareLinear,
+    GatedFeedForward,
+    GradientLearner,
+    NormedLinear,
+    PreNorm,
+    Readout,
+    check_heads,
+)
+from regard.models.language_modeling.base import Reader
+
+INNER_MODELS: Mapping[str, type[NormedLinear] | type[BareLinear]] = {"normed": NormedLinear, "bare": BareLinear}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TTTLanguageConfig:
+    """Defaults are the published model of 125M parameters (appendix C)."""
+
+    vocab_size: int = 32_000
+    hidden_size: int = 768
+    num_layers: int = 12
+    num_heads: int = 12
+    feed_forward_size: int = 2048
+    mini_batch: int = 16
+    base_rate: float = 1.0
+    inner: str = "normed"
+    dropout: float = 0.0
+
+
+class TTTBlock(nn.Module):
+    """Learn from the tokens so far, then think by itself."""
+
+    def __init__(self, config: TTTLanguageConfig) -> None:
+        super().__init__()
+        size, heads = config.hidden_size, config.num_heads
+        check_heads(size, heads)
+        sizes = {"num_heads": heads, "head_size": size // heads}
+        learner = GradientLearner(
+            model=named(config.inner, INNER_MODELS, "inner")(**sizes), mini_batch=config.mini_batch, **sizes
+        )
+        self.mixer = TTT(hidden_size=size, num_heads=heads, learner=learner, base_rate=config.base_rate)
+        self.feed_forward = GatedFeedForward(size=size, hidden_size=config.feed_forward_size)
+        self.mixer_norm, self.feed_forward_norm = (PreNorm(size=size, dropout=config.dropout) for _ in range(2))
+
+    def forward(self, states: Float[Tensor, "B T size"], state: Any) -> tuple[Float[Tensor, "B T size"], Any]:
+        """States of the next layer, and this one's learners after the last place."""
+        ends: list[Any] = []
+
+        def mix(given: Tensor) -> Tensor:
+            read = self.mixer(given, state)
+            ends.append(read.state)
+            return read.outputs
+
+        states = self.mixer_norm(states, mix)
+        return self.feed_forward_norm(states, self.feed_forward), ends[0]
+
+
+class TTTLanguageModel(Reader):
+    """Pre-norm blocks; embedding and readout share their table."""
+
+    def __init__(self, config: TTTLanguageConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(TTTBlock(config) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
+        self.apply(begin_small)
+
+    def start(self, num_rows: int) -> tuple[Any, ...]:
+        """Every layer's learned start."""
+        return tuple(block.mixer.start(num_rows) for block in cast(Iterable[TTTBlock], self.blocks))
+
+    def read(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> Read:
+        """Many tokens, a mini-batch at a time side by side."""
+        states, ends = self.dropout(self.embedding(tokens)), []
+        for block, begun in zip(self.blocks, state, strict=True):
+            states, end = block(states, begun)
+            ends.append(end)
+        return Read(features=self.norm(states), state=tuple(ends))
+
+
+def begin_small(module: nn.Module) -> None:
+    """Weights of deviation 0.02 and no bias, as the authors begin."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,80 @@
+"""Sentence classifiers, in history order."""
+
+from regard.contracts import ModelEntry
+from regard.models.text_classification.bilstm import BiLSTM, BiLSTMConfig
+from regard.models.text_classification.cnn import CNN, CNNConfig
+from regard.models.text_classification.lstmn import LSTMNEncoder, LSTMNEncoderConfig
+from regard.models.text_classification.structured_self_attention import (
+    StructuredSelfAttention,
+    StructuredSelfAttentionConfig,
+)
+from regard.models.text_classification.transformer import TransformerEncoder, TransformerEncoderConfig
+
+SENTENCE_MODELS: dict[str, ModelEntry] = {
+    "cnn": ModelEntry(
+        build=CNN,
+        config=CNNConfig,
+        year=2014,
+        title="CNN for sentences",
+        formula="z = max_i relu(w . x_{i:i+h} + b)",
+        paper="https://arxiv.org/abs/1408.5882",
+        attends=False,
+        capturable=True,
+    ),
+    "bilstm": ModelEntry(
+        build=BiLSTM,
+        config=BiLSTMConfig,
+        year=2015,
+        title="BiLSTM",
+        formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
+        paper="https://arxiv.org/abs/1503.00075",
+        attends=False,
+        capturable=True,
+    ),
+    "lstmn_encoder": ModelEntry(
+        build=LSTMNEncoder,
+        config=LSTMNEncoderConfig,
+        year=2016,
+        title="LSTMN encoder",
+        formula="c_t = f attend(own tape) + i c^_t, z = mean_t h_t",
+        paper="https://arxiv.org/abs/1601.06733",
+        attends=False,
+        capturable=True,
+        variants=({"num_layers": 2},),
+    ),
+    "structured_self_attention": ModelEntry(
+        build=StructuredSelfAttention,
+        config=StructuredSelfAttentionConfig,
+        year=2017,
+        title="Structured self-attention",
+        formula="A = softmax(W_2 tanh(W_1 H^T)), M = A H, ||A A^T - I||_F^2",
+        paper="https://arxiv.org/abs/1703.03130",
+        attends=True,
+        capturable=True,
+    ),
+    "transformer_encoder": ModelEntry(
+        build=TransformerEncoder,
+        config=TransformerEncoderConfig,
+        year=2017,
+        title="Transformer encoder",
+        formula="x = norm(x + attend(x, x)), x = norm(x + FFN(x)), z = mean_i x_i",
+        paper="https://arxiv.org/abs/1706.03762",
+        attends=False,
+        capturable=True,
+        variants=({"norm": "pre"},),
+    ),
+}
+
+__all__ = [
+    "CNN",
+    "SENTENCE_MODELS",
+    "BiLSTM",
+    "BiLSTMConfig",
+    "CNNConfig",
+    "LSTMNEncoder",
+    "LSTMNEncoderConfig",
+    "StructuredSelfAttention",
+    "StructuredSelfAttentionConfig",
+    "TransformerEncoder",
+    "TransformerEncoderConfig",
+]

@@ -1,0 +1,47 @@
+"""BiLSTM: read the sentence from both ends, keep the strongest state of every unit.
+
+    h_i = [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)],   z = max_i h_i,   p = softmax(W z + b)
+
+The bidirectional LSTM of Tai, Socher and Manning 2015, section 5.1. https://arxiv.org/abs/1503.00075
+
+Departs from the paper: it reads the two last states; the largest value over the places is a stronger baseline (Conneau
+et al. 2017, https://arxiv.org/abs/1705.02364). Words start at random.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.contracts import Classified, Sequences
+from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_words, widened
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLSTMConfig:
+    """Defaults are the published sizes (section 5.3); hidden_size is that of each direction."""
+
+    vocab_size: int = 30_000
+    num_classes: int = 2
+    embedding_size: int = 300
+    hidden_size: int = 168
+    dropout: float = 0.5
+    word_dropout: float = 0.0
+
+
+class BiLSTM(nn.Module):
+    """Two LSTMs and one layer; dropout on the words and on what the layer reads."""
+
+    def __init__(self, config: BiLSTMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.embedding = random_words(config.vocab_size, config.embedding_size)
+        self.encoder = BidirectionalLSTM(input_size=config.embedding_size, hidden_size=config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(2 * config.hidden_size, config.num_classes)
+
+    def forward(self, sentences: Sequences) -> Classified:
+        """Scores of the classes."""
+        sentences = widened(sentences)
+        states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
+        return Classified(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

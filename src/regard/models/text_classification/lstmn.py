@@ -1,0 +1,55 @@
+"""LSTMN encoder: read the sentence onto a tape, looking back at it before every word, and average what was written.
+
+    h_1 .. h_L = hidden tape (layers/tape.py),   z = mean_i h_i,   p = softmax(W_2 relu(W_1 z + b_1) + b_2)
+
+Cheng, Dong and Lapata 2016, sections 3 and 5.2. https://arxiv.org/abs/1601.06733
+The looks back are one for each word, over the words before it: `regard.trace` shows them.
+
+Departs from the paper: words start at random, where the paper has GloVe, and dropout acts on them too.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from regard.contracts import Classified, Sequences
+from regard.layers import Classifier, TapeStack, WordDropout, mean_of_words, random_words, widened
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMNEncoderConfig:
+    """Defaults are the published sizes (section 5.2); the classifier's hidden size is the tape's."""
+
+    vocab_size: int = 30_000
+    num_classes: int = 2
+    embedding_size: int = 300
+    hidden_size: int = 168
+    num_layers: int = 1
+    dropout: float = 0.5
+    word_dropout: float = 0.0
+
+
+class LSTMNEncoder(nn.Module):
+    """A stack of tapes, and a classifier over the mean of the top one."""
+
+    def __init__(self, config: LSTMNEncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        size = config.hidden_size
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.embedding = random_words(config.vocab_size, config.embedding_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = TapeStack(
+            input_size=config.embedding_size, hidden_size=size, num_layers=config.num_layers, dropout=config.dropout
+        )
+        self.classifier = Classifier(
+            size=size, hidden_size=size, num_classes=config.num_classes, dropout=config.dropout
+        )
+
+    def forward(self, sentences: Sequences) -> Classified:
+        """Scores of the classes."""
+        sentences = widened(sentences)
+        tapes = self.encoder.run(
+            self.dropout(self.embedding(self.word_dropout(sentences.ids))), lengths=sentences.lengths
+        )
+        return Classified(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

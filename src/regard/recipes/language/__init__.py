@@ -1,1 +1,0 @@
-"""Language modelling: texts to learn from, runs over them, and a writer out of what was learned."""

@@ -1,0 +1,41 @@
+"""Sentence pairs from a user's own files."""
+
+from pathlib import Path
+
+from regard.data.corpora import FileCorpus
+from regard.models.translation import MODELS
+from regard.recipes.tatoeba import RECURRENT, SIZES, TRAINING
+from regard.tasks import BatchSettings, configure
+from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+
+
+def pairs(
+    model: str = "transformer",
+    *,
+    source: str | Path,
+    target: str | Path | None = None,
+    valid_source: str | Path | None = None,
+    valid_target: str | Path | None = None,
+    test_source: str | Path | None = None,
+    test_target: str | Path | None = None,
+    pair: str = "",
+) -> Run:
+    """Your own files: two of lines, or one .tsv or .jsonl; paths are remembered whole."""
+    files = {
+        "target": target,
+        "valid_source": valid_source,
+        "valid_target": valid_target,
+        "test_source": test_source,
+        "test_target": test_target,
+    }
+    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
+    return Run(
+        recipe="pairs",
+        model_name=model,
+        model=configure(model, SIZES),
+        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **whole),
+        tokenizer=VocabularySettings(kind="bpe", vocab_size=16_000),
+        batch=BatchSettings(tokens=4096, max_length=256, packed=MODELS[model].packs),
+        validation=ValidationSettings(sentences=200),
+        training=TRAINING.get(model, RECURRENT),
+    )

@@ -1,0 +1,69 @@
+"""Sentences with classes, from any file: questions by what they ask for, opinions by what they are.
+
+    regard train sentences --data TREC.train.all --model structured_self_attention --out runs/trec
+
+Trained from scratch: no word vectors from elsewhere. Sizes are for some thousand sentences, which are learned by heart
+in a few epochs, so much is dropped: words, and what the classifier reads.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from regard.data.corpora import FileSentenceCorpus, find_file
+from regard.data.text import TokenizerSettings
+from regard.models.text_classification import SENTENCE_MODELS
+from regard.tasks import BatchSettings, configure
+from regard.tasks.text_classification import SentenceRun
+from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
+
+SIZES: dict[str, dict[str, Any]] = {
+    "bilstm": {"word_dropout": 0.1},
+    "lstmn_encoder": {"word_dropout": 0.1},
+    "cnn": {"word_dropout": 0.1},
+    "structured_self_attention": {
+        "embedding_size": 300,
+        "hidden_size": 150,
+        "attention_size": 100,
+        "num_rows": 6,
+        "classifier_size": 256,
+        "penalty": 0.03,
+        "word_dropout": 0.1,
+    },
+    "transformer_encoder": {
+        "hidden_size": 128,
+        "num_layers": 2,
+        "num_heads": 4,
+        "feed_forward_size": 256,
+        "dropout": 0.3,
+        "word_dropout": 0.1,
+    },
+}
+
+
+def sentences(
+    model: str = "structured_self_attention",
+    *,
+    data: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+) -> SentenceRun:
+    """Your own files: `<label> <text>` lines, .tsv or .jsonl; paths are remembered whole."""
+    files = {"valid": valid, "test": test}
+    return SentenceRun(
+        recipe="sentences",
+        model_name=model,
+        model=configure(model, SIZES, SENTENCE_MODELS),
+        data=FileSentenceCorpus(
+            data=find_file(data), **{name: None if path is None else find_file(path) for name, path in files.items()}
+        ),
+        tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True),
+        batch=BatchSettings(rows=32, max_length=256),
+        training=TrainingSettings(
+            epochs=8,
+            label_smoothing=0.0,
+            optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
+            schedule=ScheduleSettings(name="cosine", warmup_steps=50),
+            every=EverySettings(log=50),
+            selection=SelectionSettings(metric="accuracy", better="higher", ema=0.99),
+        ),
+    )

@@ -1,0 +1,210 @@
+"""What every task has in common: its description, what training needs of it, and shared settings.
+
+What every task has in common: its description, what training needs of it, and the settings that all runs share.
+
+A model's config with a recipe's sizes, what it does not say staying as published; sizes for equal parameters.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from regard._utils import check_name
+from regard.checkpoint import Checkpoint, load_facts
+from regard.contracts import Capabilities, ModelEntry, Predictor, RunInfo, Title
+from regard.data.batching import Batching
+from regard.models.translation import MODELS
+from regard.training import Objective, TrainingData
+
+Notify = Callable[[str, str], None]
+"""Called with a split and a sentence about what was left out of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings(Batching):
+    """How much is learned from at once; pairs with more than `max_length` tokens on a side are left out of training."""
+
+    max_length: int = 256
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise ValueError(f"batch.max_length is {self.max_length}, expected 1 token or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleSource:
+    """Examples to evaluate on: a split (without one, those that the task evaluates on), or files of the user's own.
+
+    `folder` is where the published sets are, if not where the run found them.
+    """
+
+    split: str | None = None
+    source: Path | None = None
+    target: Path | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetup:
+    """A run with the sizes that follow from its data, and all that its training needs.
+
+    `files` are what lies beside the weights, by name. `validate` is called with the model during training. `example` is
+    an input that the model does not learn from. `model` is one that needs no training, such as counts, made in
+    `seconds`.
+    """
+
+    run: Any
+    files: Mapping[str, str]
+    data: TrainingData
+    validate: Callable[[Any], Mapping[str, float]]
+    example: str
+    objective: Callable[..., nn.Module] = field(default=Objective)
+    model: Any = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A kind of work that models are trained for. Everything outside the task's own files asks this and Predictor.
+
+    A run is a frozen dataclass with at least recipe, model_name, model, data and training; `data` is a frozen dataclass
+    too, and together they are config.json. `verb` is the command that uses a trained folder, `unit` what has a label.
+
+        setup(run, checkpoint, *, resume, notify)   -> TrainingSetup, from the data or, resumed, from the folder's files
+        open(run, model, checkpoint)                -> Predictor
+        read_examples(run, ExampleSource)           -> examples by name, as Predictor.evaluate takes them
+        example_command(run, folder, example)       -> a command line that uses the folder
+
+    `evaluate_options` are the options of Predictor.evaluate with their defaults; `capabilities` says what the
+    predictors can do beside predict, score and inspect.
+    """
+
+    name: str
+    title: Title
+    verb: str
+    input: Literal["text", "image", "audio"]
+    models: Mapping[str, ModelEntry]
+    run_type: type
+    setup: Callable[..., TrainingSetup]
+    open: Callable[..., Predictor]
+    read_examples: Callable[[Any, ExampleSource], Mapping[str, Any]]
+    example_command: Callable[[Any, str, str], str]
+    unit: str = "tokens"
+    evaluate_options: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+
+def corpus_of(run: Any, folder: Path | None) -> Any:
+    """The corpus of a run, read from another data folder where one is named."""
+    if folder is None:
+        return run.data
+    if not hasattr(run.data, "folder"):
+        raise ValueError(f"the recipe {run.recipe} reads no data folder. Leave out --data.")
+    return replace(run.data, folder=str(folder))
+
+
+def read_splits(corpus: Any, split: str | None) -> dict[str, Any]:
+    """One split, or without a name all but the training split, each by its name."""
+    return {name: corpus.read(name) for name in ([split] if split else corpus.splits[1:])}
+
+
+def refuse_target(run: Any, source: ExampleSource) -> None:
+    """For tasks whose examples have one file."""
+    if source.target is not None:
+        raise ValueError(f"--target names translations, and a {run.model_name} makes none. Leave it out.")
+
+
+def run_info(
+    predictor: Predictor, *, task: str, split: str, num_examples: int, steps: int, search: str = ""
+) -> RunInfo:
+    """What an evaluation is about; `steps` are those the model was trained for."""
+    run = predictor.run
+    return RunInfo(
+        task=task,
+        system=run.model_name,
+        data=data_of(run),
+        split=split,
+        examples=num_examples,
+        search=search,
+        parameters=count_parameters(predictor.model),
+        steps=steps,
+        seed=run.training.seed,
+    )
+
+
+def data_of(run: Any) -> str:
+    """The recipe with its languages and form, or the file where it is the user's own."""
+    languages = "-".join(name for name in getattr(run.data, "languages", ()) if name)
+    file = getattr(run.data, "data", None)
+    parts = (run.recipe, languages, getattr(run.data, "form", ""), "" if file is None else Path(file).name)
+    return " ".join(part for part in parts if part)
+
+
+def steps_of(folder: Path) -> int:
+    """After how many steps the weights in a folder were taken; of an average, its last."""
+    facts = load_facts(Checkpoint(folder).weights)
+    return int(facts.get("step", max(facts.get("average", [0]))))
+
+
+def hardware(device: torch.device) -> str:
+    """The machine, in a few words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def count_parameters(model: Any) -> int:
+    """Numbers that were learned; tied ones count once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def parse_text(data: str | bytes) -> str:
+    """Text as it is; bytes are UTF-8."""
+    if isinstance(data, str):
+        check_texts([data], "inputs")
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the input is not text in UTF-8: byte {error.start} cannot be decoded. Convert it.") from None
+
+
+def check_texts(texts: Sequence[str], name: str) -> None:
+    """Refuse one text where a list is expected, and text that is not whole characters."""
+    if isinstance(texts, str):
+        raise ValueError(f"{name} is one string, expected a list of them. Write [{name}].")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise ValueError(f"number {number} of the {name} is a {type(text).__name__}, expected a string.")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"character {error.start + 1} of number {number} of the {name} is half a one"
+            raise ValueError(f"{half}: {text[error.start]!r}. Give text in UTF-8.") from None
+
+
+def check_pairs(inputs: Sequence[str], outputs: Sequence[str], names: tuple[str, str]) -> None:
+    """Refuse inputs and outputs that do not belong together one by one."""
+    check_texts(inputs, names[0])
+    check_texts(outputs, names[1])
+    if len(inputs) != len(outputs):
+        raise ValueError(
+            f"there are {len(inputs)} {names[0]} and {len(outputs)} {names[1]}. Give one of {names[1]} for each."
+        )
+
+
+def configure(model: str, sizes: Mapping[str, Mapping[str, Any]], models: Mapping[str, ModelEntry] = MODELS) -> Any:
+    """The config of a model by its name, or the nearest name."""
+    check_name(model, models, "model")
+    return models[model].config(**sizes.get(model, {}))
+
+
+def equal_size(goal: int, parameters_at: Callable[[int], int], *, most: int = 2048) -> int:
+    """The size, up to so much, at which a system that grows with it has about `goal` parameters."""
+    above = 1 + bisect_left(range(1, most), goal, key=parameters_at)
+    return min((max(above - 1, 1), above), key=lambda size: abs(parameters_at(size) - goal))

@@ -1,0 +1,243 @@
+"""From a run to a folder with a trained model.
+
+The model card: a README.md that says what a model is, what it was trained on and what it reached.
+
+From a run to a folder that holds a trained model.
+
+setup -> build -> train -> model card; the setup is the task's own
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from regard._utils import VERSION, append_line, cut_lines, holding, is_unused, write_text
+from regard.checkpoint import Checkpoint, beginning, check_aside, check_is_run, save_tensors, set_aside
+from regard.tasks.base import TrainingSetup, count_parameters
+from regard.tasks.load import build, load, read_run, save_start, to_config
+from regard.tasks.table import task_of
+from regard.training import Result, differences, is_main_process, train
+
+
+def model_card(*, title: str, summary: str, sections: Mapping[str, Mapping[str, Any] | str]) -> str:
+    """Markdown from plain facts: a mapping becomes a table of its names and values, a text stays text."""
+    parts = [f"# {title}", summary]
+    for name, content in sections.items():
+        body = content if isinstance(content, str) else _table(content)
+        if body:
+            parts.append(f"## {name}\n\n{body}")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    rows = [f"| {_cell(name)} | {_cell(value)} |" for name, value in _flat(facts) if value is not None]
+    return "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for name, value in facts.items():
+        flat += _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
+    return flat
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+SETTINGS = ("model", "data", "tokenizer", "batch", "training")
+"""Parts of a run that the model card shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A trained predictor, how its training went, and an input that it did not learn from.
+
+    `unit` is what it had labels for: tokens, or sentences.
+    """
+
+    system: Any
+    result: Result
+    example: str
+    unit: str = "tokens"
+
+
+def fit(
+    run: Any,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    console: Console | None = None,
+    listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
+) -> Fitted:
+    """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
+    checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
+    resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
+    # a task or a corpus that could not be loaded again is refused before anything is trained
+    config = to_config(run, VERSION)
+    with holding(checkpoint.folder) if is_main_process() else nullcontext():
+        if resumes:
+            check_kind(checkpoint, config)
+        setup = task_of(run).setup(run, checkpoint, resume=resumes, notify=partial(notify, shown))
+        if setup.model is not None and several_processes():
+            raise ValueError(f"{run.model_name} is counted, which one process does. Start it without a launcher.")
+        if resumes:
+            refuse(checkpoint, differences(config_of(checkpoint), to_config(setup.run, VERSION)))
+        undo = is_main_process() and not resumes
+        with set_aside(checkpoint) if overwrite else beginning(checkpoint, undo=undo):
+            return learn(setup, checkpoint, resume=resumes, console=shown, listeners=listeners)
+
+
+def learn(
+    setup: TrainingSetup,
+    checkpoint: Checkpoint,
+    *,
+    resume: bool,
+    console: Console,
+    listeners: Sequence[Callable[[dict[str, Any]], None]],
+) -> Fitted:
+    """Train a model, or save one that needs no training."""
+    run, unit = setup.run, task_of(setup.run).unit
+    torch.manual_seed(run.training.seed)
+    model = build(run) if setup.model is None else setup.model
+    if is_main_process():
+        save_start(checkpoint, run, setup.files)
+    if setup.model is None:
+        result = train(
+            model,
+            setup.data,
+            run.training,
+            checkpoint.folder,
+            validate=setup.validate,
+            objective=setup.objective,
+            resume=resume,
+            unit=unit,
+            capturable=task_of(run).models[run.model_name].capturable,
+            console=console,
+            listeners=listeners,
+        )
+    else:
+        result = save_untrained(model, setup, checkpoint)
+    if is_main_process():
+        write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
+    loaded = load(checkpoint.folder, device=run.training.compute.device)
+    return Fitted(system=loaded, result=result, example=setup.example, unit=unit)
+
+
+def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> Result:
+    """What training would have left, of a model that needs none."""
+    metrics, seconds = dict(setup.validate(model)), setup.seconds
+    if is_main_process():
+        save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
+        # made again on --resume, and recorded once
+        cut_lines(checkpoint.metrics, 0)
+        append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
+    return Result(
+        folder=checkpoint.folder,
+        steps=1,
+        epochs=1,
+        tokens=sum(map(setup.data.num_tokens, setup.data.order.epoch(0))),
+        seconds=seconds,
+        stopped="epochs",
+        chosen="last",
+        chosen_step=1,
+        metrics=metrics,
+    )
+
+
+def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
+    """Whether a run goes on in the folder; one that is in use is refused unless that was allowed."""
+    folder = checkpoint.folder
+    if resume and overwrite:
+        raise ValueError("a run is resumed or written over, not both. Leave out --resume or --overwrite.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, and a folder is needed. Choose another name.")
+    if overwrite and several_processes():
+        raise ValueError("several processes cannot write over a folder together. Remove it first, or choose another.")
+    if resume:
+        if checkpoint.config.exists():
+            return True
+        if not folder.exists():
+            raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
+        if is_main_process() and not is_unused(folder):
+            check_aside(checkpoint)
+            raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
+    if overwrite and folder.is_dir():
+        check_is_run(checkpoint, is_run=read_run)
+    in_use = folder.is_dir() and not is_unused(folder)
+    if in_use and is_main_process() and not overwrite:
+        if not checkpoint.config.exists():
+            check_aside(checkpoint)
+        raise ValueError(
+            f"{folder} is not empty. Choose another --out, go on with the run in it (--resume), or allow to write over "
+            f"it (--overwrite)."
+        )
+    return False
+
+
+def several_processes() -> bool:
+    """Whether a launcher started more than this one."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def config_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The config of the run in a folder, in today's form."""
+    return to_config(read_run(checkpoint), VERSION)
+
+
+def check_kind(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
+    """Refuse to resume with another task, corpus or model, whose files are others too."""
+    begun = config_of(checkpoint)
+    kinds = ("task", "corpus", "model_name")
+    refuse(checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds}))
+
+
+def refuse(checkpoint: Checkpoint, changes: list[str]) -> None:
+    """Refuse a run that differs from the one in the folder, if it does."""
+    if changes:
+        raise ValueError(
+            f"{checkpoint.folder} was begun with other settings: {'; '.join(changes)}. Resume with the same, or choose "
+            f"another --out."
+        )
+
+
+def notify(console: Console, split: str, sentence: str) -> None:
+    """Print what was left out of a split, if anything was."""
+    if sentence and is_main_process():
+        console.print(f"{split}: {sentence}", highlight=False, markup=False, soft_wrap=True)
+
+
+def card_of(run: Any, result: Result, parameters: int) -> str:
+    """The folder's README."""
+    config, task = to_config(run, VERSION), task_of(run)
+    source, target = getattr(run.data, "languages", ("", ""))
+    languages = f", {source} to {target}" if source and target else ""
+    return model_card(
+        title=f"{run.model_name} on {run.recipe}{languages}",
+        summary=f"Trained with regard. Use it: `regard {task.verb} {result.folder}`.",
+        sections={
+            "Validation": result.metrics,
+            "Training": {
+                "parameters": parameters,
+                "steps": result.steps,
+                "epochs": result.epochs,
+                "target tokens": result.tokens,
+                "seconds": result.seconds,
+                "weights": f"{result.chosen} (step {result.chosen_step})",
+            },
+            "Settings": {name: config[name] for name in SETTINGS if name in config},
+        },
+    )

@@ -1,0 +1,117 @@
+"""Language modeling as a task: a text to a stream of segments, and a folder to a writer."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from regard.checkpoint import Checkpoint
+from regard.data.batching import SegmentData, SegmentSettings
+from regard.data.corpora import read_text
+from regard.data.text import Stream, Tokenizer, make_stream
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
+from regard.tasks.language_modeling.evaluate import likelihood
+from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.language_modeling.run import LanguageRun
+from regard.tasks.tokenizers import read_fitting, read_tokenizer
+from regard.training import CropObjective, StreamObjective
+
+EXAMPLE_WORDS = 6
+EXAMPLE_CHARACTERS = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageValidationMeasure:
+    """Called with the model during training."""
+
+    stream: Stream
+    batch: SegmentSettings
+    rows: int
+
+    def __call__(self, model: Any) -> Mapping[str, float]:
+        """Loss a token, perplexity a word, bits a character; of crops where training is on crops."""
+        crops = self.batch.cut == "crops"
+        values = likelihood(
+            model,
+            self.stream,
+            rows=self.rows,
+            piece=self.batch.length if crops else max(self.batch.length, 64),
+            fresh=crops,
+        )
+        return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
+
+
+def setup_language(run: LanguageRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+    """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
+    entry = LANGUAGE_MODELS[run.model_name]
+    check_length(run)
+    training, validation = run.data.read("train"), run.data.read("validation")
+    lines = training.split("\n")
+    tokenizer = read_tokenizer(checkpoint.tokenizer) if resume else Tokenizer.train(lines, run.tokenizer)
+    run = replace(run, model=replace(run.model, vocab_size=tokenizer.vocab_size))
+    learned, held_out = make_stream(training, tokenizer), make_stream(validation, tokenizer)
+    data = SegmentData(learned, run.batch)
+    if (data.order.rows, data.order.length) != (run.batch.rows, run.batch.length):
+        notify("train", f"{len(learned):,} tokens fill {data.order.rows} rows of {data.order.length} tokens a step.")
+    model, began = None, time.perf_counter()
+    if entry.counts:
+        model = cast(Any, entry.build).count(learned.ids, run.model)
+        run = replace(run, model=model.config)
+    seconds = time.perf_counter() - began
+    return TrainingSetup(
+        run=run,
+        files={checkpoint.tokenizer.name: tokenizer.to_json()},
+        data=data,
+        validate=LanguageValidationMeasure(stream=held_out, batch=run.batch, rows=run.validation.rows),
+        example=first_words(validation, characters=tokenizer.kind == "characters"),
+        objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
+        model=model,
+        seconds=seconds,
+    )
+
+
+def open_writer(run: LanguageRun, model: Any, checkpoint: Checkpoint) -> Writer:
+    """A writer of a model and the folder's tokenizer."""
+    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+
+
+def read_texts(run: LanguageRun, source: ExampleSource) -> Mapping[str, str]:
+    """One split of the run's text, all but the training text, or a file."""
+    refuse_target(run, source)
+    if source.source is not None:
+        # as no split is called
+        return {f"file-{source.source.name}": read_text(Path(source.source))}
+    return read_splits(corpus_of(run, source.folder), source.split)
+
+
+def example_command(run: LanguageRun, folder: str, example: str) -> str:
+    """A command that continues the example."""
+    return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
+
+
+def check_length(run: LanguageRun) -> None:
+    """A segment fits into the context of a model that has one, and only models that learn from crops have one."""
+    context = getattr(run.model, "context", None)
+    if context is None:
+        return
+    if run.batch.cut != "crops":
+        raise ValueError(
+            f"{run.model_name} keeps what it read in a cache that grows, which a stream would carry on and on. "
+            f"Set batch.cut=crops."
+        )
+    if run.batch.length > context:
+        raise ValueError(
+            f"batch.length is {run.batch.length}, but {run.model_name} looks back {context} tokens. Set "
+            f"model.context={run.batch.length}, or a shorter batch.length."
+        )
+
+
+def first_words(text: str, *, characters: bool) -> str:
+    """The beginning of a text, as a prompt."""
+    line = next(line for line in text.split("\n") if line.strip())
+    if not characters:
+        return " ".join(line.split()[:EXAMPLE_WORDS])
+    beginning = line[:EXAMPLE_CHARACTERS]
+    return beginning if beginning == line else beginning.rpartition(" ")[0] or beginning

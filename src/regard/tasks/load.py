@@ -1,0 +1,204 @@
+"""config.json and back, and a predictor from a run's folder.
+
+A run as JSON and back.
+
+    config.json = {"regard": version, "task": .., "corpus": .., "recipe": .., "model_name": .., "model": {..}, ..}
+
+Task and corpus are names of their tables, or references (`file.py:name`, `module:name`). The recipe is a label. Configs
+of 0.1 name the recipe alone, from which task and corpus follow.
+
+A run's folder: what is written before training begins, and a predictor from what training left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_type_hints, overload
+
+import torch
+
+from regard._utils import VERSION, from_plain, nearest, to_plain, write_text
+from regard.checkpoint import Checkpoint
+from regard.contracts import ModelEntry, Predictor
+from regard.data.corpora import corpus_name, find_corpus
+from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.table import find_task, task_name, task_of
+from regard.tasks.translation.predictor import Translator
+
+RECIPES_0_1 = {
+    "multi30k": ("translation", "multi30k"),
+    "tatoeba": ("translation", "tatoeba"),
+    "pairs": ("translation", "parallel_files"),
+    "dates": ("translation", "synthetic"),
+    "reverse": ("translation", "synthetic"),
+    "copy": ("translation", "synthetic"),
+    "ptb": ("language_modeling", "ptb"),
+    "tinyshakespeare": ("language_modeling", "tinyshakespeare"),
+    "tinyshakespeare_small": ("language_modeling", "tinyshakespeare"),
+    "topics": ("language_modeling", "python_topics"),
+    "text": ("language_modeling", "text_files"),
+    "sentences": ("text_classification", "labelled_files"),
+}
+"""Task and corpus of every recipe of 0.1."""
+
+
+def to_config(run: Any, version: str) -> dict[str, Any]:
+    """The content of config.json."""
+    return {"regard": version, "task": task_name(run), "corpus": corpus_name(type(run.data)), **to_plain(run)}
+
+
+def from_config(config: Mapping[str, Any], where: str) -> Any:
+    """The run that a config.json describes."""
+    if "regard" not in config or "model_name" not in config:
+        raise ValueError(f"{where} was not written by regard. Name a folder that `regard train` wrote.")
+    settings = {name: value for name, value in config.items() if name not in ("regard", "task", "corpus")}
+    if "task" in config:
+        names = config["task"], config.get("corpus")
+    else:
+        names = find_in(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
+    task = imported(find_task, names[0], f"{where}: task")
+    corpus = imported(find_corpus, names[1], f"{where}: corpus")
+    hints = {**get_type_hints(task.run_type), "data": corpus}
+    hints["model"] = find_in(task.models, settings.get("model_name"), f"{where}: model_name").config
+    for name in settings:
+        if name not in hints:
+            raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
+    for name in hints:
+        if name not in settings:
+            raise ValueError(f"{where} has no {name}, and needs one.")
+    return task.run_type(**{name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()})
+
+
+def find_in(table: Mapping[str, Any], name: Any, what: str) -> Any:
+    """The entry of a table; the error for an unknown name has the nearest one."""
+    if not isinstance(name, str) or name not in table:
+        raise ValueError(
+            f"{what} is {name!r}; the nearest is {nearest(str(name), table)!r}. Known: {', '.join(table)}."
+        )
+    return table[name]
+
+
+def imported(find: Any, name: Any, what: str) -> Any:
+    """What a name or a reference stands for, or why it stands for nothing."""
+    if not isinstance(name, str):
+        raise ValueError(f"{what} is {name!r}, expected a name or a reference such as file.py:name.")
+    try:
+        return find(name)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} is {name!r}, and {error} Put it back, or write into {what.partition(':')[0]} where it is now."
+        ) from error
+
+
+MOST = 10**7
+"""Of anything that a model has a number of; larger ones are slips of the hand."""
+DEVICES = ("cpu", "cuda", "mps")
+
+
+def save_start(checkpoint: Checkpoint, run: Any, files: Mapping[str, str]) -> None:
+    """Write what a model needs beside its weights."""
+    for name, text in files.items():
+        write_text(checkpoint.folder / name, text)
+    # last, for a folder with a config is a run
+    checkpoint.save_config(to_config(run, VERSION))
+
+
+def read_run(checkpoint: Checkpoint) -> Any:
+    """The run that a folder was written by."""
+    if not checkpoint.folder.is_dir():
+        raise FileNotFoundError(f"{checkpoint.folder} is not a folder. Name the folder that `regard train` wrote.")
+    if not checkpoint.config.is_file():
+        raise FileNotFoundError(
+            f"{checkpoint.folder} has no config.json, so `regard train` did not write it. Name one that it wrote."
+        )
+    return from_config(checkpoint.load_config(), str(checkpoint.config))
+
+
+def entry_of(run: Any) -> ModelEntry:
+    """The line of the table of models that a run's model is built from."""
+    return task_of(run).models[run.model_name]
+
+
+def build(run: Any) -> Any:
+    """The model of a run, its weights drawn from torch's generator; impossible sizes are a ValueError."""
+    for name, value in vars(run.model).items():
+        if name.startswith("num_") or name.endswith("_size"):
+            check_count(f"model.{name}", value)
+    try:
+        return entry_of(run).build(run.model)
+    except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
+        # torch does not explain a layer of size -16, nor the system one that fills its memory
+        raise ValueError(f"no {run.model_name} can be built of {run.model}: {error}. Check the sizes.") from error
+
+
+def check_count(name: str, value: object) -> None:
+    """One or more, and no more than a tensor can have."""
+    if isinstance(value, int) and not 1 <= value <= MOST:
+        raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
+
+
+def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor:
+    """The predictor of a folder that `regard train` wrote.
+
+    `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False` runs
+    the model's own readable code only.
+    """
+    checkpoint = Checkpoint(Path(folder))
+    run = read_run(checkpoint)
+    checkpoint = Checkpoint.open(Path(folder))
+    # the first weights are drawn on the CPU, unseeded, and overwritten: the caller's random numbers stay as they are
+    with torch.random.fork_rng(devices=[]):
+        model = build(run)
+    checkpoint.load_weights(model)
+    predictor = task_of(run).open(run, model.eval().to(choose_device(device)), checkpoint)
+    if not fused and is_dataclass(predictor) and hasattr(predictor, "fused"):
+        # a predictor of another package may have no fused code to turn off
+        predictor = replace(predictor, fused=False)
+    return predictor
+
+
+@overload
+def load_as(
+    verb: Literal["translate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Translator: ...
+
+
+@overload
+def load_as(
+    verb: Literal["generate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Writer: ...
+
+
+@overload
+def load_as(
+    verb: Literal["classify"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+) -> Predictor: ...
+
+
+def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Any:
+    """The predictor of a folder if its task has this verb; otherwise the error names the command that uses it."""
+    predictor = load(folder, device=device, fused=fused)
+    task = task_of(predictor.run)
+    if task.verb != verb:
+        raise ValueError(
+            f"{folder} holds a {predictor.run.model_name}, a model for {task.title.en.lower()}, and one that can "
+            f"{verb} is needed. Use it with `regard {task.verb} {folder}`."
+        )
+    return predictor
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """The device of a name; "auto" is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError):
+        chosen = None
+    if chosen is None or chosen.type not in DEVICES:
+        raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or one of several such as cuda:1.")
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {chosen}, but torch sees {torch.cuda.device_count()} CUDA devices. Choose auto.")
+    if chosen.type == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("device is mps, but torch sees no such device. Choose auto or cpu.")
+    return chosen

@@ -1,0 +1,26 @@
+"""The tokenizers of a run's folder."""
+
+from pathlib import Path
+
+from regard._utils import read_text
+from regard.data.text import Tokenizer
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """One tokenizer, or what is wrong with its file."""
+    text = read_text(path)
+    try:
+        return Tokenizer.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_fitting(path: Path, vocab_size: int) -> Tokenizer:
+    """The tokenizer that a model of so many tokens learned with."""
+    tokenizer = read_tokenizer(path)
+    if tokenizer.vocab_size != vocab_size:
+        raise ValueError(
+            f"{path} has {tokenizer.vocab_size} tokens and the model {vocab_size}: they belong to different runs. "
+            f"Restore the one that was there."
+        )
+    return tokenizer

@@ -1,0 +1,200 @@
+"""A trained model that translates text.
+
+A translation: the output of a translator for one sentence.
+
+A trained model that translates text.
+
+translator = regard.load("runs/bahdanau")
+print(translator.translate(["a man rides a bike ."])[0])
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.contracts import EOS, Around, Hypothesis, Inspection, Report, Response, Search, device_of
+from regard.data.corpora import samples_of
+from regard.data.text import Pair, Tokenizers
+from regard.decoding import Beam, Greedy, decode_all, score_all
+from regard.fused import fuse
+from regard.metrics import links
+from regard.tasks.base import check_pairs, check_texts, parse_text
+from regard.tasks.translation.evaluate import BEAM, evaluate
+from regard.tasks.translation.inspection import inspect_translation, respond_translation
+from regard.tasks.translation.run import LONGEST_SOURCE, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A sentence translated; it prints as its text.
+
+    `score` is what the search ranks by, `log_prob` is log p(text | source). `source_tokens` end with <eos>, and so do
+    `tokens` where the model came to an end. `attention` has a row for each of `tokens` and a column for each of
+    `source_tokens`; `links` are (source, target) words counted from 0, or characters where the tokens are characters.
+    Both are None where not asked for, or where the model does not attend. `alternatives` are the next best.
+    `num_dropped` source tokens were past the longest that is read.
+    """
+
+    text: str
+    score: float = field(default=0.0, repr=False)
+    log_prob: float = field(default=0.0, repr=False)
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    source_tokens: tuple[str, ...] = field(default=(), repr=False)
+    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    links: tuple[tuple[int, int], ...] | None = field(default=None, repr=False)
+    alternatives: tuple["Translation", ...] = field(default=(), repr=False)
+    num_dropped: int = field(default=0, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+TOKENS_PER_BATCH = 4096
+"""Source tokens times hypotheses that are searched at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translator:
+    """A model with its tokenizers; `run` is what it was trained by. `fused=False` runs the model's own code only."""
+
+    model: Any
+    tokenizers: Tokenizers
+    run: Run
+    fused: bool = True
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int = BEAM,
+        num_best: int = 1,
+        return_weights: bool = False,
+        search: Search | None = None,
+    ) -> list[Translation]:
+        """A translation of each text; an empty text gives an empty one.
+
+        `search` takes the place of a beam of this size. A text of over 1,000 tokens is cut off there, with a warning.
+        """
+        translations = self.predict(texts, beam=beam, num_best=num_best, return_weights=return_weights, search=search)
+        for number, translation in enumerate(translations, start=1):
+            if translation.num_dropped:
+                warnings.warn(cut_off(f"text {number}", translation.num_dropped), stacklevel=2)
+        return translations
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        return_weights: bool = False,
+        beam: int = BEAM,
+        num_best: int = 1,
+        search: Search | None = None,
+        first: int = 0,
+    ) -> list[Translation]:
+        """As `translate`, without a warning about texts that were too long; `first` is the first text's number.
+
+        Samples are drawn by number, so that they do not depend on how a long text was cut into blocks.
+        """
+        check_texts(inputs, "texts")
+        chosen = search if search is not None else make_search(beam, num_best)
+        rows = self.tokenizers.source.encode_batch(inputs)
+        numbers = [number for number, row in enumerate(rows) if row]
+        hypotheses = decode_all(
+            self.decoder,
+            [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
+            search=chosen,
+            tokens_per_batch=max(TOKENS_PER_BATCH // getattr(chosen, "size", 1), 1),
+            return_alignment=return_weights,
+            numbers=[first + number for number in numbers],
+        )
+        translations = [Translation(text="") for _ in inputs]
+        for number, best in zip(numbers, hypotheses, strict=True):
+            outputs = [self.say(rows[number], hypothesis) for hypothesis in best]
+            translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]))
+        return translations
+
+    def say(self, row: list[int], hypothesis: Hypothesis) -> Translation:
+        """A hypothesis as text."""
+        kept = row[: LONGEST_SOURCE - 1]
+        source, target = self.tokenizers.source, self.tokenizers.target
+        ending = [EOS] if hypothesis.finished else []
+        return Translation(
+            text=target.decode(hypothesis.ids),
+            score=hypothesis.score,
+            log_prob=hypothesis.log_prob,
+            tokens=tuple(target.tokens([*hypothesis.ids, *ending])),
+            source_tokens=tuple(source.tokens([*kept, EOS])),
+            attention=hypothesis.alignment,
+            links=link_words(hypothesis, kept, self.tokenizers),
+            num_dropped=len(row) - len(kept),
+        )
+
+    def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
+        """log p(target | source) of each pair, in nats, the end of the target included."""
+        check_pairs(inputs, outputs, ("sources", "targets"))
+        sources = self.tokenizers.source.encode_batch(inputs)
+        targets = self.tokenizers.target.encode_batch(outputs)
+        for number, pair in enumerate(zip(sources, targets, strict=True), start=1):
+            if max(map(len, pair)) >= LONGEST_SOURCE:
+                raise ValueError(
+                    f"pair {number} has {max(map(len, pair)):,} tokens on a side, and {LONGEST_SOURCE - 1} can be "
+                    f"scored. Split it, or leave it out."
+                )
+        return score_all(self.model, [[*source, EOS] for source in sources], targets)
+
+    def evaluate(self, examples: Sequence[Pair], *, split: str, steps: int = 0, beam: int = BEAM) -> Report:
+        """BLEU, chrF, exact matches, perplexity, and quality by the length of the source."""
+        return evaluate(self, examples, self.tokenizers, split=split, beam=beam, steps=steps)
+
+    @property
+    def decoder(self) -> Any:
+        """The model, or its fused implementation."""
+        return fuse(self.model) if self.fused else self.model
+
+    def parse(self, data: str | bytes) -> str:
+        """A source text; bytes are UTF-8."""
+        return parse_text(data)
+
+    def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
+        """Every attention of the greedy translation, or of a given one."""
+        check_texts([data], "inputs")
+        return inspect_translation(self, data, output, max_source=LONGEST_SOURCE, max_numbers=max_numbers)
+
+    def respond(self, inspection: Inspection, around: Around) -> Response:
+        """The translation inside `around()`, and the log-probability of the inspection's translation there."""
+        return respond_translation(self, inspection, around)
+
+    def samples(self) -> list[str]:
+        """Sources that fit the corpus."""
+        return samples_of(self.run.data)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model's parameters."""
+        return device_of(self.model)
+
+
+def make_search(beam: int, num_best: int = 1) -> Search:
+    """A beam of this size; of one, greedy search."""
+    return Greedy() if beam == 1 and num_best == 1 else Beam(size=beam, num_best=num_best)
+
+
+def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -> tuple[tuple[int, int], ...] | None:
+    """Which source word each target word was written from; characters where the tokens are characters."""
+    if hypothesis.alignment is None:
+        return None
+    if "characters" in (tokenizers.source.kind, tokenizers.target.kind):
+        return tuple(links(hypothesis))
+    words = tokenizers.source.words(row), tokenizers.target.words(hypothesis.ids)
+    return tuple(links(hypothesis, source_words=words[0], target_words=words[1]))
+
+
+def cut_off(what: str, num_dropped: int) -> str:
+    """That a source was too long."""
+    return (
+        f"{what} has {num_dropped + LONGEST_SOURCE - 1:,} tokens; only the first {LONGEST_SOURCE - 1} were translated."
+    )

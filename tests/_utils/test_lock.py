@@ -1,0 +1,102 @@
+"""A folder has one writer; a second is refused, and nothing is left behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard._utils import holding, is_unused
+
+fcntl = pytest.importorskip("fcntl", reason="patches the lock that filelock takes on this system")
+
+HOLD = """
+import sys
+from pathlib import Path
+from regard._utils import holding
+with holding(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
+    folder = tmp_path / "runs" / "one"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(ValueError, match=r"another process is training into .*one\. Wait until it ends"),
+            holding(folder),
+        ):
+            pass
+        other.kill()
+    # the file of one that was killed holds nothing, and is no use of the folder
+    assert [path.name for path in folder.iterdir()] == [".lock"] and is_unused(folder)
+    with holding(folder):
+        (folder / "kept").touch()
+    assert [path.name for path in folder.iterdir()] == ["kept"] and not is_unused(folder)
+
+
+TAKE_TURNS = """
+import sys
+from pathlib import Path
+from regard._utils import holding
+folder, busy = Path(sys.argv[1]), Path(sys.argv[1] + ".busy")
+turns = 0
+while turns < 8:
+    try:
+        with holding(folder):
+            busy.mkdir()
+            busy.rmdir()
+            turns += 1
+    except ValueError:
+        pass
+print("alone")
+"""
+
+
+def test_processes_that_take_turns_never_hold_it_together(tmp_path):
+    """Each removes the file that the next may have opened already."""
+    line = [sys.executable, "-c", TAKE_TURNS, str(tmp_path / "one")]
+    processes = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=200)[0] for process in processes] == ["alone\n"] * 2
+    # one that found the folder there leaves it, and none leaves its lock
+    assert not (tmp_path / "one" / ".lock").exists()
+
+
+def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
+    with pytest.raises(RuntimeError), holding(tmp_path / "runs" / "one"):
+        raise RuntimeError
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_that_is_refused_takes_nothing_away(tmp_path, monkeypatch):
+    """The folder comes to be, held by another, between the first look and the lock."""
+    folder = tmp_path / "one"
+    with holding(folder):
+        monkeypatch.setattr(Path, "exists", lambda self: self != folder)
+        with pytest.raises(ValueError, match="another process"), holding(folder):
+            pass
+        monkeypatch.undo()
+        assert folder.is_dir()
+
+
+def test_a_folder_that_another_took_away_is_made_again(tmp_path, monkeypatch):
+    folder, lock = tmp_path / "one", fcntl.flock
+
+    def lock_what_is_gone(handle, how):
+        lock(handle, how)
+        monkeypatch.undo()
+        folder.rmdir()
+
+    monkeypatch.setattr(fcntl, "flock", lock_what_is_gone)
+    with holding(folder):
+        assert folder.is_dir()
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    with holding(tmp_path):
+        pass
+    assert tmp_path.is_dir()

@@ -1,0 +1,102 @@
+"""A stream cut into segments: what is learned, from where, and that nothing is learned twice."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.contracts import EOS
+from regard.data.batching.segments import SegmentData, SegmentSettings
+from regard.data.text.streams import Stream
+
+SIZES = {"tokens": st.integers(1, 200), "rows": st.integers(1, 9), "length": st.integers(1, 40)}
+
+
+def data_of(tokens, rows, length, cut="stream", seed=0):
+    # every token is its own place, so that labels tell where they stand
+    stream = Stream(ids=np.arange(4, tokens + 4, dtype=np.int32), num_words=tokens, num_characters=tokens)
+    return SegmentData(stream, SegmentSettings(rows=rows, length=length, cut=cut, seed=seed))
+
+
+def segments(data, epoch=0):
+    return [data.make(starts) for starts in data.order.epoch(epoch)]
+
+
+@given(**SIZES)
+def test_every_place_is_learned_at_most_once_and_nearly_all_are(tokens, rows, length):
+    data = data_of(tokens, rows, length)
+    made = segments(data)
+    labels = list(chain.from_iterable(segment.labels.flatten().tolist() for segment in made))
+    assert len(set(labels)) == len(labels) and set(labels) <= set(range(4, tokens + 4))
+    # less than a segment a row is left over, and less than a row's share of the division
+    assert tokens - len(labels) < data.order.rows * (data.order.length + 1)
+    assert made and all(segment.num_tokens == segment.labels.numel() for segment in made)
+
+
+@given(**SIZES, cut=st.sampled_from(["stream", "crops"]))
+def test_labels_are_what_comes_next(tokens, rows, length, cut):
+    for segment in segments(data_of(tokens, rows, length, cut)):
+        before = segment.labels - 1
+        before[segment.labels == 4] = EOS
+        assert segment.tokens.tolist() == before.tolist()
+
+
+@given(**SIZES)
+def test_rows_go_on_where_they_ended_and_are_fresh_at_their_start_alone(tokens, rows, length):
+    made = segments(data_of(tokens, rows, length))
+    assert made[0].fresh.all()
+    for segment, following in pairwise(made):
+        assert not following.fresh.any()
+        assert following.tokens[:, 0].tolist() == segment.labels[:, -1].tolist()
+
+
+@given(**SIZES, seed=st.integers(0, 3), epoch=st.integers(0, 3))
+def test_crops_are_all_fresh_lie_within_and_are_drawn_by_seed_and_epoch(tokens, rows, length, seed, epoch):
+    data = data_of(tokens, rows, length, "crops", seed)
+    drawn = data.order.epoch(epoch)
+    assert drawn == data_of(tokens, rows, length, "crops", seed).order.epoch(epoch)
+    assert all(0 <= start <= tokens - data.order.length for starts in drawn for start in starts)
+    assert all(segment.fresh.all() for segment in segments(data, epoch))
+    assert len(drawn) == max(tokens // (data.order.rows * data.order.length), 1)
+
+
+def test_other_seeds_and_epochs_draw_other_crops():
+    drawn = [
+        data_of(10_000, 8, 10, "crops", seed).order.epoch(epoch) for seed, epoch in [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ]
+    assert all(one != other for number, one in enumerate(drawn) for other in drawn[:number])
+    assert len(set(drawn[0][0])) > 4
+
+
+def test_a_text_shorter_than_a_segment_is_one_row():
+    order = data_of(7, 20, 35).order
+    assert (order.rows, order.length, order.epoch(0)) == (1, 7, [[0]])
+    order = data_of(80, 20, 35).order
+    assert (order.rows, order.length, order.epoch(3)) == (2, 35, [[0, 40]])
+    assert data_of(1, 5, 5).make([0]).labels.tolist() == [[4]]
+
+
+@given(**SIZES, of=st.integers(1, 4))
+def test_shares_are_disjoint_and_together_the_whole(tokens, rows, length, of):
+    data = data_of(tokens, rows, length)
+    starts = data.order.epoch(0)[0]
+    parts = [data.share(starts, part, of) for part in range(of)]
+    assert sorted(chain.from_iterable(parts)) == sorted(starts)
+    assert sum(map(data.num_tokens, parts)) == data.num_tokens(starts)
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"rows": 0}, "batch.rows is 0, expected 1 or more"),
+        ({"length": -1}, "batch.length is -1"),
+        ({"cut": "cropps"}, "the nearest is 'crops'"),
+        ({"seed": -1}, "the seed is -1"),
+    ],
+)
+def test_settings_that_no_text_can_be_cut_by_are_sentences(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SegmentSettings(**changes)

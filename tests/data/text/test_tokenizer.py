@@ -1,0 +1,215 @@
+"""Tokenizers: text comes back, marks stay marks, the same text gives the same vocabulary."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.contracts import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from regard.data.text import Pair, Tokenizer, Tokenizers, TokenizerSettings
+from regard.data.text.tokenizer import KINDS
+
+LINES = [
+    "A man rides a bike, and a dog runs behind the man.",
+    "Two young girls don't play outside in 2024; they read 3.14 books!",
+    "Ein Mann fährt Fahrrad, während ein Hund größer wird.",
+    "我喜欢猫。他在2024年3月5日骑自行车。",
+    "日本語のデーターはカタカナです。猫が好き。",
+    "رجل يركب دراجة في الشارع، والكلب يجري.",
+    "café cafe\u0301 🙂👩‍👩‍👧 fine",
+] * 2
+
+
+def train(kind, lines=LINES, **changes):
+    return Tokenizer.train(lines, TokenizerSettings(kind=kind, **changes))
+
+
+trained = cache(train)
+
+
+@pytest.fixture(params=KINDS)
+def tokenizer(request):
+    return trained(request.param)
+
+
+def squeezed(text):
+    return " ".join(text.replace("▁", " ").split())
+
+
+@pytest.mark.parametrize("line", LINES[: len(LINES) // 2])
+def test_known_text_comes_back(tokenizer, line):
+    ids = tokenizer.encode(line)
+    assert tokenizer.decode(ids) == line
+    assert UNK not in ids
+    assert tokenizer.decode(tokenizer.encode(f"  {line}\t\u3000\n")) == line
+
+
+ALPHABET = sorted(set("".join(LINES)) | set(" \t\n\u00a0\u202f\u3000\x1c▁"))
+
+
+@given(text=st.text(ALPHABET))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words"])
+def test_text_of_known_characters_comes_back(kind, text):
+    tokenizer = trained(kind)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == squeezed(text)
+    assert all(UNK < token < tokenizer.vocab_size for token in ids)
+    words = tokenizer.words(ids)
+    assert words == sorted(words)
+    assert len(set(words)) == len(squeezed(text).split(" ")) if ids else not words
+    assert len(tokenizer.spans(text)) == len(ids)
+
+
+@given(text=st.text(st.characters(codec="utf-8")))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_breaks_it_or_becomes_a_mark(kind, text):
+    tokenizer = trained(kind)
+    ids = tokenizer.encode(text)
+    assert all(token >= UNK for token in ids)
+    tokenizer.decode(ids)
+    assert tokenizer.encode_batch([text, text]) == [ids, ids]
+
+
+def test_text_that_spells_a_mark_is_text():
+    spelled = ["<eos>", "a<eos>b", "<bos><pad> <eos>", "say <eos> or <pad>"]
+    for kind in KINDS:
+        tokenizer = train(kind, [*LINES, *spelled * 50])
+        for text in spelled:
+            ids = tokenizer.encode(text)
+            assert ids and not {PAD, BOS, EOS} & set(ids), (kind, text)
+            if kind != "words":
+                assert tokenizer.decode(ids) == text
+        again = Tokenizer.from_json(tokenizer.to_json())
+        assert again.encode_batch(spelled) == tokenizer.encode_batch(spelled)
+
+
+def test_marks_are_the_first_ids_and_are_left_out_but_for_the_unknown(tokenizer):
+    assert tuple(tokenizer.tokens(range(4))) == SPECIAL_TOKENS
+    ids = tokenizer.encode("A man ☃ .")
+    assert UNK in ids
+    decoded = tokenizer.decode([BOS, *ids, EOS, PAD, PAD])
+    assert "<unk>" in decoded and "<eos>" not in decoded and "<pad>" not in decoded
+    assert tokenizer.encode("") == tokenizer.encode(" \n") == [] and tokenizer.decode([]) == ""
+
+
+def test_words_are_split_at_spaces_only():
+    tokenizer = train("words", ["a man rides a bike .", "it 's a dog-like bike"])
+    ids = tokenizer.encode("a  man rides a dog-like bike .")
+    assert tokenizer.tokens(ids) == ["a", "man", "rides", "a", "dog-like", "bike", "."]
+    assert tokenizer.words(ids) == list(range(7))
+    assert tokenizer.decode(tokenizer.encode("a cat .")) == "a <unk> ."
+    # text that was made with <unk> in it
+    assert tokenizer.encode("<unk> man")[0] == UNK
+
+
+def test_settings_are_kept():
+    assert train("words", ["b b a a c"], min_count=2).tokens(range(6)) == [*SPECIAL_TOKENS, "a", "b"]
+    assert train("words", ["b b a c"], vocab_size=5).vocab_size == 5
+    assert train("words", ["Ein EIN ein"], lowercase=True).vocab_size == 5
+    assert train("characters", ["ab a"], vocab_size=5).decode([4, 4]) == "aa"
+    assert train("bpe", vocab_size=30).vocab_size == 30
+    lower = train("bpe", lowercase=True)
+    assert lower.decode(lower.encode("A MAN RIDES")) == "a man rides"
+
+
+def test_chinese_learns_pieces_without_spaces():
+    tokenizer = train("bpe", ["我喜欢猫。", "我喜欢狗。", "他喜欢猫。", "你喜欢鱼吗？"] * 10)
+    assert len(tokenizer.encode("我喜欢猫。")) < 6
+    assert "。" in tokenizer.tokens(tokenizer.encode("我喜欢猫。"))
+
+
+def digests():
+    lines = [chr(97 + i % 26) * (i % 7) + f" w{i % 13} 猫{chr(0x4E00 + i * 7 % 211)} word{i}" for i in range(600)]
+    made = [train(kind, lines, vocab_size=300) for kind in KINDS]
+    return [hashlib.md5(tokenizer.to_json().encode()).hexdigest() for tokenizer in made]
+
+
+def test_the_same_text_gives_the_same_vocabulary_in_every_process():
+    code = (
+        f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_tokenizer as t; print(t.digests())"
+    )
+    here = digests()
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert here == digests() and there.stdout.strip() == str(here)
+
+
+def test_json_round_trip(tokenizer):
+    again = Tokenizer.from_json(tokenizer.to_json())
+    assert again.kind == tokenizer.kind and again.vocab_size == tokenizer.vocab_size
+    assert again.encode_batch(LINES) == tokenizer.encode_batch(LINES)
+    assert again.to_json() == tokenizer.to_json()
+
+
+def test_foreign_or_broken_files_are_refused(tokenizer):
+    text = tokenizer.to_json()
+    for broken in (text[: len(text) // 2], "", "{}", "[]", "no", "null"):
+        with pytest.raises(ValueError, match="no tokenizer file, or not a whole one"):
+            Tokenizer.from_json(broken)
+    parts = json.loads(text)
+    if tokenizer.kind == "words":
+        parts["model"]["vocab"] = {"[UNK]": 0, "a": 1}
+        parts["added_tokens"] = []
+        with pytest.raises(ValueError, match=r"made elsewhere: its first ids are \[UNK\], a, None, None"):
+            Tokenizer.from_json(json.dumps(parts))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "bep"}, "there is no tokenizer 'bep'; the nearest is 'bpe'"),
+        ({"vocab_size": 4}, "vocab_size is 4, and the marks alone take 4"),
+        ({"min_count": 0}, "min_count is 0"),
+    ],
+)
+def test_wrong_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        TokenizerSettings(**changes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lines", [[], ["", "  "]])
+def test_no_text_is_refused(kind, lines):
+    with pytest.raises(ValueError, match="no text to learn a vocabulary from"):
+        train(kind, lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lines", [["a"], ["。"], ["a b c d e f g"], ["x" * 5000]])
+def test_tiny_and_odd_text_is_enough(kind, lines):
+    tokenizer = train(kind, lines)
+    assert tokenizer.decode(tokenizer.encode(lines[0])) == lines[0]
+
+
+def test_joint_and_separate():
+    pairs = [Pair("a man", "ein Mann"), Pair("a dog", "ein Hund")]
+    settings = TokenizerSettings(kind="words")
+    joint, separate = Tokenizers.train(pairs, settings, joint=True), Tokenizers.train(pairs, settings)
+    assert joint.source is joint.target and joint.joint
+    assert UNK not in joint.source.encode("ein man")
+    assert separate.source.encode("ein") == [UNK] and not separate.joint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_links_between_tokens(kind):
+    pair = Pair("March 5, 2024", "2024 3 5", ((0, 5, 5, 6), (6, 7, 7, 8), (9, 13, 0, 4)))
+    tokenizers = Tokenizers.train([pair] * 3, TokenizerSettings(kind=kind), joint=True)
+    source = tokenizers.source.words(tokenizers.source.encode(pair.source))
+    target = tokenizers.target.words(tokenizers.target.encode(pair.target))
+    assert {(source[i], target[j]) for i, j in tokenizers.links(pair)} == {(0, 1), (1, 2), (2, 0)}
+    assert tokenizers.links(Pair("March", "3")) is None
+
+
+@pytest.mark.unchecked
+def test_an_unknown_kind_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"there is no tokenizer 'unigram'.*Known: bpe, words, characters"):
+        TokenizerSettings(kind="unigram")
+    model = tokenizers.models.Unigram([(mark, 0.0) for mark in SPECIAL_TOKENS], UNK, False)
+    with pytest.raises(ValueError, match=r"is of the kind Unigram.*Train one of bpe, words, characters"):
+        Tokenizer.from_json(tokenizers.Tokenizer(model).to_str())

@@ -1,0 +1,119 @@
+"""Attention, Key-Value and Key-Value-Predict against their formulas, and what a trace sees of them."""
+
+import pytest
+import torch
+
+from regard import trace
+from regard.contracts import choose_rows
+from regard.models.language_modeling import LANGUAGE_MODELS
+from regard.models.language_modeling.key_value_attention import KeyValuePredict, KeyValuePredictConfig
+from tests.models.language_modeling.by_hand import ROWS, TOKENS, VOCAB, lstm_outputs, randomised, read_out
+
+NAMES = ("attention", "key_value", "key_value_predict")
+WINDOW = 3
+every_form = pytest.mark.parametrize("name", NAMES)
+
+
+def made(name, **more):
+    sizes = {"vocab_size": VOCAB, "embedding_size": 4, "hidden_size": 5, "window": WINDOW} | more
+    entry = LANGUAGE_MODELS[name]
+    return randomised(entry.build(entry.config(**sizes)))
+
+
+def split(name, output):
+    """Key, value and prediction."""
+    if name == "attention":
+        return output, output, output
+    if name == "key_value":
+        key, value = output.chunk(2)
+        return key, value, value
+    return output.chunk(3)
+
+
+def by_hand(model, name, ids):
+    """h* behind every word, and the weights over the words before it."""
+    score, seen = model.attention.score, [split(name, output) for output in lstm_outputs(model.words, ids)]
+    features, looks = [], []
+    for place, (asking, _, own) in enumerate(seen):
+        before = seen[max(0, place - model.config.window) : place]
+        found, weights = torch.zeros_like(own), None
+        if before:
+            energies = [
+                score.energy @ torch.tanh(score.key_proj.weight @ key + score.query_proj.weight @ asking)
+                for key, _, _ in before
+            ]
+            weights = torch.softmax(torch.stack(energies), dim=0)
+            found = sum(weight * value for weight, (_, value, _) in zip(weights, before, strict=True))
+        features.append(torch.tanh(model.context_proj.weight @ found + model.own_proj.weight @ own))
+        looks.append(weights)
+    return features, looks
+
+
+@every_form
+@pytest.mark.parametrize("change", [{}, {"num_layers": 2}, {"window": 1}, {"window": 20}], ids=str)
+def test_by_hand(name, change):
+    model = made(name, **change)
+    logits = model(TOKENS)
+    for row, ids in enumerate(ROWS):
+        features, _ = by_hand(model, name, ids)
+        assert logits[row].allclose(read_out(model, features), atol=1e-10)
+
+
+@every_form
+def test_the_lstm_is_as_large_as_its_parts(name):
+    model = made(name)
+    assert model.words.lstm.hidden_size == (NAMES.index(name) + 1) * 5
+    assert model.readout.weight.shape == (VOCAB, 5)
+
+
+@every_form
+@torch.no_grad()
+def test_a_trace_sees_one_look_of_all_words_in_time_order(name):
+    model = made(name)
+    state = model.read(TOKENS[:, :2], model.start(2)).state
+    rest = TOKENS[:, 2:]
+    with trace(model) as maps:
+        model.read(rest, state)
+    (seen,) = maps["attention"]
+    length = rest.shape[1]
+    assert seen.weights.shape == (2, length, WINDOW + length)
+    for place in range(length):
+        row = seen.weights[:, place]
+        outside = torch.ones(WINDOW + length, dtype=torch.bool)
+        # keys begin with the WINDOW outputs before this text, of which the first was never written
+        outside[max(place, 1) : place + WINDOW] = False
+        assert (row[:, outside] == 0).all() and (row[:, ~outside] > 0).all()
+    for number, ids in enumerate(ROWS):
+        _, looks = by_hand(model, name, ids)
+        for place, weights in enumerate(looks[2:]):
+            found = seen.weights[number, place, place : place + WINDOW][-len(weights) :]
+            assert found.allclose(weights, atol=1e-10)
+    assert seen.weights.sum(dim=-1).allclose(torch.ones(2, length, dtype=torch.float64))
+
+
+@every_form
+@torch.no_grad()
+def test_who_has_read_nothing_looks_at_nothing(name):
+    model = made(name)
+    start = model.start(2)
+    state = model.read(TOKENS, start).state
+    with trace(model) as maps:
+        model.read(TOKENS, choose_rows(torch.tensor([True, False]), start, state))
+    weights = maps["attention"][0].weights
+    assert (weights[0, 0] == 0).all() and weights[1, 0].sum().allclose(torch.ones((), dtype=torch.float64))
+    assert weights[:, 1:].sum(dim=-1).allclose(torch.ones(2, TOKENS.shape[1] - 1, dtype=torch.float64))
+
+
+def test_weights_begin_small_and_forget_gates_open():
+    model = KeyValuePredict(KeyValuePredictConfig(vocab_size=VOCAB, embedding_size=4, hidden_size=5, num_layers=2))
+    for layer in range(2):
+        biases = [getattr(model.words.lstm, f"bias_{side}_l{layer}").view(4, -1) for side in ("ih", "hh")]
+        assert ((biases[0] + biases[1])[1] == 1).all() and (biases[0][0].abs() <= 0.1).all()
+    assert (model.readout.weight.abs() <= 0.1).all()
+
+
+@pytest.mark.unchecked
+@every_form
+def test_no_window_is_refused(name):
+    with pytest.raises(ValueError, match=r"window is 0, expected 1 or more"):
+        made(name, window=0)

@@ -1,0 +1,80 @@
+"""TTT-Linear as a language model: its state, its size, and that it learns."""
+
+import pytest
+import torch
+
+from regard.contracts import leaves, select_rows
+from regard.models.language_modeling.ttt import TTTLanguageConfig, TTTLanguageModel
+
+SMALL = {"vocab_size": 13, "hidden_size": 8, "num_layers": 2, "num_heads": 2, "feed_forward_size": 16, "mini_batch": 4}
+
+
+def make(**changes):
+    model = TTTLanguageModel(TTTLanguageConfig(**{**SMALL, **changes})).double().eval()
+    for block in model.blocks:
+        # large rates, so that what is learned shows
+        torch.nn.init.normal_(block.mixer.learner.first, std=0.5)
+        block.mixer.base_rate = 4.0
+    return model
+
+
+@pytest.mark.parametrize("inner", ["normed", "bare"])
+def test_steps_pieces_and_rows_are_one_read(inner):
+    model = make(inner=inner)
+    tokens = torch.randint(4, 13, (3, 11))
+    whole = model.read(tokens, model.start(3))
+    logits = model(tokens)
+    state, steps = model.start(3), []
+    for column in tokens.unbind(dim=1):
+        done = model.step(column, state)
+        state = done.state
+        steps.append(done.logits)
+    assert torch.stack(steps, dim=1).allclose(logits, atol=1e-10, rtol=0)
+    for stepped, read in zip(leaves(state), leaves(whole.state), strict=True):
+        assert stepped.allclose(read, atol=1e-10, rtol=0)
+    first = model.read(tokens[:, :6], model.start(3))
+    rest = model.read(tokens[[2, 0], 6:], select_rows(first.state, torch.tensor([2, 0])))
+    assert rest.features.allclose(whole.features[[2, 0], 6:], atol=1e-10, rtol=0)
+    assert model(tokens[1:2]).allclose(logits[1:2], atol=1e-10, rtol=0)
+
+
+def test_the_state_keeps_its_shapes_and_the_past_is_remembered():
+    model = make()
+    shapes = [leaf.shape for leaf in leaves(model.start(2))]
+    assert shapes == [(2, 2, 5, 4), (2, 2, 5, 4), (2,)] * 2
+    tokens = torch.randint(4, 13, (2, 9))
+    assert [leaf.shape for leaf in leaves(model.read(tokens, model.start(2)).state)] == shapes
+    changed = tokens.clone()
+    changed[:, 0] = 16 - changed[:, 0]
+    assert not model(changed)[:, -1].allclose(model(tokens)[:, -1], atol=1e-4)
+    assert model(tokens[:, :0]).shape == (2, 0, 13)
+
+
+def test_the_published_size():
+    with torch.device("meta"):
+        model = TTTLanguageModel(TTTLanguageConfig())
+    # tied embedding 24.6M and 12 blocks of about 7.1M
+    assert sum(parameter.numel() for parameter in model.parameters()) == pytest.approx(125e6, rel=0.15)
+
+
+def test_it_learns():
+    """A text that repeats itself: what comes next is what came after it last time."""
+    model = TTTLanguageModel(TTTLanguageConfig(**SMALL))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
+    tokens = torch.randint(4, 13, (4, 5)).repeat(1, 3)
+    losses = []
+    for _ in range(30):
+        read = model.read(tokens[:, :-1], model.start(4))
+        loss = model.readout.loss(read.features, tokens[:, 1:]) / tokens[:, 1:].numel()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_what_cannot_be_built():
+    with pytest.raises(ValueError, match="inner is 'normd', expected one of normed, bare"):
+        make(inner="normd")
+    with pytest.raises(ValueError, match="does not divide into 3 heads"):
+        make(num_heads=3)

@@ -1,0 +1,79 @@
+"""BiLSTM, LSTMN and Transformer encoders: their states, pooled over the words there are."""
+
+import torch
+from torch import nn
+
+from regard.attention.trace import trace
+from regard.contracts import Sequences
+from regard.layers.bidirectional_lstm import BidirectionalLSTM
+from regard.layers.pooling import max_of_words, mean_of_words
+from regard.models.text_classification import (
+    BiLSTM,
+    BiLSTMConfig,
+    LSTMNEncoder,
+    LSTMNEncoderConfig,
+    TransformerEncoder,
+    TransformerEncoderConfig,
+)
+
+SENTENCES = Sequences.of([[4, 5, 6, 7], [8], [5, 4, 4], []])
+SIZES = {"vocab_size": 9, "num_classes": 3, "hidden_size": 6, "dropout": 0.0}
+
+
+def test_both_ways_as_torch_has_it_row_by_row():
+    layer, inputs = BidirectionalLSTM(input_size=3, hidden_size=5), torch.randn(4, 4, 3)
+    plain = nn.LSTM(3, 5, batch_first=True, bidirectional=True)
+    for name, parameter in layer.forwards.named_parameters():
+        getattr(plain, name).data.copy_(parameter)
+    for name, parameter in layer.backwards.named_parameters():
+        getattr(plain, f"{name}_reverse").data.copy_(parameter)
+    found = layer(inputs, SENTENCES.lengths)
+    with trace(layer):
+        # whoever listens sees torch's own layer run
+        assert layer(inputs, SENTENCES.lengths).allclose(found, atol=1e-6)
+    for row, length in enumerate(SENTENCES.lengths.tolist()):
+        assert (found[row, length:] == 0).all()
+        if length:
+            assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
+
+
+def test_pooling_is_over_the_real_places():
+    states = torch.tensor([[[-3.0, 1.0], [-1.0, 5.0], [9.0, 9.0]], [[7.0, 7.0]] * 3])
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    assert mean_of_words(states, mask).tolist() == [[-2.0, 3.0], [0.0, 0.0]]
+    assert max_of_words(states, mask).tolist() == [[-1.0, 5.0], [0.0, 0.0]]
+
+
+@torch.no_grad()
+def test_the_bilstm_reads_the_largest_states():
+    model = BiLSTM(BiLSTMConfig(**SIZES, embedding_size=4)).double().eval()
+    states = model.encoder(model.embedding(SENTENCES.ids), SENTENCES.lengths)
+    said = model(SENTENCES).logits
+    for row, length in enumerate(SENTENCES.lengths.tolist()):
+        found = states[row, :length].amax(dim=0) if length else torch.zeros(12, dtype=torch.float64)
+        assert said[row].allclose(model.output(found), atol=1e-12)
+
+
+@torch.no_grad()
+def test_the_lstmn_reads_the_mean_of_its_tape_traced_or_not():
+    model = LSTMNEncoder(LSTMNEncoderConfig(**SIZES, embedding_size=4)).double().eval()
+    said = model(SENTENCES).logits
+    with trace(model) as maps:
+        assert model(SENTENCES).logits.allclose(said, atol=1e-10)
+    looks = maps["encoder.cells.0.look.attention"]
+    assert [look.weights.shape[-1] for look in looks] == [0, 1, 2, 3], "before every word, over those before it"
+    (tape,) = model.encoder.run(model.embedding(SENTENCES.ids[:1]))
+    assert said[:1].allclose(model.classifier(tape.hidden.mean(dim=1)), atol=1e-10)
+
+
+@torch.no_grad()
+def test_the_transformer_reads_the_mean_of_its_words():
+    config = TransformerEncoderConfig(**SIZES, num_layers=1, num_heads=2, feed_forward_size=8)
+    model = TransformerEncoder(config).double().eval()
+    words = model.positions(model.embedding(SENTENCES.ids[:1]))
+    states = model.layers[0](words, None, None)
+    with trace(model) as maps:
+        said = model(SENTENCES).logits
+    assert said[:1].allclose(model.output(states.mean(dim=1)), atol=1e-10)
+    (seen,) = maps["layers.0.attention"]
+    assert seen.weights.shape == (4, 2, 4, 4)

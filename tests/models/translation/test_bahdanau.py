@@ -1,0 +1,104 @@
+"""RNNsearch against its formulas; above all, that the previous state does the looking."""
+
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.contracts import Sequences
+from regard.models.translation import Bahdanau, BahdanauConfig
+
+CONFIG = BahdanauConfig(
+    source_vocab_size=11, target_vocab_size=13, embedding_size=4, hidden_size=5, alignment_size=6, maxout_size=3
+)
+
+
+def made():
+    model = Bahdanau(CONFIG).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def torch_gru(layer, inputs, state):
+    """The encoder's gates: reset after the product, the update gate keeps the old state."""
+    given = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
+    own = (layer.weight_hh_l0 @ state + layer.bias_hh_l0).chunk(3)
+    reset, update = torch.sigmoid(given[0] + own[0]), torch.sigmoid(given[1] + own[1])
+    return update * state + (1 - update) * torch.tanh(given[2] + reset * own[2])
+
+
+def paper_gru(model, word, context, state):
+    """A.1.1: reset inside the product, the update gate takes the new."""
+    given = (model.word_gates.weight @ word + model.word_gates.bias + model.context_gates.weight @ context).chunk(3)
+    own_reset, own_update = (model.decoder.gates.weight @ state).chunk(2)
+    reset, update = torch.sigmoid(given[0] + own_reset), torch.sigmoid(given[1] + own_update)
+    new = torch.tanh(given[2] + model.decoder.candidate.weight @ (reset * state))
+    return (1 - update) * state + update * new
+
+
+def read_source(model, source):
+    words = [model.source_embedding.weight[token] for token in source]
+    ways = []
+    for layer, order in ((model.encoder.forwards, words), (model.encoder.backwards, words[::-1])):
+        state, states = torch.zeros(5, dtype=torch.float64), []
+        for word in order:
+            state = torch_gru(layer, word, state)
+            states.append(state)
+        ways.append(states)
+    forwards, backwards = ways[0], ways[1][::-1]
+    return [torch.cat(pair) for pair in zip(forwards, backwards, strict=True)], backwards[0]
+
+
+def look(model, state, states):
+    score = model.attention.score
+    asked = score.query_proj.weight @ state
+    energies = [score.energy @ torch.tanh(asked + score.key_proj.weight @ seen) for seen in states]
+    weights = torch.softmax(torch.stack(energies), dim=0)
+    return weights, sum(weight * seen for weight, seen in zip(weights, states, strict=True))
+
+
+def by_hand(model, source, target):
+    states, first_backward = read_source(model, source)
+    state = torch.tanh(model.start_proj.weight @ first_backward + model.start_proj.bias)
+    logits, alignment = [], []
+    for token in target:
+        word = model.target_embedding.weight[token]
+        weights, context = look(model, state, states)
+        state = paper_gru(model, word, context, state)
+        pieces = model.maxout.proj.weight @ torch.cat([state, context, word]) + model.maxout.proj.bias
+        best = torch.maximum(pieces[0::2], pieces[1::2])
+        logits.append(model.readout.weight @ best + model.readout.bias)
+        alignment.append(weights)
+    return torch.stack(logits), torch.stack(alignment)
+
+
+def test_the_whole_system_by_hand():
+    model = made()
+    sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
+    logits = model(Sequences.of(sources), Sequences.of(targets))
+    for source, target, found in zip(sources, targets, logits, strict=True):
+        assert found.allclose(by_hand(model, source, target)[0])
+
+
+def test_the_previous_state_looks():
+    model, source = made(), Sequences.of([[4, 7, 5, 2]])
+    encoded = model.encode(source)
+    state = model.start(encoded)
+    first = model.step(torch.tensor([1]), state, encoded)
+    other = model.step(torch.tensor([9]), state, encoded)
+    # the word that is read now moves the state, and only the next look knows of it
+    assert torch.equal(first.alignment, other.alignment)
+    assert not first.logits.allclose(other.logits)
+    again = [model.step(torch.tensor([3]), step.state, encoded).alignment for step in (first, other)]
+    assert not again[0].allclose(again[1])
+    expected = by_hand(model, [4, 7, 5, 2], [1, 3])[1]
+    assert torch.cat([first.alignment, again[0]]).allclose(expected)
+
+
+@pytest.mark.unchecked
+def test_every_look_is_traced():
+    model, target = made(), Sequences.of([[1, 9, 12]])
+    with regard.trace(model) as maps:
+        model(Sequences.of([[4, 7, 5, 2]]), target)
+    assert [seen.weights.shape for seen in maps["attention"]] == [(1, 1, 4)] * 3
