@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.translation_pairs import our_batch
-from regard.contracts import EOS, UNK, Batch, Labelled, Segment, Sequences, map_tensors
+from regard.contracts import EOS, UNK, Batch, Labelled, PaddedTokens, Segment, map_tensors
 from regard.data.batching.order import Order, RowBudget, TokenBudget
 from regard.training.cuda_graph import FILL
 
@@ -54,7 +54,9 @@ def sentence_batch() -> Labelled:
     lengths = np.clip(draw.lognormal(2.3, 0.4, 5_000).round(), 2, 40).astype(np.int64)
     order = Order(np.stack([lengths, lengths], axis=1), budget=RowBudget(32), seed=SEED)
     numbers = middle(order.epoch(0), lengths)
-    sentences = Sequences.of([draw.integers(UNK + 1, VOCAB_SIZE, lengths[number]).tolist() for number in numbers])
+    sentences = PaddedTokens.from_lists(
+        [draw.integers(UNK + 1, VOCAB_SIZE, lengths[number]).tolist() for number in numbers]
+    )
     labels = torch.from_numpy(draw.integers(0, 2, len(numbers)))
     return Labelled(sentences=sentences, labels=labels, num_tokens=len(numbers))
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from benchmarks.ablation_batches import SEED, VOCAB_SIZE, pair_lengths
 from benchmarks.ablation_training import refused
 from benchmarks.sides import Case, Duel, Side
-from regard.contracts import EOS, UNK, Limit, Sequences
+from regard.contracts import EOS, UNK, Limit, PaddedTokens
 from regard.decoding import Beam, Generation, Greedy, decode, decode_all, generate, many, side_by_side
 from regard.kernels import linear
 from regard.layers import lean, lean_gpt, lean_gpt_graph, lean_stack, ready
@@ -107,8 +107,8 @@ def translation_sides(
 
 def translation_duel(device: str, beam: int, count: int) -> Duel:
     """One batch of so many sentences."""
-    source = Sequences.of(sources(count))
-    source = Sequences(source.ids.to(device), source.lengths.to(device))
+    source = PaddedTokens.from_lists(sources(count))
+    source = PaddedTokens(source.ids.to(device), source.lengths.to(device))
     search = Greedy() if beam == 1 else Beam(size=beam)
     times = max(8 // count, 1) if device == "cpu" else 1
     sides = {}
@@ -141,8 +141,8 @@ def numbers_of(run: Callable[[], Any], length: int) -> Callable[[], list[int]]:
 
 def encode_duel(device: str, count: int) -> Duel:
     """What is done before the first step."""
-    source = Sequences.of(sources(count))
-    source = Sequences(source.ids.to(device), source.lengths.to(device))
+    source = PaddedTokens.from_lists(sources(count))
+    source = PaddedTokens(source.ids.to(device), source.lengths.to(device))
 
     def run(model: Any) -> Any:
         with torch.inference_mode():

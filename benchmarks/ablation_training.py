@@ -23,7 +23,7 @@ from benchmarks.ablation_batches import (
 )
 from benchmarks.sides import Case, Duel, Side
 from regard.attention import multi_head as heads
-from regard.attention.indices import spread_memory
+from regard.attention.indices import pad_memory
 from regard.contracts import map_tensors
 from regard.kernels import packing as rows
 from regard.kernels import product as product_kernels
@@ -35,14 +35,14 @@ from regard.layers import rolling as rolling_layers
 from regard.layers import tape as tape_layers
 from regard.layers.unroll import looks_plainly, may_fuse
 from regard.models.language_modeling import LANGUAGE_MODELS
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.models.translation import MODELS, bahdanau, lstmn, luong
 from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 from regard.recipes.sentences import SIZES as SENTENCE_SIZES
 from regard.training.objective import Objective
 from regard.training.segment_objective import CropObjective
-from regard.training.sentence_objective import SentenceObjective
+from regard.training.sentence_objective import ClassificationObjective
 
 WARM_UP = 3
 STEPS_A_RUN = {"cpu": 1, "cuda": 3, "captured": 10}
@@ -116,8 +116,8 @@ def classifier(name: str, calls: tuple[Any, ...], own: tuple[Any, ...], *, on_cu
     """A classifier of the sentences recipe."""
     sizes = SENTENCE_SIZES[name] | {"vocab_size": VOCAB_SIZE, "num_classes": 2}
     return Task(
-        name=name, build=partial(built, SENTENCE_MODELS[name], sizes), batch=sentence_batch,
-        objective=SentenceObjective, calls=calls, own=own, on_cuda=on_cuda,
+        name=name, build=partial(built, TEXT_CLASSIFICATION_MODELS[name], sizes), batch=sentence_batch,
+        objective=ClassificationObjective, calls=calls, own=own, on_cuda=on_cuda,
     )  # fmt: skip
 
 
@@ -252,12 +252,12 @@ def transformer_task(*, is_packed: bool, score: str = "scaled_dot") -> Task:
 
 def packed_duel(mode: str) -> Duel:
     """Padded rows; packed ones whose attention spreads them out; and, on a GPU, packed ones by their own kernel."""
-    kernel, spreading = ((heads, "read_packed"),), ((heads, "spread_rows"),)
+    kernel, spreading = ((heads, "attend_packed"),), ((heads, "pad_packed"),)
     sides = {
         "padded": (False, Side(run=unmade, avoids=(*kernel, *spreading))),
         "packed, spread for attention": (
             True,
-            Side(run=unmade, swaps=((heads, "packed_refusals", lambda *_: ("measured without it",)),),
+            Side(run=unmade, swaps=((heads, "packed_unsupported_reasons", lambda *_: ("measured without it",)),),
                  calls=spreading, avoids=kernel),
         ),
     }  # fmt: skip
@@ -290,7 +290,7 @@ def cases(device: str) -> list[Case]:
     packed_cases = [
         Case(
             group="packed rows", name=f"transformer, {names[mode]}", build=partial(packed_duel, mode),
-            own=(packed, packed_triton, *heads_alone), shared=(rows, spread_memory), share=10.0,
+            own=(packed, packed_triton, *heads_alone), shared=(rows, pad_memory), share=10.0,
         )
         for mode in modes
     ]  # fmt: skip

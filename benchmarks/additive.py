@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness import Report, compare, peak_memory_mib, save
-from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import operator as fused
 
 BATCH, LENGTH, HIDDEN, VALUE = 4, 1024, 128, 64
@@ -41,7 +41,9 @@ def plain(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor) -> Tens
 
 def ours(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor) -> Tensor:
     """In blocks, compiled."""
-    return fused.read_with_lse(AdditiveRead(queries=queries, keys=keys, energy=energy, values=values), "blocked")[0]
+    return fused.attend_with_lse(AdditiveRequest(queries=queries, keys=keys, energy=energy, values=values), "blocked")[
+        0
+    ]
 
 
 def keops() -> Callable[..., Tensor] | None:

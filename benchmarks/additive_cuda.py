@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.ceilings import ceilings, told
 from benchmarks.harness import Report, compare, device_clock, device_peak_mib, save
-from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import operator as fused
 from regard.kernels.additive.unit_ranges import TERMS
 
@@ -41,8 +41,8 @@ def ours(path: str) -> Callable[..., Tensor]:
     """One of our paths."""
 
     def read(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor) -> Tensor:
-        asked = AdditiveRead(queries=queries, keys=keys, energy=energy, values=values)
-        return fused.read_with_lse(asked, path)[0]
+        asked = AdditiveRequest(queries=queries, keys=keys, energy=energy, values=values)
+        return fused.attend_with_lse(asked, path)[0]
 
     return read
 

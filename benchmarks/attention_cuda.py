@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.harness import Report, compare, device_clock, save
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Cosine, Gaussian, General, ScaledDot
 from regard.contracts import Grid
@@ -90,7 +90,7 @@ def masks() -> Report:
             F.scaled_dot_product_attention(*tensors, attn_mask=mask).sum().backward()
         )
         candidates[f"{name}, attend"] = lambda mask=rule: attend(*tensors, mask=mask).context.sum().backward()
-        notes[name] = str(explain(*tensors, mask=rule))
+        notes[name] = str(which_backend(*tensors, mask=rule))
     question = f"forward and backward at {SHAPE}, bfloat16"
     return compare(question, candidates, baseline=next(iter(candidates)), turns=21, warmup=3, notes=notes)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, PAD, UNK, Sequences
+from regard.contracts import BOS, EOS, PAD, UNK, PaddedTokens
 from regard.models.translation.transformer import TransformerConfig
 
 Rows = list[tuple[list[int], list[int]]]
@@ -101,8 +101,8 @@ def joey_batch(rows: Rows) -> Any:
     """A batch with Joey NMT's numbers for the marks, sorted by source length."""
     from joeynmt.batch import Batch
 
-    source = Sequences.of([source for source, _ in rows])
-    target = Sequences.of([[BOS, *target, EOS] for _, target in rows])
+    source = PaddedTokens.from_lists([source for source, _ in rows])
+    target = PaddedTokens.from_lists([[BOS, *target, EOS] for _, target in rows])
     batch = Batch(
         src=their_ids(source),
         src_length=source.lengths,
@@ -119,7 +119,7 @@ def joey_batch(rows: Rows) -> Any:
     return batch
 
 
-def their_ids(rows: Sequences) -> Tensor:
+def their_ids(rows: PaddedTokens) -> Tensor:
     """Our numbers of the marks to theirs; words keep theirs."""
     changed = rows.ids.clone()
     for ours, theirs in ((PAD, MARKS.pad_id), (BOS, MARKS.bos_id), (EOS, MARKS.eos_id), (UNK, MARKS.unk_id)):

@@ -126,7 +126,7 @@ def dropout_of(model: Transformer) -> Dropout:
 def copy_weights(model: Transformer, marian: nn.Module) -> None:
     """Our parameters into MarianMT's, every one of them, and our positions over its own."""
     theirs = dict(marian.named_parameters())
-    positions = Sinusoidal(size=model.config.hidden_size).encode(torch.arange(POSITIONS))
+    positions = Sinusoidal(hidden_size=model.config.hidden_size).encode(torch.arange(POSITIONS))
     for side in ("encoder", "decoder"):
         theirs.pop(f"model.{side}.embed_positions.weight").copy_(positions)
     for name, parameter in model.named_parameters():

@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.markdown import figure_of, hardware, over_seeds, seeds_by_name, table
 from regard.contracts.report import Report
 from regard.experiments.lib.finding import clearly_above
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks import report_of
 
 SETS = {
@@ -74,7 +74,7 @@ def of_set(name: str, groups: dict[str, list[Any]]) -> str:
 
 def title(runs: Sequence[Any]) -> str:
     """A system as people call it."""
-    called = SENTENCE_MODELS[runs[0]["config"]["model_name"]].title
+    called = TEXT_CLASSIFICATION_MODELS[runs[0]["config"]["model_name"]].title
     coefficient = runs[0]["config"]["model"].get("penalty")
     if coefficient is None:
         return called

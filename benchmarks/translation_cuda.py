@@ -52,7 +52,7 @@ def one_shape(batches: list[Rows]) -> list[Batch]:
     made = [our_batch(rows, packed=True) for rows in batches]
     sides = [side for batch in made for side in (batch.source, batch.target)]
     most, least = (up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
-    longest = up(max(side.longest for side in sides), MULTIPLE)
+    longest = up(max(side.max_seqlen for side in sides), MULTIPLE)
     # rows of <pad> to hold what the smallest batch lacks
     rows = up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
     fill = Fill(rows=rows, tokens=most, longest=longest)

@@ -29,7 +29,7 @@ from benchmarks.harness import Report, Timing, command, machine, save, show, tim
 from benchmarks.peers import available, marian_generate, our_model, same_marian, save_ctranslate2, versions
 from benchmarks.translation_pairs import load_pairs
 from benchmarks.translation_training import CONFIG, VOCAB_SIZE
-from regard.contracts import Limit, Sequences
+from regard.contracts import Limit, PaddedTokens
 from regard.decoding import Beam, Greedy, decode, decode_all
 from regard.decoding.many import batches as cut
 from regard.fused import fuse
@@ -101,7 +101,7 @@ def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
         return lambda: [
             list(found[0].ids) for found in decode_all(fused, text, search=search, limit=limit, tokens_per_batch=tokens)
         ]
-    sources = [Sequences.of(rows) for rows in task["batches"]]
+    sources = [PaddedTokens.from_lists(rows) for rows in task["batches"]]
     return lambda: [
         list(found[0].ids) for source in sources for found in decode(fused, source, search=search, limit=limit)
     ]
@@ -114,7 +114,7 @@ def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
     cuts = [list(range(first, min(first + size, len(rows)))) for first in range(0, len(rows), size)]
     if task["tokens_a_batch"] is not None:
         cuts = cut([len(row) for row in rows], task["tokens_a_batch"])
-    sources = [Sequences.of([rows[number] for number in numbers]) for numbers in cuts]
+    sources = [PaddedTokens.from_lists([rows[number] for number in numbers]) for numbers in cuts]
     given = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
 
     def run() -> list[list[int]]:

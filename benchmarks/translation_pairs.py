@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, PAD, SPECIAL_TOKENS, Batch, Packed, Sequences
+from regard.contracts import BOS, EOS, PAD, SPECIAL_TOKENS, Batch, PackedTokens, PaddedTokens
 
 SEED = 0
 
@@ -96,7 +96,7 @@ def batches_of(pairs: Pairs, *, tokens: int, count: int, bucketed: bool) -> list
 
 def our_batch(rows: Sequence[tuple[list[int], list[int]]], *, packed: bool) -> Batch:
     """The rows as our models read them."""
-    build = Packed if packed else Sequences
+    build = PackedTokens if packed else PaddedTokens
     labels = build.of([[*target, EOS] for _, target in rows]).ids
     return Batch(
         source=build.of([source for source, _ in rows]),

@@ -28,7 +28,7 @@ def test_one_graph_forward_and_backward(score_name, align_name):
 
     def run(queries, keys, values, lengths):
         return attend(
-            queries, keys, values, score=score, align=align, mask=causal() & padding(lengths), look=look()
+            queries, keys, values, score=score, align=align, mask=causal() & padding(lengths), position_info=look()
         ).context
 
     compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
@@ -44,9 +44,9 @@ def test_one_graph_forward_and_backward(score_name, align_name):
 
 
 @pytest.mark.parametrize("return_weights", [True, False])
-@pytest.mark.parametrize("positions", [None, Rotary(size=4), Alibi(num_heads=4), Relative(size=4)], ids=str)
+@pytest.mark.parametrize("positions", [None, Rotary(head_size=4), Alibi(num_heads=4), Relative(head_size=4)], ids=str)
 def test_heads_are_one_graph(positions, return_weights):
-    attention = MultiHeadAttention(16, 4, num_key_heads=2, positions=positions)
+    attention = MultiHeadAttention(16, 4, num_kv_heads=2, positions=positions)
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
     states = torch.randn(2, 6, 16)
     mask = causal() & window(3)
@@ -57,7 +57,7 @@ def test_heads_are_one_graph(positions, return_weights):
 
 @pytest.mark.parametrize("cache", [GrowingCache(), FixedCache(capacity=8)], ids=["growing", "fixed"])
 def test_cached_steps_are_one_graph(cache):
-    attention = MultiHeadAttention(16, 4, num_key_heads=2).eval()
+    attention = MultiHeadAttention(16, 4, num_kv_heads=2).eval()
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager", dynamic=True)
     states = torch.randn(2, 5, 16)
     outputs = []

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard import MultiHeadAttention, attend
-from regard.attention import FixedCache, GrowingCache, WindowCache, explain
+from regard.attention import FixedCache, GrowingCache, WindowCache, which_backend
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import causal, padding, prefix, window
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 from tests.contracts.cases import (
     DTYPES,
     LENGTHS,
@@ -42,7 +42,7 @@ def test_cuda_equals_cpu(score_name, align_name):
                         score=score.to(device),
                         align=align.to(device),
                         mask=make_mask(mask_name, device),
-                        look=look(),
+                        position_info=look(),
                         return_weights=return_weights,
                     ).context
                     gradients = torch.autograd.grad(context.float().square().sum(), tensors, allow_unused=True)
@@ -67,7 +67,7 @@ def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
     }
     for name, mask in masks.items():
         tensors = [torch.randn(2, 3, 2048, 32, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
-        assert explain(*tensors, score=score, mask=mask).path == "flex", name
+        assert which_backend(*tensors, score=score, mask=mask).path == "flex", name
         fused = attend(*tensors, score=score, mask=mask).context
         exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
         double = score.double()
@@ -86,9 +86,9 @@ def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
 def test_heads_and_caches_equal_the_cpu(name):
     torch.manual_seed(0)
     scheme = None if name is None else build(POSITIONS[name], size=4, num_heads=4)
-    if not isinstance(scheme, InsideHeads):
+    if not isinstance(scheme, PositionScheme):
         scheme = None
-    attention = MultiHeadAttention(16, 4, num_key_heads=2, positions=scheme).double().eval()
+    attention = MultiHeadAttention(16, 4, num_kv_heads=2, positions=scheme).double().eval()
     states = torch.randn(2, 9, 16, dtype=torch.float64)
     expected = attention(states, mask=causal()).context
     attention, states = attention.cuda(), states.cuda()

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from regard._utils import override
 from regard.models.language_modeling import LANGUAGE_MODELS
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import fit, load
 
@@ -40,7 +40,9 @@ def test_the_recipe_of_the_guide_trains_and_loads(tmp_path):
     assert loaded.evaluate(loaded.run.data.read("test"), split="test", beam=1).info.examples == len(splits[2])
 
 
-@pytest.mark.parametrize(("page", "family"), [("language.md", LANGUAGE_MODELS), ("sentences.md", SENTENCE_MODELS)])
+@pytest.mark.parametrize(
+    ("page", "family"), [("language.md", LANGUAGE_MODELS), ("sentences.md", TEXT_CLASSIFICATION_MODELS)]
+)
 def test_every_system_has_its_line(page, family):
     rows = [line for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     told = {line.split("`")[1]: line for line in rows}

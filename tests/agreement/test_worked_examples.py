@@ -9,7 +9,7 @@ from regard import Attention, MultiHeadAttention, attend
 from regard.attention.alignments import Diagonal, LocalMonotonic, LocalPredictive, Ratio, Sigmoid
 from regard.attention.masks import causal
 from regard.attention.scores import Gaussian, Location
-from regard.contracts import Look
+from regard.contracts import PositionInfo
 
 
 def test_your_journey_starts_under_the_causal_mask():
@@ -25,7 +25,7 @@ def test_projection_of_strength_agility_and_intelligence():
     heads = MultiHeadAttention(2, 1, source_size=3)
     with torch.no_grad():
         heads.value_proj.weight.copy_(torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]]))
-    memory = heads.remember(torch.tensor([[100.0, 50.0, 10.0]]))
+    memory = heads.prepare_memory(torch.tensor([[100.0, 50.0, 10.0]]))
     assert memory.values.flatten().tolist() == [90.0, 46.0]
 
 
@@ -52,7 +52,7 @@ def test_sigmoid_judges_each_key_alone():
 
 def test_local_monotonic_window_by_hand():
     scores = torch.zeros(1, 3, 6)
-    weights = LocalMonotonic(window=1)(scores, look=Look(positions=torch.tensor([0, 2, 9]))).weights[0]
+    weights = LocalMonotonic(window=1)(scores, position_info=PositionInfo(positions=torch.tensor([0, 2, 9]))).weights[0]
     third = 1 / 3
     assert weights.allclose(
         torch.tensor([[0.5, 0.5, 0, 0, 0, 0], [0, third, third, third, 0, 0], [0.0, 0, 0, 0, 0, 0]])
@@ -64,29 +64,31 @@ def test_local_predictive_by_hand():
     queries = torch.randn(1, 1, 2)
     centre = 5 * torch.sigmoid(torch.tanh(queries[0, 0] @ align.query_proj.weight.T) @ align.place)
     scores = torch.randn(1, 1, 7)
-    look = Look(queries=queries, lengths=torch.tensor([5]))
+    position_info = PositionInfo(queries=queries, lengths=torch.tensor([5]))
     mask = torch.arange(7) < 5
-    weights = align(scores, mask, look).weights[0, 0]
+    weights = align(scores, mask, position_info).weights[0, 0]
     near = [j for j in range(5) if abs(j - centre) <= 2]
     inside = torch.softmax(scores[0, 0, near], -1)
     expected = inside * torch.exp(-((torch.tensor(near) - centre) ** 2) / (2 * 1.0**2))
     assert weights[near].allclose(expected, atol=1e-6)
     assert weights.sum() < 1
-    assert align(scores, mask, Look(queries=queries)).weights.allclose(align(scores, mask, look).weights)
+    assert align(scores, mask, PositionInfo(queries=queries)).weights.allclose(
+        align(scores, mask, position_info).weights
+    )
 
 
 def test_diagonal_ends_where_the_source_ends():
-    look = Look(positions=torch.arange(4), lengths=torch.tensor([8]), target_lengths=torch.tensor([4]))
-    weights = Diagonal(spread=0.5)(torch.randn(1, 4, 8), look=look).weights
+    position_info = PositionInfo(positions=torch.arange(4), lengths=torch.tensor([8]), target_lengths=torch.tensor([4]))
+    weights = Diagonal(spread=0.5)(torch.randn(1, 4, 8), position_info=position_info).weights
     assert weights.argmax(-1).tolist() == [[1, 3, 5, 7]]
-    assert Diagonal(ratio=2.0, spread=0.5)(torch.randn(1, 4, 8), look=look).weights.allclose(weights)
+    assert Diagonal(ratio=2.0, spread=0.5)(torch.randn(1, 4, 8), position_info=position_info).weights.allclose(weights)
 
 
 def test_location_never_looks_past_its_end_and_says_so():
     attention = Attention(Location(query_size=4, max_length=3))
     states = torch.randn(2, 5, 4)
     with pytest.warns(UserWarning, match="those past 3 are never looked at"):
-        memory = attention.remember(states)
+        memory = attention.prepare_memory(states)
     for return_weights in (True, False):
         read = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
         if return_weights:

@@ -9,7 +9,7 @@ from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
-from regard.contracts import Look, Packed, select_rows
+from regard.contracts import PackedTokens, PositionInfo, select_batch
 from regard.layers import Maxout, unroll
 
 HEADS = MultiHeadAttention(8, 2)
@@ -89,8 +89,8 @@ CASES = {
     "align is a class": (lambda: Attention(Dot(), Softmax), r"align is the class Softmax"),
     "heads do not divide": (lambda: MultiHeadAttention(10, 4), r"hidden_size 10 is not divisible by num_heads 4"),
     "groups do not divide": (
-        lambda: MultiHeadAttention(12, 6, num_key_heads=4),
-        r"num_heads 6 is not divisible by num_key_heads 4",
+        lambda: MultiHeadAttention(12, 6, num_kv_heads=4),
+        r"num_heads 6 is not divisible by num_kv_heads 4",
     ),
     "no heads": (lambda: MultiHeadAttention(12, 0), r"num_heads=0"),
     "heads of another size": (lambda: MultiHeadAttention(12, 3)(Q), r"queries have size 8 .*hidden_size=12"),
@@ -99,20 +99,23 @@ CASES = {
         r"which could be per row or per head",
     ),
     "cache with memory": (
-        lambda: HEADS(Q, HEADS.remember(K), cache=GrowingCache()),
+        lambda: HEADS(Q, HEADS.prepare_memory(K), cache=GrowingCache()),
         r"a cache and positions inside the heads belong to self-attention",
     ),
     "foreign memory": (
-        lambda: MultiHeadAttention(8, 2)(Q, Attention().remember(K)),
+        lambda: MultiHeadAttention(8, 2)(Q, Attention().prepare_memory(K)),
         r"Make the memory with this attention's own remember",
     ),
     "memory mask": (
-        lambda: Attention().remember(K, mask=torch.ones(2, 3, dtype=torch.bool)),
+        lambda: Attention().prepare_memory(K, mask=torch.ones(2, 3, dtype=torch.bool)),
         r"takes one boolean per key, \(2, 4\), True = real",
     ),
-    "rule to remember": (lambda: Attention().remember(K, mask=padding(torch.tensor([1, 2]))), r"mask has Padding, but"),
+    "rule to remember": (
+        lambda: Attention().prepare_memory(K, mask=padding(torch.tensor([1, 2]))),
+        r"mask has Padding, but",
+    ),
     "mask of heads to remember": (
-        lambda: Attention().remember(torch.randn(2, 2, 4, 8), mask=torch.ones(2, 4, dtype=torch.bool)),
+        lambda: Attention().prepare_memory(torch.randn(2, 2, 4, 8), mask=torch.ones(2, 4, dtype=torch.bool)),
         r"takes one boolean per key, \(2, 2, 4\)",
     ),
     "and between masks": (lambda: causal() and window(1), r"masks combine with &, \| and ~"),
@@ -137,15 +140,15 @@ CASES = {
     "heads of integers": (lambda: HEADS(Q.long()), r"queries have dtype torch.int64, expected a floating-point"),
     "heads of a vector": (lambda: HEADS(Q[0, 0]), r"queries have shape \(8,\), expected"),
     "heads of a list": (lambda: HEADS([1.0]), r"queries must be a tensor .* not list"),
-    "values of another size": (lambda: HEADS.remember(K, V), r"values have size 5 .*source_size=8"),
+    "values of another size": (lambda: HEADS.prepare_memory(K, V), r"values have size 5 .*source_size=8"),
     "a tensor for a memory": (lambda: HEADS(Q, K), r"memory is a Tensor, but MultiHeadAttention reads a Memory"),
     "a tensor for Attention": (lambda: Attention()(Q, K), r"attention\(queries, attention.remember\(states\)\)"),
     "added positions inside": (
-        lambda: MultiHeadAttention(8, 2, positions=Sinusoidal(size=8)),
+        lambda: MultiHeadAttention(8, 2, positions=Sinusoidal(hidden_size=8)),
         r"Sinusoidal and Learned are added to the states first",
     ),
     "relative of another size": (
-        lambda: MultiHeadAttention(8, 2, positions=Relative(size=8))(Q),
+        lambda: MultiHeadAttention(8, 2, positions=Relative(head_size=8))(Q),
         r"queries have size 4 .*Relative\(size=8\)",
     ),
     "a dict for a cache": (lambda: HEADS(Q, cache={}), r"cache is a dict, expected an object such as GrowingCache"),
@@ -154,15 +157,21 @@ CASES = {
         r"A cache goes on with the batch it began with",
     ),
     "packed rows and a mask": (
-        lambda: HEADS.remember(Q[0], mask=torch.ones(3, dtype=torch.bool), packed=Packed.of([[4, 4, 4]])),
+        lambda: HEADS.prepare_memory(
+            Q[0], mask=torch.ones(3, dtype=torch.bool), packed=PackedTokens.from_lists([[4, 4, 4]])
+        ),
         r"mask and packed were both given, but packed rows have no padding",
     ),
     "packed rows of other states": (
-        lambda: HEADS.remember(Q[0], packed=Packed.of([[4, 4]])),
+        lambda: HEADS.prepare_memory(Q[0], packed=PackedTokens.from_lists([[4, 4]])),
         r"there are 3 states, but packed says 2 tokens",
     ),
     "packed rows of another count": (
-        lambda: HEADS(Q[0], HEADS.remember(Q[1], packed=Packed.of([[4], [4, 4]])), packed=Packed.of([[4, 4, 4]])),
+        lambda: HEADS(
+            Q[0],
+            HEADS.prepare_memory(Q[1], packed=PackedTokens.from_lists([[4], [4, 4]])),
+            packed=PackedTokens.from_lists([[4, 4, 4]]),
+        ),
         r"there are 1 packed rows of queries, but the memory has 2",
     ),
     "scores of the wrong shape": (
@@ -170,13 +179,13 @@ CASES = {
         r"Short gave scores of shape \(2, 3\), expected \(.., 3 queries, 4 keys\)",
     ),
     "no step over a memory": (
-        lambda: MultiHeadAttention(8, 2, align=LocalMonotonic())(Q, MultiHeadAttention(8, 2).remember(K)),
+        lambda: MultiHeadAttention(8, 2, align=LocalMonotonic())(Q, MultiHeadAttention(8, 2).prepare_memory(K)),
         r"LocalMonotonic goes by the step",
     ),
     "no hidden size": (lambda: MultiHeadAttention(0, 2), r"hidden_size=0"),
     "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic goes by the step of each query"),
     "wrong steps": (
-        lambda: attend(Q, K, V, align=Diagonal(), look=Look(positions=torch.arange(2))),
+        lambda: attend(Q, K, V, align=Diagonal(), position_info=PositionInfo(positions=torch.arange(2))),
         r"look.positions has 2 steps, but there are 3 queries",
     ),
     "no queries": (
@@ -190,14 +199,23 @@ CASES = {
     "diagonal": (lambda: Diagonal(spread=0), r"Diagonal\(ratio=1.0, spread=0\)"),
     "widths": (lambda: attend(Q, K, V, score=Gaussian(width=[1.0, 2.0])), r"size 8, but this Gaussian has 2 widths"),
     "width matrix": (lambda: Gaussian(width=[[1.0]]), r"width has shape \(1, 1\)"),
-    "too long": (lambda: Learned(size=8, max_length=2)(Q), r"length 3, but Learned has 2 positions"),
-    "learned size": (lambda: Learned(size=4, max_length=9)(Q), r"states have size 8, but Learned was built for size 4"),
-    "sinusoidal size": (lambda: Sinusoidal(size=4)(Q), r"states have size 8, but Sinusoidal was built for size 4"),
-    "odd rotary": (lambda: Rotary(size=3), r"size is 3, but Rotary turns pairs"),
-    "rotary size": (lambda: MultiHeadAttention(8, 2, positions=Rotary(size=8))(Q), r"vectors have size 4, but Rotary"),
+    "too long": (lambda: Learned(hidden_size=8, max_length=2)(Q), r"length 3, but Learned has 2 positions"),
+    "learned size": (
+        lambda: Learned(hidden_size=4, max_length=9)(Q),
+        r"states have size 8, but Learned was built for size 4",
+    ),
+    "sinusoidal size": (
+        lambda: Sinusoidal(hidden_size=4)(Q),
+        r"states have size 8, but Sinusoidal was built for size 4",
+    ),
+    "odd rotary": (lambda: Rotary(head_size=3), r"size is 3, but Rotary turns pairs"),
+    "rotary size": (
+        lambda: MultiHeadAttention(8, 2, positions=Rotary(head_size=8))(Q),
+        r"vectors have size 4, but Rotary",
+    ),
     "alibi heads": (lambda: MultiHeadAttention(8, 2, positions=Alibi(num_heads=4))(Q), r"one slope per head"),
     "no alibi": (lambda: Alibi(num_heads=0), r"num_heads is 0"),
-    "relative": (lambda: Relative(size=4, max_distance=-1), r"max_distance is -1"),
+    "relative": (lambda: Relative(head_size=4, max_distance=-1), r"max_distance is -1"),
     "full cache": (
         lambda: FixedCache(capacity=3).append(torch.randn(1, 4, 2), torch.randn(1, 4, 2)),
         r"room for 3 positions, but 4 would be read",
@@ -214,7 +232,7 @@ CASES = {
         r"a target begins with at least one token",
     ),
     "not a module": (lambda: trace(attend).__enter__(), r"trace takes a torch.nn.Module, not function"),
-    "not a nest": (lambda: select_rows(object(), torch.zeros(1, dtype=torch.long)), r"here is a object"),
+    "not a nest": (lambda: select_batch(object(), torch.zeros(1, dtype=torch.long)), r"here is a object"),
 }
 
 

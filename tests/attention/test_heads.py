@@ -10,7 +10,7 @@ from regard.attention.attention import narrowed
 from regard.attention.masks import causal, padding, window
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES, Additive
-from regard.contracts import Look, select_rows
+from regard.contracts import PositionInfo, select_batch
 from tests.contracts.cases import build
 
 HIDDEN, HEADS, LENGTH = 12, 6, 9
@@ -39,11 +39,11 @@ def states(batch=2, length=LENGTH):
     return torch.randn(batch, length, HIDDEN, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("num_key_heads", [6, 3, 1])
+@pytest.mark.parametrize("num_kv_heads", [6, 3, 1])
 @pytest.mark.parametrize("align", ALIGNMENTS)
 @pytest.mark.parametrize("score", SCORES)
-def test_heads_are_attend_on_projections(score, align, num_key_heads):
-    attention = make(score, align, num_key_heads=num_key_heads)
+def test_heads_are_attend_on_projections(score, align, num_kv_heads):
+    attention = make(score, align, num_kv_heads=num_kv_heads)
     given = states()
 
     def split(projected, heads):
@@ -51,7 +51,7 @@ def test_heads_are_attend_on_projections(score, align, num_key_heads):
 
     queries = split(attention.query_proj(given), HEADS)
     keys, values = (
-        split(proj(given), num_key_heads).repeat_interleave(HEADS // num_key_heads, dim=1)
+        split(proj(given), num_kv_heads).repeat_interleave(HEADS // num_kv_heads, dim=1)
         for proj in (attention.key_proj, attention.value_proj)
     )
     lengths = torch.tensor([LENGTH, 4])
@@ -62,7 +62,7 @@ def test_heads_are_attend_on_projections(score, align, num_key_heads):
         values,
         score=attention.score,
         align=attention.align,
-        look=Look(positions=torch.arange(LENGTH)),
+        position_info=PositionInfo(positions=torch.arange(LENGTH)),
         return_weights=True,
         **options,
     )
@@ -85,7 +85,7 @@ INSIDE = [None, "relative", "rotary", "alibi"]
 @pytest.mark.parametrize("cache_name", CACHES)
 @pytest.mark.parametrize("score", SCORES)
 def test_cached_equals_uncached(score, cache_name, positions):
-    attention = make(score, positions=positions, num_key_heads=3)
+    attention = make(score, positions=positions, num_kv_heads=3)
     if score == "location" and cache_name == "window":
         pytest.skip("Location has no keys: it counts positions from the first key held")
     given = states()
@@ -121,7 +121,7 @@ def test_hypotheses_may_branch_and_be_reordered(cache_name):
     path = torch.cat([given[:, :2], given[:, 2:3], given[:, 3:4]], dim=1)
     assert both[0].allclose(attention(path, mask=causal()).context[:, -1:], atol=1e-10)
     rows = torch.tensor([2, 0, 0])
-    chosen = select_rows(left.cache, rows)
+    chosen = select_batch(left.cache, rows)
     moved = attention(given[rows, 3:4], mask=causal(), cache=chosen).context
     assert moved.allclose(both[0][rows], atol=1e-10)
 
@@ -155,10 +155,10 @@ def test_a_fixed_cache_serves_frozen_keys_and_inference_mode():
 
 def test_local_attention_over_a_memory_takes_the_steps_it_is_given():
     attention = make(align="local_monotonic")
-    memory = attention.remember(torch.randn(2, 30, HIDDEN, dtype=torch.float64))
+    memory = attention.prepare_memory(torch.randn(2, 30, HIDDEN, dtype=torch.float64))
     for step in (0, 20):
         weights = attention(
-            states()[:, :1], memory, look=Look(positions=torch.tensor([step])), return_weights=True
+            states()[:, :1], memory, position_info=PositionInfo(positions=torch.tensor([step])), return_weights=True
         ).weights
         near = (torch.arange(30) - step).abs() <= 10
         assert (weights[..., near] > 0).all()
@@ -168,10 +168,10 @@ def test_local_attention_over_a_memory_takes_the_steps_it_is_given():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("positions", [None, "relative", "rotary", "alibi"])
 def test_precisions_and_autocast(positions, dtype):
-    exact = make(positions=positions, num_key_heads=3)
+    exact = make(positions=positions, num_kv_heads=3)
     given = states()
     expected = exact(given, mask=causal()).context
-    low = make(positions=positions, num_key_heads=3).to(dtype)
+    low = make(positions=positions, num_kv_heads=3).to(dtype)
     tolerance = 1e-5 if dtype == torch.float32 else 0.05
     for return_weights in (True, False):
         found = low(given.to(dtype), mask=causal(), return_weights=return_weights).context
@@ -184,11 +184,11 @@ def test_precisions_and_autocast(positions, dtype):
 def test_cross_attention_over_a_memory_of_another_size():
     attention = MultiHeadAttention(HIDDEN, HEADS, source_size=5).double()
     source, real = torch.randn(2, 4, 5, dtype=torch.float64), torch.tensor([[True] * 4, [True, True, False, False]])
-    memory = attention.remember(source, mask=real)
+    memory = attention.prepare_memory(source, mask=real)
     read = attention(states(), memory, return_weights=True)
     assert read.weights.shape == (2, HEADS, LENGTH, 4)
     assert (read.weights[1, ..., 2:] == 0).all()
-    shorter = attention(states()[1:], attention.remember(source[1:, :2]))
+    shorter = attention(states()[1:], attention.prepare_memory(source[1:, :2]))
     assert shorter.context.allclose(read.context[1:], atol=1e-10)
 
 
@@ -219,7 +219,7 @@ def test_scores_inside_heads_may_be_additive():
 
 @pytest.mark.parametrize("shape", [(LENGTH, HIDDEN), (2, 3, LENGTH, HIDDEN), (0, LENGTH, HIDDEN), (2, 0, HIDDEN)])
 def test_any_leading_dimensions_and_none(shape):
-    attention = make(num_key_heads=2)
+    attention = make(num_kv_heads=2)
     given = torch.randn(shape, dtype=torch.float64)
     formed = attention(given, mask=causal(), return_weights=True)
     assert formed.weights.shape == (*shape[:-2], HEADS, shape[-2], shape[-2])
@@ -243,7 +243,7 @@ def test_a_memory_with_holes_is_a_rule_that_kernels_can_ask():
     real = torch.rand(2, LENGTH) > 0.4
     rule = narrowed(causal(), real, num_head_axes=1)
     assert rule.structured
-    memory = attention.remember(states(), mask=real)
+    memory = attention.prepare_memory(states(), mask=real)
     read = attention(states(), memory, mask=causal(), return_weights=True)
     may = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril() & real[:, None, None, :]
     assert ((read.weights > 0) == may).all()

@@ -125,6 +125,6 @@ def test_rows_that_only_the_values_tell_apart_may_be_masked_apart(return_weights
 def test_a_memory_with_holes_broadcasts_as_its_keys_do(leading, return_weights):
     attention, queries = Attention(), torch.randn(3, 4, 2, 8)
     states, real = torch.randn(*leading, 5, 8), torch.rand(*leading, 5) > 0.4
-    found = attention(queries, attention.remember(states, mask=real), return_weights=return_weights).context
+    found = attention(queries, attention.prepare_memory(states, mask=real), return_weights=return_weights).context
     expected = attend(queries, states, states, mask=real[..., None, :]).context
     assert found.allclose(expected, atol=1e-6)

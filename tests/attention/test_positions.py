@@ -9,29 +9,29 @@ from regard import MultiHeadAttention
 from regard.attention.masks import causal
 from regard.attention.positions import POSITIONS, Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.positions.alibi import slopes
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 from tests.contracts.cases import build
 
 
 def test_sinusoids_by_hand_and_their_norm():
-    found = Sinusoidal(size=6).encode(torch.tensor([0, 3, 1000]))
+    found = Sinusoidal(hidden_size=6).encode(torch.tensor([0, 3, 1000]))
     for row, position in enumerate((0, 3, 1000)):
         for pair in range(3):
             angle = position / 10_000 ** (2 * pair / 6)
             assert found[row, 2 * pair].item() == pytest.approx(math.sin(angle), abs=2e-4)
             assert found[row, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=2e-4)
     assert found.norm(dim=-1).allclose(torch.full((3,), math.sqrt(3)))
-    assert Sinusoidal(size=5).encode(torch.arange(2)).shape == (2, 5)
+    assert Sinusoidal(hidden_size=5).encode(torch.arange(2)).shape == (2, 5)
 
 
-@pytest.mark.parametrize("scheme", [Sinusoidal(size=4), Learned(size=4, max_length=10)])
+@pytest.mark.parametrize("scheme", [Sinusoidal(hidden_size=4), Learned(hidden_size=4, max_length=10)])
 def test_added_schemes_take_positions(scheme):
     states = torch.randn(2, 3, 4)
     assert scheme(states)[:, 1:].allclose(scheme(states[:, 1:], torch.tensor([1, 2])))
 
 
 def test_rotary_products_know_only_the_distance():
-    scheme = Rotary(size=8)
+    scheme = Rotary(head_size=8)
     q, k = torch.randn(1, 8, dtype=torch.float64), torch.randn(1, 8, dtype=torch.float64)
 
     def product(i, j):
@@ -53,7 +53,7 @@ def test_alibi_slopes_of_the_paper_and_between():
 
 def test_relative_equals_the_sums_of_the_paper():
     torch.manual_seed(0)
-    scheme = Relative(size=4, max_distance=2).double()
+    scheme = Relative(head_size=4, max_distance=2).double()
     heads = MultiHeadAttention(8, 2, positions=scheme).double()
     x = torch.randn(5, 8, dtype=torch.float64)
     read = heads(x, mask=causal(), return_weights=True)
@@ -73,7 +73,7 @@ def test_relative_equals_the_sums_of_the_paper():
 @pytest.mark.parametrize("name", POSITIONS)
 def test_every_scheme_breaks_permutation_equivariance(name):
     torch.manual_seed(0)
-    inside = issubclass(POSITIONS[name].build, InsideHeads)
+    inside = issubclass(POSITIONS[name].build, PositionScheme)
     scheme = build(POSITIONS[name], size=4 if inside else 8, num_heads=2).double()
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()
     place = (lambda states: states) if inside else scheme
@@ -87,7 +87,7 @@ def test_every_scheme_breaks_permutation_equivariance(name):
 @pytest.mark.parametrize("name", POSITIONS)
 def test_gradients_saved_state_and_batch(name):
     scheme = build(POSITIONS[name], size=4, num_heads=2).double()
-    inside = isinstance(scheme, InsideHeads)
+    inside = isinstance(scheme, PositionScheme)
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()
     x = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
 

@@ -19,12 +19,12 @@ class Block(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.heads = MultiHeadAttention(8, 2, num_key_heads=1)
+        self.heads = MultiHeadAttention(8, 2, num_kv_heads=1)
         self.single = Attention(Additive(query_size=8, key_size=8, hidden_size=4), Sparsemax())
 
     def forward(self, states):
         states = self.heads(states, mask=causal()).context
-        states = self.single(states, self.single.remember(states)).context
+        states = self.single(states, self.single.prepare_memory(states)).context
         return attend(states, states, states, score=Gaussian()).context
 
 
@@ -56,7 +56,7 @@ def test_collects_every_attention_by_module_path():
     assert seen.weights.allclose(torch.softmax(seen.scores.masked_fill(ahead, -1e9), -1), atol=1e-6)
 
 
-@pytest.mark.parametrize("positions", [None, Relative(size=4), Rotary(size=4), Alibi(num_heads=2)])
+@pytest.mark.parametrize("positions", [None, Relative(head_size=4), Rotary(head_size=4), Alibi(num_heads=2)])
 def test_the_context_recorded_is_the_one_that_was_used(positions):
     heads, states = MultiHeadAttention(8, 2, positions=positions), torch.randn(3, 5, 8)
     with trace(heads) as maps:
@@ -78,8 +78,8 @@ def test_calls_are_kept_in_order_and_nothing_after_the_block():
     states = torch.randn(1, 4, 8)
     with trace(attention) as maps:
         for step in range(3):
-            attention(states[:, : step + 1], attention.remember(states))
-    attention(states, attention.remember(states))
+            attention(states[:, : step + 1], attention.prepare_memory(states))
+    attention(states, attention.prepare_memory(states))
     assert [seen.weights.shape[-2] for seen in maps[""]] == [1, 2, 3]
     assert not attention._forward_hooks and not attention._forward_pre_hooks
     assert active_recorders() == ()
@@ -140,7 +140,7 @@ def test_traces_nest():
 def test_unknown_path_names_those_there_are():
     attention, states = Attention(), torch.randn(1, 2, 8)
     with trace(attention) as maps:
-        attention(states, attention.remember(states))
+        attention(states, attention.prepare_memory(states))
     with pytest.raises(KeyError, match="no attention was traced at 'decoder'; there is ''"):
         maps["decoder"]
 
@@ -163,7 +163,7 @@ def test_a_read_can_be_made_again_from_what_was_recorded():
     for reads in maps.values():
         (read,) = reads
         assert torch.equal(read.score(read.queries, read.keys).detach(), read.scores)
-        assert torch.equal(read.align(read.scores, read.allowed, read.look).weights.detach(), read.weights)
+        assert torch.equal(read.align(read.scores, read.allowed, read.position_info).weights.detach(), read.weights)
         assert torch.equal(read.weights @ read.values, read.context)
 
 
@@ -210,14 +210,16 @@ def test_nothing_that_was_recorded_keeps_a_graph_alive():
     with trace(model) as maps:
         model(states)
     for (read,) in maps.values():
-        tensors = [value for part in (read, read.look) for value in vars(part).values() if torch.is_tensor(value)]
+        tensors = [
+            value for part in (read, read.position_info) for value in vars(part).values() if torch.is_tensor(value)
+        ]
         assert len(tensors) >= 7 and not any(tensor.requires_grad for tensor in tensors)
 
 
 def test_a_few_rows_that_are_asked_for_are_those_that_were_exchanged():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
     with change(heads, lambda path, read: torch.zeros_like(read.weights)):
-        found = heads(states, weights_of=[1])
+        found = heads(states, weights_for_queries=[1])
     assert found.weights.shape == (3, 2, 1, 5) and not found.weights.any()
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Attention, MultiHeadAttention, attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
@@ -32,7 +32,7 @@ def test_they_are_those_among_all(score, mask):
     options = {"score": SCORES[score], "mask": MASKS[mask]}
     all_of_them = attend(queries, keys, values, **options, return_weights=True)
     for chosen in ([0, 6, 3], torch.tensor([5])):
-        found = attend(queries, keys, values, **options, weights_of=chosen)
+        found = attend(queries, keys, values, **options, weights_for_queries=chosen)
         torch.testing.assert_close(found.weights, all_of_them.weights[:, chosen])
         torch.testing.assert_close(found.context, all_of_them.context)
 
@@ -46,13 +46,13 @@ def test_only_they_are_scored(monkeypatch):
             return super().forward(queries, keys)
 
     states = torch.randn(2, 100, 8)
-    attend(states, states, states, score=Listening(), weights_of=[3, 99])
+    attend(states, states, states, score=Listening(), weights_for_queries=[3, 99])
     assert asked == [2]
 
 
 def test_an_alignment_that_no_kernel_knows():
     states = torch.randn(2, 6, 4)
-    found = attend(states, states, states, align=Sparsemax(), weights_of=[1])
+    found = attend(states, states, states, align=Sparsemax(), weights_for_queries=[1])
     truth = attend(states, states, states, align=Sparsemax(), return_weights=True)
     torch.testing.assert_close(found.weights, truth.weights[:, [1]])
 
@@ -72,22 +72,22 @@ def test_an_alignment_that_no_kernel_knows():
 def test_what_is_no_query_is_said(chosen, told):
     states = torch.randn(2, 7, 4)
     with pytest.raises(ValueError, match=told):
-        attend(states, states, states, weights_of=chosen)
+        attend(states, states, states, weights_for_queries=chosen)
 
 
 def test_none_and_negative_numbers():
     states = torch.randn(2, 7, 4)
-    assert attend(states, states, states, weights_of=[]).weights.shape == (2, 0, 7)
-    last = attend(states, states, states, weights_of=[-1]).weights
+    assert attend(states, states, states, weights_for_queries=[]).weights.shape == (2, 0, 7)
+    last = attend(states, states, states, weights_for_queries=[-1]).weights
     torch.testing.assert_close(last, attend(states, states, states, return_weights=True).weights[:, -1:])
     with pytest.raises(ValueError, match="both given"):
-        attend(states, states, states, weights_of=[0], return_weights=True)
+        attend(states, states, states, weights_for_queries=[0], return_weights=True)
 
 
 def test_rows_that_only_the_values_tell_apart():
     queries, keys, values = torch.randn(7, 4), torch.randn(9, 4), torch.randn(3, 9, 5)
     mask = padding(torch.tensor([1, 5, 9]))
-    found = attend(queries, keys, values, mask=mask, weights_of=[0, 6]).weights
+    found = attend(queries, keys, values, mask=mask, weights_for_queries=[0, 6]).weights
     torch.testing.assert_close(found, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])
 
 
@@ -95,12 +95,12 @@ def test_heads_and_memories_give_them_too():
     states = torch.randn(2, 9, 8)
     heads = MultiHeadAttention(8, 2)
     all_of_them = heads(states, mask=causal(), return_weights=True)
-    few = heads(states, mask=causal(), weights_of=[7, 2])
+    few = heads(states, mask=causal(), weights_for_queries=[7, 2])
     assert few.weights.allclose(all_of_them.weights[..., [7, 2], :])
     assert few.context.allclose(all_of_them.context, atol=1e-6)
     attention = Attention(Dot())
-    memory = attention.remember(states)
-    few = attention(states, memory, weights_of=[3])
+    memory = attention.prepare_memory(states)
+    few = attention(states, memory, weights_for_queries=[3])
     assert few.weights.allclose(attention(states, memory, return_weights=True).weights[:, [3]])
 
 
@@ -109,10 +109,10 @@ def test_explain_refuses_what_attend_refuses():
     states = torch.randn(2, 7, 4)
     for wrong in (
         {"dropout": 3.0},
-        {"weights_of": [99]},
-        {"weights_of": 3},
-        {"weights_of": [1], "return_weights": True},
+        {"weights_for_queries": [99]},
+        {"weights_for_queries": 3},
+        {"weights_for_queries": [1], "return_weights": True},
     ):
-        for ask in (attend, explain):
-            with pytest.raises(ValueError, match=r"dropout|weights_of"):
+        for ask in (attend, which_backend):
+            with pytest.raises(ValueError, match=r"dropout|weights_for_queries"):
                 ask(states, states, states, **wrong)

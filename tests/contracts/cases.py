@@ -7,7 +7,7 @@ import torch
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS, causal, padding, prefix, window
 from regard.attention.scores import SCORES
-from regard.contracts import Look
+from regard.contracts import PositionInfo
 
 BATCH, QUERIES, KEYS = 3, 5, 7
 QUERY_SIZE, KEY_SIZE, VALUE_SIZE, HIDDEN_SIZE, NUM_HEADS = 8, 6, 4, 5, 2
@@ -79,8 +79,8 @@ def inputs(score_name, dtype=torch.float64, *, seed=0, batch=BATCH, requires_gra
     return tuple(tensor.to(dtype).requires_grad_(requires_grad) for tensor in made)
 
 
-def look(num_queries=QUERIES):
-    return Look(positions=torch.arange(num_queries))
+def position_info(num_queries=QUERIES):
+    return PositionInfo(positions=torch.arange(num_queries))
 
 
 def allowed(mask, batch=BATCH, queries=QUERIES, keys=KEYS):

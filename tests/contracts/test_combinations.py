@@ -12,15 +12,17 @@ from tests.contracts.cases import (
     TOLERANCE,
     allowed,
     inputs,
-    look,
     make_alignment,
     make_mask,
     make_score,
+    position_info,
 )
 
 
 def read(score_name, tensors, score, align, mask, **options):
-    return attend(*tensors, score=score, align=align, mask=mask, look=look(), return_weights=True, **options)
+    return attend(
+        *tensors, score=score, align=align, mask=mask, position_info=position_info(), return_weights=True, **options
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))

@@ -5,11 +5,11 @@ import torch
 from torch.autograd import gradcheck
 
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.alignments import ALIGNMENTS, Argmax, Gumbel, Hard, Sampled
 from regard.attention.masks import causal, padding
 from regard.attention.scores import SCORES
-from tests.contracts.cases import BATCH, KEYS, LENGTHS, QUERIES, inputs, look, make_alignment, make_score
+from tests.contracts.cases import BATCH, KEYS, LENGTHS, QUERIES, inputs, make_alignment, make_score, position_info
 
 LOWERED = [name for name in SCORES if name not in ("additive", "concat", "activated_general")]
 SMOOTH = [name for name in ALIGNMENTS if not name.startswith("hard")]
@@ -23,7 +23,12 @@ def test_formed_path_passes_gradcheck(score_name, align_name):
 
     def context(*tensors):
         return attend(
-            *tensors, score=score, align=align, mask=causal() & padding(LENGTHS), look=look(), return_weights=True
+            *tensors,
+            score=score,
+            align=align,
+            mask=causal() & padding(LENGTHS),
+            position_info=position_info(),
+            return_weights=True,
         ).context
 
     assert gradcheck(context, tensors, fast_mode=True)
@@ -33,7 +38,7 @@ def test_formed_path_passes_gradcheck(score_name, align_name):
 def test_fused_path_passes_gradcheck(score_name):
     score = make_score(score_name)
     tensors = inputs(score_name, requires_grad=True)
-    assert explain(*tensors, score=score, mask=causal() & padding(LENGTHS)).path == "sdpa"
+    assert which_backend(*tensors, score=score, mask=causal() & padding(LENGTHS)).path == "sdpa"
 
     def context(*tensors):
         return attend(*tensors, score=score, mask=causal() & padding(LENGTHS)).context

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import EOS, LanguageModel, Read, Step, choose_rows, leaves, select_rows
+from regard.contracts import EOS, LanguageModel, Read, Step, leaves, select_batch, where_batch
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.language_modeling.ngram import NGram
 from tests.contracts.listed import with_variants
@@ -152,9 +152,9 @@ def test_rows_can_be_kept_dropped_and_repeated(name, change):
     model, rows = make(name, change), torch.tensor([3, 3, 0, 1, 3])
     state = model.read(TOKENS[:, :4], model.start(len(TOKENS))).state
     whole = model.read(TOKENS[:, 4:], state)
-    chosen = model.read(TOKENS[rows, 4:], select_rows(state, rows))
+    chosen = model.read(TOKENS[rows, 4:], select_batch(state, rows))
     assert close(chosen.features, whole.features[rows])
-    assert same_state(chosen.state, select_rows(whole.state, rows))
+    assert same_state(chosen.state, select_batch(whole.state, rows))
 
 
 @every_model
@@ -180,7 +180,7 @@ def test_a_fresh_row_begins_anew(name):
     model, fresh = make(name, {}), torch.tensor([True, False, False, True])
     start = model.start(len(TOKENS))
     state = model.read(TOKENS[:, :5], start).state
-    mixed = choose_rows(fresh, start, state)
+    mixed = where_batch(fresh, start, state)
     done = model.read(TOKENS[:, 5:], mixed).features
     expected = [model.read(TOKENS[:, 5:], begun).features for begun in (start, state)]
     assert close(done[fresh], expected[0][fresh]) and close(done[~fresh], expected[1][~fresh])

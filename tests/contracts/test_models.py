@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import BOS, EOS, Model, Sequences, Step, select_rows
+from regard.contracts import BOS, EOS, Model, PaddedTokens, Step, select_batch
 from regard.models.translation import MODELS
 from tests.contracts.listed import with_variants
 
@@ -79,7 +79,11 @@ def test_is_a_model_with_a_plain_config(name, change):
 @every_model
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)], ids=str)
 def test_repeated_step_equals_forward(name, change, dtype, tolerance):
-    model, source, target = make(name, change, dtype), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = (
+        make(name, change, dtype),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     with torch.no_grad():
         logits = model(source, target)
         done = steps(model, model.encode(source), target.ids)
@@ -94,26 +98,26 @@ def test_repeated_step_equals_forward(name, change, dtype, tolerance):
 @every_model
 @torch.no_grad()
 def test_padding_and_company_change_nothing(name, change):
-    model, source, target = make(name, change), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     together = model(source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        alone = model(Sequences.of([words]), Sequences.of([said]))
+        alone = model(PaddedTokens.from_lists([words]), PaddedTokens.from_lists([said]))
         assert together[row, : len(said)].allclose(alone[0], atol=1e-10), (row, words)
     padding = torch.arange(source.ids.shape[1]) >= source.lengths[:, None]
     for wider in (source.ids.masked_fill(padding, 9), nn.functional.pad(source.ids, (0, 3))):
-        other = model(Sequences(wider, source.lengths), target)
+        other = model(PaddedTokens(wider, source.lengths), target)
         assert other.allclose(together, atol=1e-10), "what lies past a length means nothing"
 
 
 @every_model
 @torch.no_grad()
 def test_rows_can_be_kept_dropped_and_repeated(name, change):
-    model, source, target = make(name, change), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     encoded = model.encode(source)
     state = steps(model, encoded, target.ids[:, :2])[-1].state
     rows, token = torch.tensor([4, 4, 0, 2]), target.ids[:, 2]
     whole = model.step(token, state, encoded)
-    chosen = model.step(token[rows], select_rows(state, rows), select_rows(encoded, rows))
+    chosen = model.step(token[rows], select_batch(state, rows), select_batch(encoded, rows))
     assert chosen.logits.allclose(whole.logits[rows], atol=1e-10)
     if whole.alignment is not None:
         assert chosen.alignment.allclose(whole.alignment[rows], atol=1e-10)
@@ -122,7 +126,7 @@ def test_rows_can_be_kept_dropped_and_repeated(name, change):
 @every_model
 @torch.no_grad()
 def test_the_alignment_is_over_the_real_source(name, change):
-    model, source, target = make(name, change), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     for done in steps(model, model.encode(source), target.ids):
         assert isinstance(done, Step)
         assert (done.alignment is not None) == MODELS[name].attends
@@ -136,7 +140,11 @@ def test_the_alignment_is_over_the_real_source(name, change):
 
 @every_model
 def test_dropout_acts_in_training_alone(name, change):
-    model, source, target = make(name, change, dropout=0.5), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = (
+        make(name, change, dropout=0.5),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     plain = make(name, change)
     plain.load_state_dict(model.state_dict())
     assert torch.equal(model(source, target), model(source, target))
@@ -148,7 +156,7 @@ def test_dropout_acts_in_training_alone(name, change):
 @every_model
 @torch.no_grad()
 def test_saved_and_loaded_gives_the_same(name, change):
-    model, source, target = make(name, change), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     other = make(name, change)
     assert not other(source, target).allclose(model(source, target))
     other.load_state_dict({key: tensor.clone() for key, tensor in model.state_dict().items()})
@@ -157,8 +165,12 @@ def test_saved_and_loaded_gives_the_same(name, change):
 
 @every_model
 def test_every_parameter_learns(name, change):
-    model, source, target = make(name, change).train(), Sequences.of(SOURCES), Sequences.of(TARGETS)
-    labels = Sequences.of([[*said[1:], EOS] for said in TARGETS]).ids
+    model, source, target = (
+        make(name, change).train(),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
+    labels = PaddedTokens.from_lists([[*said[1:], EOS] for said in TARGETS]).ids
     loss = model.readout.loss(model.features(source, target), labels)
     loss.backward()
     assert loss.isfinite()
@@ -180,13 +192,17 @@ def test_the_same_seed_draws_the_same_weights(name, change):
 @every_model
 def test_starts_with_even_guesses(name, change):
     model = MODELS[name].build(make_config(name, change)).eval()
-    logits = model(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    logits = model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert logits.isfinite().all() and logits.std() < 3, "as built, no token is a sure thing"
 
 
 @every_model
 def test_runs_under_autocast(name, change):
-    model, source, target = make(name, change, torch.float32).train(), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = (
+        make(name, change, torch.float32).train(),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(source, target)
         done = steps(model, model.encode(source), target.ids)
@@ -200,7 +216,7 @@ def test_runs_under_autocast(name, change):
 @every_model
 @torch.no_grad()
 def test_nothing_is_kept_on_the_modules(name, change):
-    model, source, target = make(name, change), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
 
     def held():
         return {
@@ -219,10 +235,14 @@ def test_nothing_is_kept_on_the_modules(name, change):
 @pytest.mark.cuda
 @every_model
 def test_cuda_equals_cpu(name, change):
-    model, source, target = make(name, change, torch.float32), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = (
+        make(name, change, torch.float32),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     expected = model(source, target)
     model.cuda()
-    found = model(*(Sequences(rows.ids.cuda(), rows.lengths.cuda()) for rows in (source, target)))
+    found = model(*(PaddedTokens(rows.ids.cuda(), rows.lengths.cuda()) for rows in (source, target)))
     # where a row has ended a CPU drops it from its loops, and a GPU goes on
     assert found.cpu()[target.mask].allclose(expected[target.mask], atol=1e-3)
 

@@ -21,9 +21,9 @@ from tests.contracts.cases import (
     VALUE_SIZE,
     inputs,
     key_size,
-    look,
     make_alignment,
     make_score,
+    position_info,
 )
 
 pairs = pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_saved_and_loaded_gives_the_same(score_name, align_name, tmp_path):
     other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     queries, keys, values = inputs(score_name)
     found = [
-        module(queries, module.remember(keys, values), look=look(), return_weights=True).context
+        module(queries, module.prepare_memory(keys, values), position_info=position_info(), return_weights=True).context
         for module in (made, other)
     ]
     assert torch.equal(*found)
@@ -54,9 +54,14 @@ def test_runs_under_autocast(score_name, align_name):
     score, align = make_score(score_name, torch.float32), make_alignment(align_name, torch.float32)
     tensors = inputs(score_name, torch.float32, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        fused = attend(*tensors, score=score, align=align, mask=padding(LENGTHS), look=look()).context
+        fused = attend(*tensors, score=score, align=align, mask=padding(LENGTHS), position_info=position_info()).context
         formed = attend(
-            *tensors, score=score, align=align, mask=padding(LENGTHS), look=look(), return_weights=True
+            *tensors,
+            score=score,
+            align=align,
+            mask=padding(LENGTHS),
+            position_info=position_info(),
+            return_weights=True,
         ).context
     assert fused.float().allclose(formed.float(), atol=0.1)
     formed.float().sum().backward()
@@ -76,7 +81,12 @@ def test_huge_scores_give_no_nan(score_name, align_name):
         queries[0, 0, 0], keys[0, 1, 0] = scale, scale
         tensors = [tensor.to(dtype).requires_grad_() for tensor in (queries, keys, values)]
         for return_weights in (True, False):
-            options = {"score": score, "align": align, "look": look(), "return_weights": return_weights}
+            options = {
+                "score": score,
+                "align": align,
+                "position_info": position_info(),
+                "return_weights": return_weights,
+            }
             found = attend(*tensors, mask=causal() & padding(LENGTHS), **options).context
             assert not found.isnan().any(), (dtype, scale, return_weights)
             loss = found.float().clamp(-1e4, 1e4).sum()
@@ -119,7 +129,7 @@ def test_infinite_scores_are_defined(align_name):
         values,
         score=Given(scores),
         align=make_alignment(align_name),
-        look=look(),
+        position_info=position_info(),
         return_weights=True,
     )
     assert found.weights.isfinite().all() and found.context.isfinite().all()
@@ -143,7 +153,7 @@ def test_nothing_to_read_gives_zeros(score_name, align_name):
             values[:, :0],
             score=score,
             align=align,
-            look=look(),
+            position_info=position_info(),
             return_weights=return_weights,
         )
         assert read.context.shape == (queries.shape[0], QUERIES, VALUE_SIZE)
@@ -162,7 +172,7 @@ def test_any_shape(score_name, align_name, data):
     queries = torch.randn(*leading, num_queries, QUERY_SIZE, dtype=torch.float64)
     keys = torch.randn(*leading, num_keys, key_size(score_name), dtype=torch.float64)
     values = torch.randn(*leading, num_keys, VALUE_SIZE, dtype=torch.float64)
-    options = {"score": score, "align": align, "mask": causal(), "look": look(num_queries)}
+    options = {"score": score, "align": align, "mask": causal(), "position_info": position_info(num_queries)}
     formed = attend(queries, keys, values, **options, return_weights=True)
     assert formed.weights.shape == (*leading, num_queries, num_keys)
     assert formed.context.shape == (*leading, num_queries, VALUE_SIZE)

@@ -5,27 +5,27 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.contracts import PAD, Packed, Sequences
-from regard.kernels import gather_rows, spread_rows
+from regard.contracts import PAD, PackedTokens, PaddedTokens
+from regard.kernels import pack_padded, pad_packed
 
 ROWS = st.lists(st.lists(st.integers(4, 9), min_size=1, max_size=6), min_size=1, max_size=5)
 
 
 @given(rows=ROWS)
 def test_packed_holds_what_the_padded_batch_holds(rows):
-    packed, padded = Packed.of(rows), Sequences.of(rows)
+    packed, padded = PackedTokens.from_lists(rows), PaddedTokens.from_lists(rows)
     assert torch.equal(packed.lengths, padded.lengths)
     assert torch.equal(packed.mask, padded.mask)
     assert torch.equal(packed.ids, padded.ids[padded.mask])
-    assert torch.equal(padded.ids.flatten()[packed.cells], packed.ids)
+    assert torch.equal(padded.ids.flatten()[packed.padded_indices], packed.ids)
 
 
 @given(rows=ROWS, added=st.integers(0, 3), longer=st.integers(0, 2))
 def test_fill_keeps_the_rows_and_adds_only_padding(rows, added, longer):
-    packed = Packed.of(rows)
-    longest = packed.longest + longer
+    packed = PackedTokens.from_lists(rows)
+    longest = packed.max_seqlen + longer
     missing = added * longest // 2
-    filled = packed.fill(num_rows=len(rows) + added, num_tokens=len(packed.ids) + missing, longest=longest)
+    filled = packed.fill(num_rows=len(rows) + added, num_tokens=len(packed.ids) + missing, max_seqlen=longest)
     assert filled.ids.shape[0] == len(packed.ids) + missing
     assert filled.lengths.tolist()[: len(rows)] == [len(row) for row in rows]
     assert int(filled.lengths.sum()) == filled.ids.shape[0]
@@ -36,14 +36,14 @@ def test_fill_keeps_the_rows_and_adds_only_padding(rows, added, longer):
 
 def test_a_shape_too_small_is_refused():
     with pytest.raises(ValueError, match="do not fit into 2 rows of 4 tokens"):
-        Packed.of([[4, 5, 6], [7, 8]]).fill(num_rows=2, num_tokens=4, longest=3)
+        PackedTokens.from_lists([[4, 5, 6], [7, 8]]).fill(num_rows=2, num_tokens=4, max_seqlen=3)
 
 
 def test_spread_and_gather_are_each_others_gradient():
-    packed = Packed.of([[4, 5, 6], [7], [8, 9]])
+    packed = PackedTokens.from_lists([[4, 5, 6], [7], [8, 9]])
     states = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
-    spread = spread_rows(states, packed)
+    spread = pad_packed(states, packed)
     assert torch.equal(spread[~packed.mask], torch.zeros(3, 3, dtype=torch.float64))
-    assert torch.equal(gather_rows(spread, packed), states)
-    assert torch.autograd.gradcheck(lambda given: spread_rows(given, packed), states)
-    assert torch.autograd.gradcheck(lambda given: gather_rows(given, packed), spread.detach().requires_grad_())
+    assert torch.equal(pack_padded(spread, packed), states)
+    assert torch.autograd.gradcheck(lambda given: pad_packed(given, packed), states)
+    assert torch.autograd.gradcheck(lambda given: pack_padded(given, packed), spread.detach().requires_grad_())

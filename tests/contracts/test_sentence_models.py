@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import UNK, Classified, Labelled, SentenceModel, Sequences
-from regard.models.text_classification import SENTENCE_MODELS
-from regard.training.sentence_objective import SentenceObjective
+from regard.contracts import UNK, Classifier, ClassifierOutput, Labelled, PaddedTokens
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
+from regard.training.sentence_objective import ClassificationObjective
 from tests.contracts.listed import with_variants
 
 TINY = {
@@ -29,62 +29,62 @@ TINY = {
 SENTENCES = [[5, 6, 7, 8, 9, 4, 10], [3], [], [4, 10, 4, 7], [7, 8]]
 LABELS = [0, 2, 1, 1, 0]
 
-every_model = pytest.mark.parametrize(("name", "change"), with_variants(SENTENCE_MODELS))
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(TEXT_CLASSIFICATION_MODELS))
 
 
 def make_config(name, change, **more):
-    config = SENTENCE_MODELS[name].config
+    config = TEXT_CLASSIFICATION_MODELS[name].config
     has = {field.name for field in fields(config)}
     return config(**{key: value for key, value in TINY.items() if key in has} | change | {"dropout": 0.0} | more)
 
 
 def make(name, change, dtype=torch.float64, **more):
     """A small one with weights large enough that nothing drowns in the tolerance."""
-    model = SENTENCE_MODELS[name].build(make_config(name, change, **more)).to(dtype)
+    model = TEXT_CLASSIFICATION_MODELS[name].build(make_config(name, change, **more)).to(dtype)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model.eval()
 
 
 def labelled():
-    return Labelled(sentences=Sequences.of(SENTENCES), labels=torch.tensor(LABELS), num_tokens=len(LABELS))
+    return Labelled(sentences=PaddedTokens.from_lists(SENTENCES), labels=torch.tensor(LABELS), num_tokens=len(LABELS))
 
 
 @every_model
 def test_is_a_model_with_a_plain_config(name, change):
     model = make(name, change)
-    assert isinstance(model, SentenceModel)
+    assert isinstance(model, Classifier)
     assert model.config == make_config(name, change)
     for field in fields(model.config):
         assert isinstance(getattr(model.config, field.name), (int, float, bool, str, tuple)), field.name
-    defaults = SENTENCE_MODELS[name].config()
+    defaults = TEXT_CLASSIFICATION_MODELS[name].config()
     assert {"vocab_size", "num_classes", "dropout"} <= {field.name for field in fields(defaults)}
 
 
 @every_model
 @torch.no_grad()
 def test_padding_and_company_change_nothing(name, change):
-    model, sentences = make(name, change), Sequences.of(SENTENCES)
+    model, sentences = make(name, change), PaddedTokens.from_lists(SENTENCES)
     together = model(sentences)
     assert together.logits.shape == (5, 3) and together.logits.isfinite().all()
     for row, words in enumerate(SENTENCES):
-        alone = model(Sequences.of([words]))
+        alone = model(PaddedTokens.from_lists([words]))
         assert together.logits[row].allclose(alone.logits[0], atol=1e-10), (row, words)
         if together.weights is not None:
             assert together.weights[row, :, : len(words)].allclose(alone.weights[0], atol=1e-10), (row, words)
     padding = ~sentences.mask
     for wider in (sentences.ids.masked_fill(padding, 9), nn.functional.pad(sentences.ids, (0, 6))):
-        other = model(Sequences(wider, sentences.lengths))
+        other = model(PaddedTokens(wider, sentences.lengths))
         assert other.logits.allclose(together.logits, atol=1e-10), "what lies past a length means nothing"
 
 
 @every_model
 @torch.no_grad()
 def test_the_rows_are_over_the_real_words(name, change):
-    sentences = Sequences.of(SENTENCES)
+    sentences = PaddedTokens.from_lists(SENTENCES)
     said = make(name, change)(sentences)
-    assert isinstance(said, Classified)
-    assert (said.weights is not None) == SENTENCE_MODELS[name].attends
+    assert isinstance(said, ClassifierOutput)
+    assert (said.weights is not None) == TEXT_CLASSIFICATION_MODELS[name].attends
     if said.weights is not None:
         assert said.weights.shape[0] == 5 and said.weights.shape[2] == sentences.ids.shape[1]
         assert (said.weights.transpose(1, 2)[~sentences.mask] == 0).all()
@@ -96,7 +96,7 @@ def test_the_rows_are_over_the_real_words(name, change):
 @pytest.mark.parametrize("rows", [[[]], [[], []], [[3]]], ids=str)
 def test_sentences_of_one_word_and_of_none(name, change, rows):
     model = make(name, change).train()
-    said = model(Sequences.of(rows))
+    said = model(PaddedTokens.from_lists(rows))
     loss = said.logits.logsumexp(dim=-1).sum() + (0 if said.penalty is None else said.penalty)
     loss.backward()
     assert loss.isfinite() and said.logits.shape == (len(rows), 3)
@@ -107,12 +107,14 @@ def test_sentences_of_one_word_and_of_none(name, change, rows):
 @every_model
 def test_the_order_of_the_words_matters(name, change):
     model = make(name, change)
-    assert not model(Sequences.of([[4, 5, 6]])).logits.allclose(model(Sequences.of([[6, 5, 4]])).logits, atol=1e-6)
+    assert not model(PaddedTokens.from_lists([[4, 5, 6]])).logits.allclose(
+        model(PaddedTokens.from_lists([[6, 5, 4]])).logits, atol=1e-6
+    )
 
 
 @every_model
 def test_dropout_acts_in_training_alone(name, change):
-    model, plain, sentences = make(name, change, dropout=0.5), make(name, change), Sequences.of(SENTENCES)
+    model, plain, sentences = make(name, change, dropout=0.5), make(name, change), PaddedTokens.from_lists(SENTENCES)
     plain.load_state_dict(model.state_dict())
     assert model(sentences).logits.allclose(plain(sentences).logits, atol=1e-10)
     model.train()
@@ -122,8 +124,8 @@ def test_dropout_acts_in_training_alone(name, change):
 @every_model
 @torch.no_grad()
 def test_training_may_read_words_as_unknown(name, change):
-    model, sentences = make(name, change, word_dropout=1.0), Sequences.of(SENTENCES)
-    unknown = model(Sequences(torch.full_like(sentences.ids, UNK), sentences.lengths)).logits
+    model, sentences = make(name, change, word_dropout=1.0), PaddedTokens.from_lists(SENTENCES)
+    unknown = model(PaddedTokens(torch.full_like(sentences.ids, UNK), sentences.lengths)).logits
     assert not model(sentences).logits.allclose(unknown)
     assert model.train()(sentences).logits.allclose(unknown, atol=1e-10)
     with pytest.raises(ValueError, match=r"word_dropout is 1\.5, expected a share between 0 and 1"):
@@ -133,7 +135,7 @@ def test_training_may_read_words_as_unknown(name, change):
 @every_model
 @torch.no_grad()
 def test_saved_and_loaded_gives_the_same(name, change):
-    model, other, sentences = make(name, change), make(name, change), Sequences.of(SENTENCES)
+    model, other, sentences = make(name, change), make(name, change), PaddedTokens.from_lists(SENTENCES)
     assert not other(sentences).logits.allclose(model(sentences).logits)
     other.load_state_dict({key: tensor.clone() for key, tensor in model.state_dict().items()})
     assert torch.equal(other(sentences).logits, model(sentences).logits)
@@ -142,7 +144,7 @@ def test_saved_and_loaded_gives_the_same(name, change):
 @every_model
 def test_every_parameter_learns(name, change):
     model = make(name, change).train()
-    loss = SentenceObjective(model, label_smoothing=0.1)(labelled())
+    loss = ClassificationObjective(model, label_smoothing=0.1)(labelled())
     loss.backward()
     assert loss.isfinite()
     for path, parameter in model.named_parameters():
@@ -152,9 +154,9 @@ def test_every_parameter_learns(name, change):
 
 @every_model
 def test_the_loss_is_a_sum_over_the_sentences(name, change):
-    objective = SentenceObjective(make(name, change))
+    objective = ClassificationObjective(make(name, change))
     parts = [
-        objective(Labelled(sentences=Sequences.of([words]), labels=torch.tensor([label]), num_tokens=1))
+        objective(Labelled(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1))
         for words, label in zip(SENTENCES, LABELS, strict=True)
     ]
     assert torch.stack(parts).sum().allclose(objective(labelled()), atol=1e-10)
@@ -165,22 +167,27 @@ def test_the_same_seed_draws_the_same_weights(name, change):
     drawn = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        drawn.append(SENTENCE_MODELS[name].build(make_config(name, change)).state_dict())
+        drawn.append(TEXT_CLASSIFICATION_MODELS[name].build(make_config(name, change)).state_dict())
     assert all(torch.equal(tensor, drawn[1][key]) for key, tensor in drawn[0].items())
     assert not all(torch.equal(tensor, drawn[2][key]) for key, tensor in drawn[0].items())
 
 
 @every_model
 def test_starts_with_even_guesses(name, change):
-    logits = SENTENCE_MODELS[name].build(make_config(name, change)).eval()(Sequences.of(SENTENCES)).logits
+    logits = (
+        TEXT_CLASSIFICATION_MODELS[name]
+        .build(make_config(name, change))
+        .eval()(PaddedTokens.from_lists(SENTENCES))
+        .logits
+    )
     assert logits.isfinite().all() and logits.std() < 3, "as built, no class is a sure thing"
 
 
 @every_model
 def test_runs_under_autocast(name, change):
-    model, sentences = make(name, change, torch.float32).train(), Sequences.of(SENTENCES)
+    model, sentences = make(name, change, torch.float32).train(), PaddedTokens.from_lists(SENTENCES)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = SentenceObjective(model)(labelled())
+        loss = ClassificationObjective(model)(labelled())
         said = model(sentences)
     assert said.logits.float().allclose(model(sentences).logits, atol=0.3)
     loss.backward()
@@ -190,10 +197,10 @@ def test_runs_under_autocast(name, change):
 @pytest.mark.cuda
 @every_model
 def test_cuda_equals_cpu(name, change):
-    model, sentences = make(name, change, torch.float32), Sequences.of(SENTENCES)
+    model, sentences = make(name, change, torch.float32), PaddedTokens.from_lists(SENTENCES)
     expected = model(sentences).logits
     model.cuda()
-    found = model(Sequences(sentences.ids.cuda(), sentences.lengths.cuda())).logits
+    found = model(PaddedTokens(sentences.ids.cuda(), sentences.lengths.cuda())).logits
     assert found.cpu().allclose(expected, atol=1e-3)
 
 
@@ -203,11 +210,11 @@ def test_the_host_is_never_waited_for(name, change):
     """Whatever a CUDA graph captures must not ask the device for a number."""
     model, batch = make(name, change, torch.float32).cuda(), labelled()
     on_device = Labelled(
-        sentences=Sequences(batch.sentences.ids.cuda(), batch.sentences.lengths.cuda()),
+        sentences=PaddedTokens(batch.sentences.ids.cuda(), batch.sentences.lengths.cuda()),
         labels=batch.labels.cuda(),
         num_tokens=5,
     )
-    objective = SentenceObjective(model.train())
+    objective = ClassificationObjective(model.train())
     objective(on_device).backward()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -219,5 +226,5 @@ def test_the_host_is_never_waited_for(name, change):
 
 
 def test_the_table_is_in_history_order():
-    years = [entry.year for entry in SENTENCE_MODELS.values()]
+    years = [entry.year for entry in TEXT_CLASSIFICATION_MODELS.values()]
     assert years == sorted(years)

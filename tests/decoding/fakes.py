@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import EOS, PAD, UNK, Memory, Sequences, Step
+from regard.contracts import EOS, PAD, UNK, Memory, PaddedTokens, Step
 
 
 class Identity:
@@ -124,5 +124,5 @@ def sources(count, *, longest=7, vocab_size=12, seed=0):
 
 def padded(rows, extra):
     """The same rows with more padding than they need."""
-    batch = Sequences.of(rows)
-    return Sequences(nn.functional.pad(batch.ids, (0, extra), value=7), batch.lengths)
+    batch = PaddedTokens.from_lists(rows)
+    return PaddedTokens(nn.functional.pad(batch.ids, (0, extra), value=7), batch.lengths)

@@ -178,7 +178,7 @@ def test_the_penalty_by_hand():
     chooser = Chooser(options, numbers=torch.tensor([0]), texts=torch.tensor([[2, 4]]), vocab_size=6)
     step = torch.tensor([1])
     assert chooser(logits, step).item() == 3
-    chooser.hear(torch.tensor([3]))
+    chooser.record(torch.tensor([3]))
     assert chooser(logits, step).item() == 2
     negative = torch.tensor([[0.0, 0.0, -3.0, -3.0, -1.0, -1.5]])
     # -1 said is -2

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, Hypothesis, Sequences
+from regard.contracts import BOS, EOS, Hypothesis, PaddedTokens
 from regard.decoding import Beam, Greedy, Sample, decode, decode_all, forced_alignment, score, score_all
 from regard.decoding.many import batches
 from regard.metrics import best_links, from_pharaoh, links, merge_words, to_pharaoh
@@ -13,11 +13,11 @@ from tests.decoding.fakes import Attending, markov, sources
 @pytest.mark.parametrize("search", [Greedy(), Beam(size=4, num_best=4), Sample()], ids=str)
 def test_alignment_is_that_of_the_winning_hypothesis(search):
     model, rows = Attending().double(), sources(8)
-    found = decode_all(model, rows, search=search, return_alignment=True)
+    found = decode_all(model, rows, search=search, return_weights=True)
     for row, hypotheses in zip(rows, found, strict=True):
         for hypothesis in hypotheses:
             read = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
-            (expected,) = forced_alignment(model, Sequences.of([row]), Sequences.of([read]))
+            (expected,) = forced_alignment(model, PaddedTokens.from_lists([row]), PaddedTokens.from_lists([read]))
             assert hypothesis.alignment.shape == (len(hypothesis.ids) + hypothesis.finished, len(row))
             torch.testing.assert_close(hypothesis.alignment, expected)
             assert not hypothesis.alignment.is_inference()
@@ -27,14 +27,17 @@ def test_no_alignment_unless_asked_for_and_given():
     rows = sources(3)
     assert decode_all(Attending(), rows)[0][0].alignment is None
     for search in (Greedy(), Beam(size=3)):
-        assert decode_all(markov(vocab_size=8), rows, search=search, return_alignment=True)[0][0].alignment is None
-    assert forced_alignment(markov(vocab_size=8), Sequences.of(rows), Sequences.of([[BOS]] * 3)) is None
+        assert decode_all(markov(vocab_size=8), rows, search=search, return_weights=True)[0][0].alignment is None
+    assert (
+        forced_alignment(markov(vocab_size=8), PaddedTokens.from_lists(rows), PaddedTokens.from_lists([[BOS]] * 3))
+        is None
+    )
 
 
 def test_forced_alignments_have_each_rows_own_size():
     model, rows = Attending(), sources(5)
     targets = [[BOS, *row[:-1]] for row in sources(5, seed=1)]
-    found = forced_alignment(model, Sequences.of(rows), Sequences.of(targets))
+    found = forced_alignment(model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists(targets))
     assert [tuple(one.shape) for one in found] == [(len(y), len(x)) for x, y in zip(rows, targets, strict=True)]
     assert model.training
 
@@ -50,7 +53,7 @@ def test_links_by_hand():
     assert to_pharaoh(links(seen)) == "0-1 1-0"
     assert links(hypothesis([[1.0]], ())) == []
     assert best_links(torch.zeros(0, 4)) == []
-    with pytest.raises(ValueError, match=r"has no alignment\. Decode with return_alignment=True"):
+    with pytest.raises(ValueError, match=r"has no alignment\. Decode with return_weights=True"):
         links(Hypothesis(ids=(4,), log_prob=0.0, score=0.0, finished=False))
 
 
@@ -81,7 +84,7 @@ def test_pharaoh_text():
 
 def test_long_lists_come_back_in_order():
     model, rows = Attending().double(), sources(30)
-    expected = [row[0].ids for row in decode(model, Sequences.of(rows))]
+    expected = [row[0].ids for row in decode(model, PaddedTokens.from_lists(rows))]
     for budget in (1, 20, 10_000):
         assert [row[0].ids for row in decode_all(model, rows, tokens_per_batch=budget, device="cpu")] == expected
     assert decode_all(model, []) == [] and score_all(model, [], []) == []
@@ -106,9 +109,11 @@ def test_scores_are_sums_of_log_probabilities():
     assert model.training
     model.eval()
     for row, target, got in zip(rows, targets, found, strict=True):
-        logits = model.forward(Sequences.of([row]), Sequences.of([[BOS, *target]]))[0]
+        logits = model.forward(PaddedTokens.from_lists([row]), PaddedTokens.from_lists([[BOS, *target]]))[0]
         said = [*target, EOS]
         assert got == pytest.approx(logits.log_softmax(-1)[range(len(said)), said].sum().item(), abs=1e-5)
-    labels = Sequences.of([[*target, EOS] for target in targets]).ids
-    total = score(model, Sequences.of(rows), Sequences.of([[BOS, *target] for target in targets]), labels)
+    labels = PaddedTokens.from_lists([[*target, EOS] for target in targets]).ids
+    total = score(
+        model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists([[BOS, *target] for target in targets]), labels
+    )
     assert total.tolist() == pytest.approx(found, abs=1e-5)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.contracts import BOS, Limit, Sequences
+from regard.contracts import BOS, Limit, PaddedTokens
 from regard.decoding import Beam, Greedy, Sample, decode, forced_alignment, score_all
 from regard.models.translation import MODELS
 from tests.contracts.test_models import SOURCES, every_model, make
@@ -17,9 +17,9 @@ LIMIT = Limit(1.0, 3)
 )
 def test_alone_and_together_and_as_scored(name, change, search):
     model = make(name, change)
-    found = decode(model, Sequences.of(SOURCES), search=search, limit=LIMIT, return_alignment=True)
+    found = decode(model, PaddedTokens.from_lists(SOURCES), search=search, limit=LIMIT, return_weights=True)
     for number, (row, hypotheses) in enumerate(zip(SOURCES, found, strict=True)):
-        source = Sequences.of([row])
+        source = PaddedTokens.from_lists([row])
         numbers = torch.tensor([number])
         (alone,) = decode(model, source, search=search, limit=LIMIT, numbers=numbers)
         assert [one.ids for one in alone] == [one.ids for one in hypotheses]
@@ -31,14 +31,16 @@ def test_alone_and_together_and_as_scored(name, change, search):
             assert (one.alignment is not None) == MODELS[name].attends
             if one.alignment is not None:
                 read = [BOS, *one.ids][: len(one.ids) + one.finished]
-                (expected,) = forced_alignment(model, source, Sequences.of([read]))
+                (expected,) = forced_alignment(model, source, PaddedTokens.from_lists([read]))
                 torch.testing.assert_close(one.alignment, expected)
 
 
 @every_model
 def test_a_beam_reorders_the_state(name, change):
     model = make(name, change)
-    (found,) = decode(model, Sequences.of(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=Limit(0.0, 4))
+    (found,) = decode(
+        model, PaddedTokens.from_lists(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=Limit(0.0, 4)
+    )
     finished = [one for one in found if one.finished]
     scores = score_all(model, SOURCES[:1] * len(finished), [list(one.ids) for one in finished])
     assert finished and scores == pytest.approx([one.log_prob for one in finished], abs=1e-9)

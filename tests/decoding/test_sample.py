@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from regard.contracts import EOS, Limit, Sequences
+from regard.contracts import EOS, Limit, PaddedTokens
 from regard.decoding import Sample, decode, decode_all
 from regard.decoding.sampling import uniform
 from tests.decoding.fakes import Attending, Markov, markov, sources
@@ -28,7 +28,7 @@ def test_frequencies_are_probabilities(temperature):
 
 def test_whole_sequences_follow_the_model():
     model, count = markov(vocab_size=5, num_sources=1, ending=1.0), 3000
-    found = decode(model, Sequences.of([[3, EOS]] * count), search=Sample(), limit=Limit(0.0, 3))
+    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * count), search=Sample(), limit=Limit(0.0, 3))
     model.table[:, :, :2] = float("-inf")
     one, two, three = ((model.table[0] * (1 + step / 10)).softmax(-1) for step in range(3))
     said, expected = {}, {}
@@ -112,9 +112,9 @@ def test_noise_is_uniform_and_independent():
 
 def test_log_prob_is_the_models_own():
     model = Markov(LOGITS.expand(1, 8, 8).clone())
-    (hypothesis,) = decode(model, Sequences.of([[EOS]]), search=Sample(temperature=0.1, top_k=1), limit=Limit(0.0, 2))[
-        0
-    ]
+    (hypothesis,) = decode(
+        model, PaddedTokens.from_lists([[EOS]]), search=Sample(temperature=0.1, top_k=1), limit=Limit(0.0, 2)
+    )[0]
     assert hypothesis.ids == (5, 5)
     own = LOGITS.log_softmax(-1)[5] + (1.1 * LOGITS).log_softmax(-1)[5]
     assert hypothesis.score == hypothesis.log_prob == pytest.approx(own.item())

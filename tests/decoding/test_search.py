@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, PAD, UNK, Limit, Sequences
+from regard.contracts import BOS, EOS, PAD, UNK, Limit, PaddedTokens
 from regard.decoding import Beam, Greedy, Sample, beam, decode, decode_all, score_all
 from regard.decoding import greedy as walk
 from tests.decoding.fakes import Attending, Markov, markov, padded, sources
@@ -14,7 +14,7 @@ from tests.decoding.fakes import Attending, Markov, markov, padded, sources
 def log_prob(model, source, ids):
     """log p(ids <eos> | source), a sum over the table."""
     said = [*ids, EOS]
-    logits = model.features(Sequences.of([source]), Sequences.of([[BOS, *said[:-1]]]))[0]
+    logits = model.features(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([[BOS, *said[:-1]]]))[0]
     return logits.log_softmax(-1)[range(len(said)), said].sum().item()
 
 
@@ -30,7 +30,7 @@ def test_a_wide_beam_is_exhaustive(alpha):
     rows = [[3, EOS], [4, 5, EOS], [5, EOS]]
     # what lives on at the last step must fit beside what ends
     search = Beam(size=4**limit, length_penalty=alpha, num_best=len(answers))
-    found = decode(model, Sequences.of(rows), search=search, limit=Limit(0.0, limit))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(0.0, limit))
     for row, hypotheses in zip(rows, found, strict=True):
         scored = {ids: log_prob(model, row, ids) / ((6 + len(ids)) / 6) ** alpha for ids in answers}
         expected = sorted(answers, key=lambda ids: -scored[ids])
@@ -72,7 +72,7 @@ def test_beam_is_the_plain_algorithm(size, ending):
     model = markov(vocab_size=9, num_sources=8, seed=1, ending=ending)
     rows = sources(12, longest=5, vocab_size=12)
     search = Beam(size=size, num_best=size)
-    found = decode(model, Sequences.of(rows), search=search, limit=Limit(1.0, 3))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(1.0, 3))
     for row, hypotheses in zip(rows, found, strict=True):
         expected = reference_beam(model, row, size=size, limit=len(row) + 3, alpha=1.0)
         assert [(got.ids, got.finished) for got in hypotheses] == [(ids, done) for ids, _, done in expected]
@@ -81,7 +81,7 @@ def test_beam_is_the_plain_algorithm(size, ending):
 
 
 def test_beam_of_one_is_greedy():
-    model, source = Attending(), Sequences.of(sources(20))
+    model, source = Attending(), PaddedTokens.from_lists(sources(20))
     greedy, beam = decode(model, source), decode(model, source, search=Beam(size=1, length_penalty=0.0))
     assert greedy == beam
     penalised = decode(model, source, search=Beam(size=1))
@@ -96,14 +96,18 @@ SEARCHES = [Greedy(), Beam(size=4, num_best=3), Sample(seed=3), Sample(top_k=4, 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_answers_do_not_depend_on_the_batch(search):
     model, rows = Attending().double(), sources(17)
-    together = decode(model, Sequences.of(rows), search=search, return_alignment=True)
+    together = decode(model, PaddedTokens.from_lists(rows), search=search, return_weights=True)
     alone = [
-        decode(model, Sequences.of([row]), search=search, return_alignment=True, numbers=torch.tensor([number]))[0]
+        decode(
+            model, PaddedTokens.from_lists([row]), search=search, return_weights=True, numbers=torch.tensor([number])
+        )[0]
         for number, row in enumerate(rows)
     ]
-    wide = decode(model, padded(rows, 5), search=search, return_alignment=True)
+    wide = decode(model, padded(rows, 5), search=search, return_weights=True)
     order = torch.randperm(len(rows))
-    mixed = decode(model, Sequences.of([rows[i] for i in order]), search=search, return_alignment=True, numbers=order)
+    mixed = decode(
+        model, PaddedTokens.from_lists([rows[i] for i in order]), search=search, return_weights=True, numbers=order
+    )
     mixed = [mixed[place] for place in order.argsort()]
     assert len({len(row[0].ids) for row in together}) > 3
     for other in (alone, wide, mixed):
@@ -117,12 +121,12 @@ def test_answers_do_not_depend_on_the_batch(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize(("every", "share"), [(1, 0), (4, 0), (4, 1), (1000, 0.25)])
 def test_answers_do_not_depend_on_when_the_host_looks(search, every, share, monkeypatch):
-    model, rows = Attending().double(), Sequences.of(sources(17))
-    expected = decode(model, rows, search=search, return_alignment=True)
+    model, rows = Attending().double(), PaddedTokens.from_lists(sources(17))
+    expected = decode(model, rows, search=search, return_weights=True)
     for module in (walk, beam):
         monkeypatch.setattr(module, "steps_between_looks", lambda device: every)
         monkeypatch.setattr(module, "leaving_pays", lambda closed, count: closed > share * count)
-    found = decode(model, rows, search=search, return_alignment=True)
+    found = decode(model, rows, search=search, return_weights=True)
     for one, two in zip(expected, found, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         for mine, other in zip(one, two, strict=True):
@@ -144,7 +148,7 @@ def test_log_prob_is_what_teacher_forcing_gives(search):
 def test_padding_and_beginning_are_never_said(search):
     model = markov(vocab_size=8)
     model.table[:, :, [PAD, BOS]] = 50.0
-    for hypotheses in decode(model, Sequences.of(sources(9)), search=search):
+    for hypotheses in decode(model, PaddedTokens.from_lists(sources(9)), search=search):
         for hypothesis in hypotheses:
             assert not {PAD, BOS, EOS} & set(hypothesis.ids)
             assert hypothesis.log_prob < -40 * len(hypothesis.ids)
@@ -153,7 +157,7 @@ def test_padding_and_beginning_are_never_said(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_each_row_has_its_own_limit(search):
     model, rows = markov(vocab_size=8, ending=-100.0), [[3, EOS], [4, 4, 4, 4, EOS], [EOS]]
-    found = decode(model, Sequences.of(rows), search=search, limit=Limit(2.0, 1))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(2.0, 1))
     assert [len(row[0].ids) for row in found] == [5, 11, 3]
     assert not any(hypothesis.finished for row in found for hypothesis in row)
 
@@ -161,15 +165,17 @@ def test_each_row_has_its_own_limit(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_an_end_at_once_and_an_unknown_word(search):
     certain = markov(vocab_size=8, ending=100.0)
-    assert [row[0].ids for row in decode(certain, Sequences.of([[3, EOS]]), search=search)] == [()]
+    assert [row[0].ids for row in decode(certain, PaddedTokens.from_lists([[3, EOS]]), search=search)] == [()]
     unknown = markov(vocab_size=8)
     unknown.table[:, :, UNK] = 100.0
-    assert decode(unknown, Sequences.of([[3, EOS]]), search=search, limit=Limit(0.0, 3))[0][0].ids == (UNK,) * 3
+    assert (
+        decode(unknown, PaddedTokens.from_lists([[3, EOS]]), search=search, limit=Limit(0.0, 3))[0][0].ids == (UNK,) * 3
+    )
 
 
 def test_a_vocabulary_smaller_than_the_beam():
     model = markov(vocab_size=4)
-    found = decode(model, Sequences.of([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=Limit(0.0, 3))
+    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=Limit(0.0, 3))
     assert {hypothesis.ids for hypothesis in found[0]} == {(), (3,), (3, 3), (3, 3, 3)}
     assert [hypothesis.finished for hypothesis in found[0]] == [True, True, True, False]
 
@@ -177,7 +183,7 @@ def test_a_vocabulary_smaller_than_the_beam():
 def test_a_model_that_must_end_stops_the_search():
     model = markov(vocab_size=8)
     model.table[:, :, UNK:] = float("-inf")
-    found = decode(model, Sequences.of([[3, EOS]]), search=Beam(size=3, num_best=3), limit=Limit(0.0, 50))
+    found = decode(model, PaddedTokens.from_lists([[3, EOS]]), search=Beam(size=3, num_best=3), limit=Limit(0.0, 50))
     assert [hypothesis.ids for hypothesis in found[0]] == [()]
     assert model.num_steps == 1
 
@@ -186,38 +192,38 @@ def test_finished_rows_leave_the_batch():
     model = markov(vocab_size=8, num_sources=2)
     model.table[0, :, EOS], model.table[1, :, EOS] = 100.0, -100.0
     rows = [[4, EOS]] * 30 + [[5, EOS]] * 2
-    decode(model, Sequences.of(rows), limit=Limit(0.0, 11))
+    decode(model, PaddedTokens.from_lists(rows), limit=Limit(0.0, 11))
     assert model.num_rows == 32 + 10 * 2
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_an_empty_batch_and_an_empty_source(search):
-    assert decode(markov(vocab_size=8), Sequences.of([]), search=search) == []
+    assert decode(markov(vocab_size=8), PaddedTokens.from_lists([]), search=search) == []
     with pytest.raises(ValueError, match=r"source 1 is empty\. A source ends with <eos>"):
-        decode(markov(vocab_size=8), Sequences.of([[3, EOS], []]), search=search)
+        decode(markov(vocab_size=8), PaddedTokens.from_lists([[3, EOS], []]), search=search)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_a_broken_model_is_refused(search):
     with pytest.raises(ValueError, match="gives NaN for source 0"):
-        decode(Markov(torch.full((1, 8, 8), float("nan"))), Sequences.of([[3, EOS]]), search=search)
+        decode(Markov(torch.full((1, 8, 8), float("nan"))), PaddedTokens.from_lists([[3, EOS]]), search=search)
 
 
 def test_modes_are_restored():
     model = Attending()
     model.cell.eval()
-    first = decode(model, Sequences.of(sources(4)))
+    first = decode(model, PaddedTokens.from_lists(sources(4)))
     assert model.training and model.dropout.training and not model.cell.training
-    assert decode(model, Sequences.of(sources(4))) == first
+    assert decode(model, PaddedTokens.from_lists(sources(4))) == first
     model.eval()
-    decode(model, Sequences.of(sources(4)))
+    decode(model, PaddedTokens.from_lists(sources(4)))
     assert not model.training
 
 
 def test_ties_go_to_the_first_token():
     model = Markov(torch.zeros(1, 3000, 3000))
     model.table[:, :, 1200:] = 1.0
-    assert decode(model, Sequences.of([[3, EOS]]), limit=Limit(0.0, 2))[0][0].ids == (1200, 1200)
+    assert decode(model, PaddedTokens.from_lists([[3, EOS]]), limit=Limit(0.0, 2))[0][0].ids == (1200, 1200)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +245,8 @@ def test_wrong_settings_are_sentences(make, sentence):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_cuda_gives_the_same(search):
     model, rows = Attending().double(), sources(17)
-    expected = decode_all(model, rows, search=search, return_alignment=True)
-    found = decode_all(model.cuda(), rows, search=search, return_alignment=True)
+    expected = decode_all(model, rows, search=search, return_weights=True)
+    found = decode_all(model.cuda(), rows, search=search, return_weights=True)
     for one, two in zip(expected, found, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         torch.testing.assert_close(one[0].alignment, two[0].alignment)

@@ -26,7 +26,7 @@ def maps():
     states = torch.randn(3, 4, 8)
     with trace(model) as seen:
         model["reader"](states)
-        model["writer"](states[:, :2], model["writer"].remember(states))
+        model["writer"](states[:, :2], model["writer"].prepare_memory(states))
     return seen
 
 

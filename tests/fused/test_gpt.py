@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard import trace
-from regard.contracts import LanguageModel, StepFunction, select_rows
+from regard.contracts import LanguageModel, StepFunction, select_batch
 from regard.decoding import Generation, generate
 from regard.fused import fuse
 from regard.fused.decode_graph import MAX_IDLE, GraphSteps, _idle
@@ -107,7 +107,7 @@ def test_readable_and_fused_steps_follow_each_other():
         step = fused.step(tokens[:, 2], model.read(tokens[:, :2], model.start(2)).state)
         assert isinstance(step.state, FusedState)
         rows = torch.tensor([1, 1, 0])
-        step = fused.step(tokens[rows, 3], select_rows(step.state, rows))
+        step = fused.step(tokens[rows, 3], select_batch(step.state, rows))
         assert step.logits.allclose(whole[rows, 3], rtol=0, atol=1e-12)
 
 

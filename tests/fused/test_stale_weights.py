@@ -116,7 +116,7 @@ def accelerate_hook(model, parts, seed):
 
 
 def module_of_another_kind(model, parts, seed):
-    new = GatedFeedForward(size=8, hidden_size=16).double()
+    new = GatedFeedForward(hidden_size=8, feed_forward_size=16).double()
     with torch.no_grad():
         for parameter in new.parameters():
             parameter.copy_(numbers(*parameter.shape, seed=seed))
@@ -131,7 +131,7 @@ class Backwards(Sinusoidal):
 
 
 def positions_of_another_kind(model, parts, seed):
-    model.positions = Backwards(size=8) if seed else Sinusoidal(size=8, base=50.0)
+    model.positions = Backwards(size=8) if seed else Sinusoidal(hidden_size=8, base=50.0)
 
 
 def score_of_another_kind(model, parts, seed):
@@ -145,14 +145,14 @@ def eps_changed(model, parts, seed):
 
 def positions_base_changed(model, parts, seed):
     # learned positions have no base; sinusoidal ones of another base take their place
-    model.positions = Sinusoidal(size=8)
+    model.positions = Sinusoidal(hidden_size=8)
     model.positions.base = 30.0 + seed
 
 
 def heads_changed(model, parts, seed):
     attention = parts.attention
     heads = 4 >> (2 * seed)
-    attention.num_heads = attention.num_key_heads = heads
+    attention.num_heads = attention.num_kv_heads = heads
     attention.head_size = 8 // heads
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard import trace
 from regard.attention.alignments import Sigmoid
-from regard.contracts import Model, Packed, Sequences, select_rows
+from regard.contracts import Model, PackedTokens, PaddedTokens, select_batch
 from regard.fused import fuse
 from regard.fused.transformer import FusedEncoded
 from regard.layers import GatedFeedForward
@@ -29,7 +29,7 @@ SOURCES = {
 @pytest.mark.parametrize("rows", SOURCES.values(), ids=SOURCES)
 def test_fused_steps_equal_readable_ones(rows, norm, shared_embeddings, dtype):
     model = make_transformer(norm=norm, shared_embeddings=shared_embeddings).to(dtype)
-    source, target = Sequences.of(rows), Sequences.of(TARGET[: len(rows)])
+    source, target = PaddedTokens.from_lists(rows), PaddedTokens.from_lists(TARGET[: len(rows)])
     readable = take_steps(model, source, target)
     with torch.inference_mode():
         fused = take_steps(fuse(model), source, target)
@@ -39,10 +39,10 @@ def test_fused_steps_equal_readable_ones(rows, norm, shared_embeddings, dtype):
 
 
 def test_a_packed_source_is_the_padded_one():
-    model, target = fuse(make_transformer()), Sequences.of(TARGET)
+    model, target = fuse(make_transformer()), PaddedTokens.from_lists(TARGET)
     with torch.inference_mode():
-        padded = take_steps(model, Sequences.of(SOURCE), target)
-        packed = take_steps(model, Packed.of(SOURCE), target)
+        padded = take_steps(model, PaddedTokens.from_lists(SOURCE), target)
+        packed = take_steps(model, PackedTokens.from_lists(SOURCE), target)
     assert isinstance(packed[0], FusedEncoded)
     assert packed[1].allclose(padded[1], atol=1e-12)
 
@@ -51,7 +51,7 @@ def test_fused_steps_call_no_layer(monkeypatch):
     model, calls = make_transformer(), []
     with torch.inference_mode():
         fused = fuse(model)
-        encoded = fused.encode(Sequences.of(SOURCE))
+        encoded = fused.encode(PaddedTokens.from_lists(SOURCE))
         monkeypatch.setattr(nn.Linear, "forward", lambda *_: calls.append("linear"))
         fused.step(torch.tensor([1, 1, 1]), fused.start(encoded), encoded)
     assert not calls
@@ -62,14 +62,14 @@ def test_it_is_a_model_with_the_models_own_parts():
     fused = fuse(model)
     assert isinstance(fused, Model) and fused.model is model and vars(fused) == {"model": model}
     assert fused.readout is model.readout
-    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
     assert torch.equal(fused.features(source, target), model.features(source, target))
     assert torch.equal(fused.forward(source, target), model(source, target))
 
 
 def test_a_source_without_tokens_is_attended_with_zeros():
     model = make_transformer()
-    source, target = Sequences.of([SOURCE[0], []]), Sequences.of(TARGET[:2])
+    source, target = PaddedTokens.from_lists([SOURCE[0], []]), PaddedTokens.from_lists(TARGET[:2])
     _, readable, _ = take_steps(model, source, target)
     with torch.inference_mode():
         _, logits, alignments = take_steps(fuse(model), source, target)
@@ -79,7 +79,7 @@ def test_a_source_without_tokens_is_attended_with_zeros():
 
 def test_a_batch_without_rows_is_encoded():
     with torch.inference_mode():
-        assert fuse(make_transformer()).encode(Sequences.of([])).memories[0].keys.shape[0] == 0
+        assert fuse(make_transformer()).encode(PaddedTokens.from_lists([])).memories[0].keys.shape[0] == 0
 
 
 @pytest.mark.parametrize("name", ["query_proj", "key_proj", "value_proj"])
@@ -87,13 +87,13 @@ def test_weights_that_are_no_numbers_stay_visible(name):
     model = make_transformer()
     with torch.inference_mode():
         getattr(model.decoder[0].self_attention, name).weight.fill_(float("nan"))
-        _, logits, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+        _, logits, _ = take_steps(fuse(model), PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET))
     assert logits.isnan().all()
 
 
 def gated(model):
     for layer in model.decoder:
-        layer.feed_forward = GatedFeedForward(size=8, hidden_size=16).double()
+        layer.feed_forward = GatedFeedForward(hidden_size=8, feed_forward_size=16).double()
 
 
 def another_alignment(model):
@@ -120,7 +120,7 @@ def without_norm(model):
 @pytest.mark.parametrize("edit", [gated, another_alignment, hooked, another_class, without_norm])
 def test_an_edited_model_is_decoded_by_its_own_code(edit):
     model = make_transformer()
-    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
     with torch.inference_mode():
         assert isinstance(take_steps(fuse(model), source, target)[0], FusedEncoded)
     edit(model)
@@ -135,14 +135,14 @@ def test_training_mode_is_the_models_own_code():
     model = make_transformer()
     model.decoder[0].feed_forward.train()
     with torch.inference_mode():
-        assert not isinstance(fuse(model).encode(Sequences.of(SOURCE)), FusedEncoded)
+        assert not isinstance(fuse(model).encode(PaddedTokens.from_lists(SOURCE)), FusedEncoded)
 
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
 def test_another_score_is_the_models_own_code(score):
     with torch.inference_mode():
         model = fuse(make_transformer(score=score))
-        assert not isinstance(model.encode(Sequences.of(SOURCE)), FusedEncoded)
+        assert not isinstance(model.encode(PaddedTokens.from_lists(SOURCE)), FusedEncoded)
         assert model.unsupported_reasons() == [f"the score is {score!r}, and fused steps support 'scaled_dot'"]
 
 
@@ -150,7 +150,7 @@ def test_readable_and_fused_steps_follow_each_other():
     model = make_transformer()
     fused, tokens = fuse(model), torch.tensor([1, 1, 1])
     with torch.no_grad():
-        encoded = fused.encode(Sequences.of(SOURCE))
+        encoded = fused.encode(PaddedTokens.from_lists(SOURCE))
         first = fused.step(tokens, fused.start(encoded), encoded)
         with trace(model) as maps:
             recorded = fused.step(tokens, fused.start(encoded), encoded)
@@ -160,7 +160,7 @@ def test_readable_and_fused_steps_follow_each_other():
         mixed = fused.step(tokens, model.step(tokens, first.state, encoded).state, encoded)
         same = fused.step(tokens, fused.step(tokens, first.state, encoded).state, encoded)
         assert mixed.logits.allclose(same.logits, atol=1e-12)
-        fewer = select_rows((encoded, first.state), torch.tensor([2, 0]))
+        fewer = select_batch((encoded, first.state), torch.tensor([2, 0]))
         assert isinstance(fewer[0], FusedEncoded)
         second = fused.step(tokens[:2], fewer[1], fewer[0])
         assert second.logits.allclose(fused.step(tokens, first.state, encoded).logits[[2, 0]], atol=1e-12)
@@ -173,7 +173,7 @@ def test_readable_and_fused_steps_follow_each_other():
 def test_a_traced_model_is_decoded_by_its_own_code():
     model = make_transformer()
     with torch.inference_mode(), trace(model) as maps:
-        encoded, _, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+        encoded, _, _ = take_steps(fuse(model), PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET))
     assert not isinstance(encoded, FusedEncoded)
     assert len(maps["decoder.0.self_attention"]) == 5
 
@@ -181,7 +181,7 @@ def test_a_traced_model_is_decoded_by_its_own_code():
 def test_autocast_is_the_models_own_code():
     model = make_transformer().float()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        encoded, logits, _ = take_steps(fuse(model), Sequences.of(SOURCE), Sequences.of(TARGET))
+        encoded, logits, _ = take_steps(fuse(model), PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET))
     assert not isinstance(encoded, FusedEncoded)
     assert logits.isfinite().all()
 
@@ -190,7 +190,9 @@ def test_autocast_is_the_models_own_code():
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-3), (torch.bfloat16, 0.5)])
 def test_cuda_equals_readable_steps(dtype, atol):
     model = make_transformer().to("cuda", dtype)
-    source, target = (Sequences(one.ids.cuda(), one.lengths.cuda()) for one in map(Sequences.of, (SOURCE, TARGET)))
+    source, target = (
+        PaddedTokens(one.ids.cuda(), one.lengths.cuda()) for one in map(PaddedTokens.from_lists, (SOURCE, TARGET))
+    )
     with torch.inference_mode():
         encoded, logits, _ = take_steps(fuse(model), source, target)
         assert isinstance(encoded, FusedEncoded)

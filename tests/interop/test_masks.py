@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.interop import MultiheadAttention
 from regard.interop.multihead_masks import over_heads, restriction
-from regard.kernels import read_fused
+from regard.kernels import attend_fused
 from tests.interop.cases import EMBED, FLAGS, HEADS, PLAIN, make_case, make_masks, make_pair
 
 INF = float("inf")
@@ -121,9 +121,9 @@ def test_the_believed_hint_reads_no_mask(monkeypatch):
 
     def listen(read):
         seen.append(read)
-        return read_fused(read)
+        return attend_fused(read)
 
-    monkeypatch.setattr("regard.attention.attention.read_fused", listen)
+    monkeypatch.setattr("regard.attention.attention.attend_fused", listen)
     _, ours = make_pair(PLAIN)
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     ours(states, states, states, attn_mask=wrong_hint(), is_causal=True, need_weights=False)

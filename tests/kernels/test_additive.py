@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.masks import causal, dilated, padding, prefix, window
 from regard.attention.scores import Additive, Concat
-from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import operator as fused
 from regard.kernels.additive import unit_ranges as series
 from regard.kernels.additive.reference import additive_scores, rows_of
@@ -44,7 +44,7 @@ def made(kind=Additive, dtype=torch.float32):
 @pytest.mark.parametrize("name", MASKS)
 def test_fused_and_formed_agree(name, kind):
     score, tensors = made(kind, torch.float64)
-    assert explain(*tensors, score=score, mask=MASKS[name]).path == "blocked"
+    assert which_backend(*tensors, score=score, mask=MASKS[name]).path == "blocked"
     found = []
     for return_weights in (False, True):
         context = attend(*tensors, score=score, mask=MASKS[name], return_weights=return_weights).context
@@ -64,17 +64,17 @@ def test_leading_dimensions_broadcast():
 
 def test_small_reads_are_formed(monkeypatch):
     score, tensors = made()
-    assert "with fewer than 8" in str(explain(tensors[0][:, :1], *tensors[1:], score=score))
+    assert "with fewer than 8" in str(which_backend(tensors[0][:, :1], *tensors[1:], score=score))
     monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
-    assert "the read is small: fewer than 1,000,000" in str(explain(*tensors, score=score))
+    assert "the read is small: fewer than 1,000,000" in str(which_backend(*tensors, score=score))
 
 
 def test_the_log_sum_exp_gives_the_weights_of_chosen_queries():
     score, (queries, keys, values) = made()
-    read = AdditiveRead(
+    read = AdditiveRequest(
         queries=score.query_proj(queries), keys=score.prepare(keys), energy=score.energy, values=values, mask=window(9)
     )
-    context, lse = fused.read_with_lse(read, "blocked")
+    context, lse = fused.attend_with_lse(read, "blocked")
     chosen = [0, 17]
     scores = additive_scores(read.queries[:, chosen], read.keys, read.energy)
     weights = (scores - lse[:, chosen, None]).exp().where(read.allowed()[..., chosen, :], 0.0)
@@ -107,7 +107,7 @@ def test_autocast_changes_nothing_inside():
     found = []
     for enabled in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            context, lse = fused.read_with_lse(AdditiveRead(**given), "blocked")
+            context, lse = fused.attend_with_lse(AdditiveRequest(**given), "blocked")
             found.append((context, lse, *torch.autograd.grad(context.sum(), list(given.values()))))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
@@ -199,7 +199,7 @@ def test_compiled_at_several_lengths(monkeypatch, least):
 @pytest.mark.unchecked
 def test_the_operator_keeps_torchs_rules():
     score, (queries, keys, values) = made(dtype=torch.float64)
-    read = AdditiveRead(
+    read = AdditiveRequest(
         queries=score.query_proj(queries).detach().requires_grad_(),
         keys=score.prepare(keys).detach().requires_grad_(),
         energy=score.energy,

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.masks import causal, padding, window
 from regard.attention.scores import Additive
 from regard.kernels import triton_support as tiles
-from regard.kernels.additive import AdditiveRead
+from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import chunked as chunks
 from regard.kernels.additive import operator as fused
 from tests.kernels.additive_cases import by_walk, error, errors, formula, make
@@ -127,7 +127,7 @@ def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
     lengths = torch.tensor([400, 150], device="cuda")
     mask = window(100) & padding(lengths) & causal()
     tensors = [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True) for shape in shapes]
-    assert explain(*tensors, score=score, mask=mask).path == ("sine" if dtype == torch.bfloat16 else "exact")
+    assert which_backend(*tensors, score=score, mask=mask).path == ("sine" if dtype == torch.bfloat16 else "exact")
 
     def run(*given, return_weights=False):
         return attend(*given, score=score, mask=mask, return_weights=return_weights).context
@@ -151,7 +151,7 @@ def test_autocast_changes_nothing_inside():
     for enabled in (False, True):
         given = {name: getattr(rows, name).clone().requires_grad_() for name in ("queries", "keys", "energy", "values")}
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=enabled):
-            context, lse = fused.read_with_lse(AdditiveRead(**given), "sine")
+            context, lse = fused.attend_with_lse(AdditiveRequest(**given), "sine")
         found.append((context, lse, *torch.autograd.grad(context.float().square().sum(), list(given.values()))))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)

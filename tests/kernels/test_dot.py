@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.alignments import Ratio, Sparsemax
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.scores import Additive, Gaussian, Location
 from regard.kernels import choose
-from regard.kernels.dot import DotRead, blocked, read_plain
-from regard.kernels.dot.sdpa import four_dimensional, read_sdpa
+from regard.kernels.dot import DotRequest, attend_plain, blocked
+from regard.kernels.dot.sdpa import attend_sdpa, four_dimensional
 
 MASKS = {
     "causal": causal,
@@ -35,7 +35,7 @@ def make_read(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, f
         "values": torch.randn(2, heads // group_size, keys, 9, dtype=dtype),
         "key_bias": torch.randn(2, heads // group_size, keys, dtype=dtype),
     }
-    return DotRead(
+    return DotRequest(
         **{name: tensor.requires_grad_() for name, tensor in tensors.items()},
         scale=0.7,
         bias=torch.randn(heads, queries, keys, dtype=dtype) if bias else None,
@@ -49,7 +49,7 @@ def make_read(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, f
 
 def check_equal_to_the_formula(kernel, read):
     given = (read.queries, read.keys, read.values, read.key_bias)
-    found, expected = kernel(read), read_plain(read)
+    found, expected = kernel(read), attend_plain(read)
     assert found.allclose(expected, atol=1e-10)
     wanted = torch.randn_like(expected)
     gradients = zip(
@@ -65,7 +65,7 @@ def check_equal_to_the_formula(kernel, read):
 @pytest.mark.parametrize("group_size", [1, 2, 4])
 @pytest.mark.parametrize("mask_name", MASKS)
 def test_sdpa_equals_the_formula(mask_name, group_size, bias):
-    check_equal_to_the_formula(read_sdpa, make_read(MASKS[mask_name](), group_size=group_size, bias=bias))
+    check_equal_to_the_formula(attend_sdpa, make_read(MASKS[mask_name](), group_size=group_size, bias=bias))
 
 
 @pytest.mark.parametrize("first_key", [0, 17])
@@ -73,7 +73,7 @@ def test_sdpa_equals_the_formula(mask_name, group_size, bias):
 def test_blocks_equal_the_formula(mask_name, first_key, monkeypatch):
     monkeypatch.setattr(blocked, "BLOCK", 7)
     check_equal_to_the_formula(
-        blocked.read_blocked, make_read(MASKS[mask_name](), bias=mask_name == "dilated", first_key=first_key)
+        blocked.attend_blocked, make_read(MASKS[mask_name](), bias=mask_name == "dilated", first_key=first_key)
     )
 
 
@@ -87,11 +87,11 @@ def test_blocks_read_only_what_a_window_reaches(monkeypatch):
 
 def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
     long = torch.zeros(1, 8192, 4)
-    assert explain(long, long, long, mask=causal() & window(64)).path == "blocked"
-    assert explain(long, long, long, mask=causal()).path == "sdpa"
-    assert explain(long, long, long).path == "sdpa"
+    assert which_backend(long, long, long, mask=causal() & window(64)).path == "blocked"
+    assert which_backend(long, long, long, mask=causal()).path == "sdpa"
+    assert which_backend(long, long, long).path == "sdpa"
     written = torch.ones(8192, 8192, dtype=torch.bool)
-    choice = explain(long, long, long, mask=written)
+    choice = which_backend(long, long, long, mask=written)
     assert choice.path == "sdpa" and "the mask holds a boolean tensor" in str(choice)
 
 
@@ -106,8 +106,8 @@ def test_keys_shared_by_a_batch_are_read_without_forming_scores():
 def test_padding_alone_is_not_worth_blocks():
     states = torch.zeros(32, 2, 1024, 4)
     lengths = torch.full((32,), 900)
-    assert explain(states, states, states, mask=padding(lengths)).path == "sdpa"
-    assert explain(states, states, states, mask=causal() & padding(lengths)).path == "blocked"
+    assert which_backend(states, states, states, mask=padding(lengths)).path == "sdpa"
+    assert which_backend(states, states, states, mask=causal() & padding(lengths)).path == "blocked"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -116,23 +116,23 @@ def test_a_key_bias_past_half_precision_stays_finite(dtype):
     low = {name: getattr(read, name).detach().to(dtype) for name in ("queries", "keys", "values")}
     bias = torch.zeros(2, 4, 50)
     bias[..., 3] = -2e5
-    found = read_sdpa(replace(read, **low, key_bias=bias))
+    found = attend_sdpa(replace(read, **low, key_bias=bias))
     assert found.isfinite().all()
 
 
 def test_every_reason_against_a_fused_path_is_told():
     x = torch.randn(2, 3, 8)
-    choice = explain(
+    choice = which_backend(
         x, x, x, score=Additive(query_size=8, key_size=8, hidden_size=2), align=Sparsemax(), return_weights=True
     )
     assert choice.path == "plain"
     for reason in ("the weights are needed", "Sparsemax is not softmax"):
         assert reason in str(choice)
-    assert "Ratio sees the constant per row" in str(explain(x, x, x, score=Gaussian(), align=Ratio()))
-    assert "FlexAttention has no backward on cpu" in str(explain(x, x, x, mask=window(1)))
+    assert "Ratio sees the constant per row" in str(which_backend(x, x, x, score=Gaussian(), align=Ratio()))
+    assert "FlexAttention has no backward on cpu" in str(which_backend(x, x, x, mask=window(1)))
     with pytest.warns(UserWarning, match="never looked at"):
-        assert "more keys than Location" in str(explain(x, x, x, score=Location(query_size=8, max_length=2)))
-    assert "nothing to read" in str(explain(x[:0], x[:0], x[:0]))
+        assert "more keys than Location" in str(which_backend(x, x, x, score=Location(query_size=8, max_length=2)))
+    assert "nothing to read" in str(which_backend(x[:0], x[:0], x[:0]))
 
 
 def test_a_mask_is_evaluated_where_it_stands():

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from regard import attend
-from regard.attention import explain
+from regard.attention import which_backend
 from regard.attention.masks import causal, padding
 from regard.attention.scores import Gaussian
-from regard.kernels import GAUSSIAN_PATHS, read_fused
-from regard.kernels.gaussian import GaussianRead
+from regard.kernels import GAUSSIAN_PATHS, attend_fused
+from regard.kernels.gaussian import GaussianRequest
 
 
 def given(length, size, num_keys=None, *, value_size=None, dtype=torch.bfloat16):
@@ -22,7 +22,7 @@ def needs_hopper():
 
 
 def path(tensors, **options):
-    return explain(*tensors, score=Gaussian().to(tensors[0].device, tensors[0].dtype), **options).path
+    return which_backend(*tensors, score=Gaussian().to(tensors[0].device, tensors[0].dtype), **options).path
 
 
 def test_on_a_cpu_squares_are_multiplied_out():
@@ -30,7 +30,7 @@ def test_on_a_cpu_squares_are_multiplied_out():
     found = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
     formed = attend(queries, keys, keys, score=Gaussian(width=0.5), return_weights=True).context
     assert found.allclose(formed, atol=1e-6)
-    assert explain(queries, keys, keys, score=Gaussian(width=0.5)).path == "sdpa"
+    assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).path == "sdpa"
 
 
 @pytest.mark.unchecked
@@ -42,7 +42,7 @@ def test_without_a_kernel_of_its_own_a_read_goes_by_dot_products(group_size, com
 
     def read(queries, keys):
         asked = {"queries": queries, "keys": keys, "values": keys, "width": torch.tensor(0.5)}
-        return read_fused(GaussianRead(**asked, mask=causal(), first_query=2, group_size=group_size))
+        return attend_fused(GaussianRequest(**asked, mask=causal(), first_query=2, group_size=group_size))
 
     run = torch.compile(read, fullgraph=True, backend="aot_eager") if compiled else read
     spread = keys.repeat_interleave(group_size, dim=1)

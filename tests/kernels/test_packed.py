@@ -5,8 +5,8 @@ import torch
 
 from regard import MultiHeadAttention
 from regard.attention.masks import causal
-from regard.contracts import Memory, Packed, map_tensors
-from regard.kernels.dot import PackedRead, packed_refusals, read_packed
+from regard.contracts import Memory, PackedTokens, map_tensors
+from regard.kernels.dot import PackedRequest, attend_packed, packed_unsupported_reasons
 from regard.kernels.dot.packed import LONGEST, SIZES
 from regard.kernels.triton_support import tile_size
 
@@ -15,7 +15,7 @@ QUERIES, KEYS = [5, 1, 0, 16, 7, 3], [4, 17, 2, 1, 0, 9]
 
 
 def rows_of(lengths):
-    return Packed.of([[7] * length for length in lengths])
+    return PackedTokens.from_lists([[7] * length for length in lengths])
 
 
 def make_read(query_lengths, key_lengths, *, size, dtype, is_causal=False, device="cpu"):
@@ -24,7 +24,7 @@ def make_read(query_lengths, key_lengths, *, size, dtype, is_causal=False, devic
     tensors = [torch.randn(tokens, HEADS, size, dtype=torch.float64) for tokens in (count, key_count, key_count)]
     queries, keys, values = (tensor.to(device, dtype).requires_grad_() for tensor in tensors)
     rows = [map_tensors(lambda tensor: tensor.to(device), rows_of(given)) for given in (query_lengths, key_lengths)]
-    return PackedRead(
+    return PackedRequest(
         queries=queries,
         keys=keys,
         values=values,
@@ -63,9 +63,9 @@ def test_tiles_hold_what_they_must():
 
 def test_refusals_say_why():
     heads, rows = torch.randn(130, 1, 24, dtype=torch.float64), rows_of([130])
-    told = " ".join(packed_refusals(heads, rows))
+    told = " ".join(packed_unsupported_reasons(heads, rows))
     assert "written in Triton, for CUDA" in told and "size 24" in told and "torch.float64" in told
-    assert any("has 130 tokens" in reason for reason in packed_refusals(heads.bfloat16(), rows))
+    assert any("has 130 tokens" in reason for reason in packed_unsupported_reasons(heads.bfloat16(), rows))
 
 
 @pytest.mark.cuda
@@ -79,7 +79,7 @@ def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
     wanted = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
     truth = results(row_by_row, make_read(*lengths[kind], dtype=torch.float64, **wanted))
     plain = results(row_by_row, make_read(*lengths[kind], dtype=dtype, **wanted))
-    found = results(read_packed, make_read(*lengths[kind], dtype=dtype, **wanted))
+    found = results(attend_packed, make_read(*lengths[kind], dtype=dtype, **wanted))
     for name, ours, theirs, true in zip(("context", "q", "k", "v"), found, plain, truth, strict=True):
         assert not ours.isnan().any(), name
         error, bound = ((tensor.double() - true).norm() / true.norm() for tensor in (ours, theirs))
@@ -94,7 +94,7 @@ def test_no_program_reads_beyond_its_row():
         read = make_read(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():
             read.values[read.key_rows.rows == poisoned] = float("nan")
-            context = read_packed(read)
+            context = attend_packed(read)
         clean = read.query_rows.rows != poisoned
         assert not context[clean].isnan().any(), f"row {poisoned}"
 
@@ -110,7 +110,7 @@ def test_heads_read_packed_rows_as_they_read_the_rectangle(compiled, monkeypatch
 
     def run(states, source):
         states = states + heads(states, mask=causal(), packed=rows).context
-        return heads(states, heads.remember(source, packed=others), packed=rows).context.pow(2).sum()
+        return heads(states, heads.prepare_memory(source, packed=others), packed=rows).context.pow(2).sum()
 
     found = []
     for serves in (True, False):
@@ -129,7 +129,7 @@ def test_a_memory_that_lies_end_to_end_is_spread_for_those_who_ask_step_by_step(
     heads = MultiHeadAttention(64, 4).cuda()
     rows = map_tensors(torch.Tensor.cuda, rows_of([3, 5]))
     states = torch.randn(8, 64, device="cuda")
-    memory = heads.remember(states, packed=rows)
+    memory = heads.prepare_memory(states, packed=rows)
     assert isinstance(memory, Memory) and memory.packed is rows and memory.keys.shape == (8, 4, 16)
     found = heads(torch.randn(2, 1, 64, device="cuda"), memory, return_weights=True)
     assert found.weights.shape == (2, 4, 1, 5) and (found.weights[0, ..., 3:] == 0).all()

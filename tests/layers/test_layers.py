@@ -10,7 +10,7 @@ from torch import nn
 
 from regard import Attention, MultiHeadAttention
 from regard.attention.scores import General
-from regard.contracts import Sequences, Step, map_tensors, select_rows
+from regard.contracts import PaddedTokens, Step, map_tensors, select_batch
 from regard.layers import (
     Embedding,
     FeedForward,
@@ -25,21 +25,21 @@ from regard.layers import (
 
 
 def test_embedding_is_scaled_and_tied():
-    embedding = Embedding(vocab_size=11, size=64)
+    embedding = Embedding(vocab_size=11, hidden_size=64)
     ids = torch.tensor([[1, 2], [3, 4]])
     assert embedding(ids).allclose(8 * embedding.table.weight[ids])
     states = torch.randn(2, 64)
     assert embedding.unembed(states).allclose(states @ embedding.table.weight.T)
-    norms = Embedding(vocab_size=500, size=256).table.weight.norm(dim=-1)
+    norms = Embedding(vocab_size=500, hidden_size=256).table.weight.norm(dim=-1)
     assert norms.mean().item() == pytest.approx(1.0, abs=0.02)
 
 
 def test_feed_forward_by_hand():
-    layer = FeedForward(size=3, hidden_size=5)
+    layer = FeedForward(hidden_size=3, feed_forward_size=5)
     x = torch.randn(2, 4, 3)
     hidden = (x @ layer.hidden.weight.T + layer.hidden.bias).clamp_min(0)
     assert layer(x).allclose(hidden @ layer.output.weight.T + layer.output.bias, atol=1e-6)
-    gated = GatedFeedForward(size=3, hidden_size=5, activation=torch.sigmoid)
+    gated = GatedFeedForward(hidden_size=3, feed_forward_size=5, activation=torch.sigmoid)
     inner = torch.sigmoid(x @ gated.gate.weight.T) * (x @ gated.hidden.weight.T)
     assert gated(x).allclose(inner @ gated.output.weight.T, atol=1e-6)
 
@@ -56,7 +56,7 @@ def test_feed_forward_is_position_wise(kind):
 
 def test_residual_orders():
     x, double = torch.randn(2, 6), lambda states: 2 * states
-    post, pre = PostNorm(size=6), PreNorm(size=6)
+    post, pre = PostNorm(hidden_size=6), PreNorm(hidden_size=6)
     assert post(x, double).allclose(nn.functional.layer_norm(3 * x, (6,)))
     assert pre(x, double).allclose(x + 2 * nn.functional.layer_norm(x, (6,)))
 
@@ -124,7 +124,7 @@ class State:
 def test_select_rows_reorders_a_nest_and_leaves_the_rest():
     table = torch.arange(7)
     state = State(torch.arange(3), ({"a": torch.arange(6).view(3, 2)}, [None, 4, "x"]), table=table)
-    chosen = select_rows(state, torch.tensor([2, 2, 0, 1]))
+    chosen = select_batch(state, torch.tensor([2, 2, 0, 1]))
     assert chosen.hidden.tolist() == [2, 2, 0, 1]
     assert chosen.layers[0]["a"].tolist() == [[4, 5], [4, 5], [0, 1], [2, 3]]
     assert chosen.layers[1] == [None, 4, "x"] and chosen.table is table
@@ -133,6 +133,6 @@ def test_select_rows_reorders_a_nest_and_leaves_the_rest():
 
 
 def test_sequences_know_their_padding():
-    sequences = Sequences(ids=torch.zeros(2, 3, dtype=torch.long), lengths=torch.tensor([3, 1]))
+    sequences = PaddedTokens(ids=torch.zeros(2, 3, dtype=torch.long), lengths=torch.tensor([3, 1]))
     assert sequences.mask.tolist() == [[True, True, True], [True, False, False]]
     assert math.prod(sequences.mask.shape) == 6

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.contracts import select_rows
+from regard.contracts import select_batch
 from regard.layers.linear_attention import LinearAttention, elu_plus_one, identity, linear_attention
 
 FORMS = [(elu_plus_one, True), (elu_plus_one, False), (identity, False), (torch.exp, True)]
@@ -41,7 +41,7 @@ def test_steps_and_pieces_are_the_whole(feature_map, normalised):
     assert torch.cat(steps, dim=1).allclose(whole.context, atol=1e-10)
     assert state.sums.allclose(whole.state.sums) and state.norms.allclose(whole.state.norms)
     first = layer(states[:, :5])
-    rest = layer(states[1:, 5:], select_rows(first.state, torch.tensor([1])))
+    rest = layer(states[1:, 5:], select_batch(first.state, torch.tensor([1])))
     assert rest.context.allclose(whole.context[1:, 5:], atol=1e-10)
 
 

@@ -7,7 +7,7 @@ from torch import nn
 from regard import attend
 from regard.attention.masks import causal
 from regard.attention.scores import Gaussian, ScaledDot
-from regard.contracts import choose_rows, select_rows
+from regard.contracts import select_batch, where_batch
 from regard.layers.linear_attention import identity, linear_attention
 from regard.layers.ttt import (
     TTT,
@@ -98,7 +98,7 @@ def test_rows_may_be_at_different_places(kind):
     learner = make_learner(kind, 4)
     old, new = examples(5, rows=1), examples(7)
     before = learner.read(*old, learner.start(1)).state
-    mixed = choose_rows(torch.tensor([True, False]), learner.start(2), select_rows(before, torch.tensor([0, 0])))
+    mixed = where_batch(torch.tensor([True, False]), learner.start(2), select_batch(before, torch.tensor([0, 0])))
     done = learner.read(*new, mixed)
     for row, state in enumerate([learner.start(1), before]):
         alone = learner.read(*(part[row : row + 1] for part in new), state)

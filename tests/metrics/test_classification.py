@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import Classified, Labelled, Sequences
+from regard.contracts import ClassifierOutput, Labelled, PaddedTokens
 from regard.contracts.report import RunInfo, Speed
 from regard.metrics import Answers, ConfusionRow, Overlap, classification_quality
 from regard.tasks import read_report, write_report
 from regard.tasks.text_classification.evaluate import classify, make_report
-from regard.training.sentence_objective import SentenceObjective
+from regard.training.sentence_objective import ClassificationObjective
 
 CLASSES = ("a", "b", "c")
 SHARES = [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.5, 0.25], [0.5, 0.25, 0.25]]
@@ -94,12 +94,12 @@ class Fake(nn.Module):
     def forward(self, sentences):
         logits = nn.functional.one_hot(sentences.ids[:, 0], 3) * self.scale
         weights = None if self.rows is None else torch.tensor(self.rows[: len(logits)])
-        return Classified(logits=self.dropout(logits), weights=weights)
+        return ClassifierOutput(logits=self.dropout(logits), weights=weights)
 
 
 def test_answers_come_in_the_order_of_the_batches():
     model = Fake()
-    found = classify(model, [Sequences.of([[2], [0]]), Sequences.of([[1]])])
+    found = classify(model, [PaddedTokens.from_lists([[2], [0]]), PaddedTokens.from_lists([[1]])])
     assert found.log_probs.argmax(dim=-1).tolist() == [2, 0, 1] and found.overlap is None
     assert found.log_probs.exp().sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
     assert model.training and model.dropout.training, "it goes on training"
@@ -111,7 +111,7 @@ def test_answers_come_in_the_order_of_the_batches():
 def test_overlap_by_hand():
     # apart; the same; half the same
     rows = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]]]
-    found = classify(Fake(rows), [Sequences.of([[1, 1], [1, 1], [1, 1]])]).overlap
+    found = classify(Fake(rows), [PaddedTokens.from_lists([[1, 1], [1, 1], [1, 1]])]).overlap
     assert found.cosine == pytest.approx((0 + 1 + math.sqrt(0.5)) / 3)
     penalties = [0.0, 4 * 0.25, 2 * 0.25 + 0.25]
     assert found.penalty == pytest.approx(sum(penalties) / 3)
@@ -119,17 +119,21 @@ def test_overlap_by_hand():
 
 def test_sentences_without_words_overlap_nowhere():
     rows = [[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
-    found = classify(Fake(rows), [Sequences.of([[1, 2], []])]).overlap
+    found = classify(Fake(rows), [PaddedTokens.from_lists([[1, 2], []])]).overlap
     assert found == Overlap(1.0, 2.0)
-    assert classify(Fake([[[1.0]]]), [Sequences.of([[1]])]).overlap is None, "one row has none to overlap with"
+    assert classify(Fake([[[1.0]]]), [PaddedTokens.from_lists([[1]])]).overlap is None, (
+        "one row has none to overlap with"
+    )
 
 
 def test_the_objective_passes_unseen_classes_by():
-    model, sentences = Fake().eval(), Sequences.of([[1], [2]])
+    model, sentences = Fake().eval(), PaddedTokens.from_lists([[1], [2]])
     for labels, count in (([1, -100], 1), ([-100, -100], 0)):
-        loss = SentenceObjective(model)(Labelled(sentences=sentences, labels=torch.tensor(labels), num_tokens=count))
+        loss = ClassificationObjective(model)(
+            Labelled(sentences=sentences, labels=torch.tensor(labels), num_tokens=count)
+        )
         expected = -math.log(math.e / (math.e + 2)) * count
         assert loss.item() == pytest.approx(expected)
-    smoothed = SentenceObjective(model, label_smoothing=0.3)
-    batch = Labelled(sentences=Sequences.of([[1]]), labels=torch.tensor([1]), num_tokens=1)
+    smoothed = ClassificationObjective(model, label_smoothing=0.3)
+    batch = Labelled(sentences=PaddedTokens.from_lists([[1]]), labels=torch.tensor([1]), num_tokens=1)
     assert smoothed(batch).item() == pytest.approx(math.log(math.e + 2) - 0.8)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import BOS, EOS, Batch, Packed, Sequences, Step
+from regard.contracts import BOS, EOS, Batch, PackedTokens, PaddedTokens, Step
 from regard.layers import Readout
 from regard.metrics import Perplexity
 from regard.tasks.translation.evaluate import perplexity
@@ -20,7 +20,7 @@ class Bigram(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(VOCAB_SIZE, 8)
         self.dropout = nn.Dropout(0.5)
-        self.readout = Readout(size=8, vocab_size=VOCAB_SIZE)
+        self.readout = Readout(hidden_size=8, vocab_size=VOCAB_SIZE)
 
     def encode(self, source):
         return source.lengths
@@ -38,7 +38,7 @@ class Bigram(nn.Module):
         return self.readout(self.features(source, target))
 
 
-def batch(targets, kind=Sequences):
+def batch(targets, kind=PaddedTokens):
     labels = [[*row, EOS] for row in targets]
     return Batch(
         source=kind.of([[EOS] for _ in targets]),
@@ -76,7 +76,7 @@ def test_batching_padding_and_packing_change_nothing():
     model = Bigram()
     whole = perplexity(model, [batch(TARGETS)])
     alone = perplexity(model, (batch([row]) for row in TARGETS))
-    packed = perplexity(model, [batch(TARGETS, Packed)])
+    packed = perplexity(model, [batch(TARGETS, PackedTokens)])
     assert alone.tokens == packed.tokens == whole.tokens
     assert alone.nats == pytest.approx(whole.nats, rel=1e-6)
     assert packed.nats == pytest.approx(whole.nats, rel=1e-6)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.text_classification.structured_self_attention import overlap
 from tests.small_models import QUESTION, SENTENCES
 from tests.studio.test_next_token_panel import QUANTITIES, exact, printed
@@ -23,7 +23,7 @@ def said(readers_folder):
         classifier = regard.load(readers_folder / name, device="cpu")
         ids = classifier.tokenizer.encode(QUESTION)
         with torch.inference_mode():
-            found[name] = classifier.model.double()(Sequences.of([ids]))
+            found[name] = classifier.model.double()(PaddedTokens.from_lists([ids]))
     return found
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import load, trace
-from regard.contracts import BOS, EOS, Limit, Sequences
+from regard.contracts import BOS, EOS, Limit, PaddedTokens
 from tests.studio.conftest import NAMES, TEXT
 
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
@@ -39,7 +39,7 @@ def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, look, weig
     tokens = next(axis["tokens"] for axis in made["axes"] if axis["name"] == "prefix")
     target = [BOS, *translator.tokenizers.target.encode("".join(tokens[1:]))]
     with torch.inference_mode(), trace(translator.model) as maps:
-        translator.model(Sequences.of([source]), Sequences.of([target]))
+        translator.model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([target]))
     sites = {site["path"]: site for site in made["sites"] if site["has_scores"]}
     assert set(sites) == set(maps)
     sizes = {axis["name"]: len(axis["tokens"]) for axis in made["axes"]}

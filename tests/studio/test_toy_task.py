@@ -30,7 +30,7 @@ class VowelModel(nn.Module):
 
     def forward(self, letters):
         vectors = torch.stack([letters, 1 - letters], dim=-1)[None, None].expand(1, 2, -1, 2)
-        memory = self.attention.remember(vectors, vectors)
+        memory = self.attention.prepare_memory(vectors, vectors)
         context = self.attention(self.query, memory).context
         return context[0, :, 0].sum(0).flip(0)
 

@@ -19,7 +19,7 @@ class Model(nn.Module):
 
     def forward(self, vectors):
         for module in self.children():
-            module(vectors, module.remember(vectors, vectors))
+            module(vectors, module.prepare_memory(vectors, vectors))
 
 
 def maps_of(model, length=3):

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.training import ComputeSettings, SentenceObjective, train
+from regard.training import ClassificationObjective, ComputeSettings, train
 from regard.training import cuda_graph as graphs
 from regard.training.cuda_graph import WARM_UP, GraphedStep, choose_step, identity_of, reasons_against_replay
 from regard.training.engine import Engine
@@ -349,4 +349,4 @@ def test_sentences_are_only_lengthened():
     filled = graphs.FILL(batch)
     assert filled.sentences.ids.shape == (5, 8) and torch.equal(filled.labels, batch.labels)
     model = sentences.make("structured_self_attention", {})
-    assert SentenceObjective(model)(filled).item() == pytest.approx(SentenceObjective(model)(batch).item())
+    assert ClassificationObjective(model)(filled).item() == pytest.approx(ClassificationObjective(model)(batch).item())

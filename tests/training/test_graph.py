@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences, map_tensors
+from regard.contracts import BOS, EOS, PAD, Batch, PackedTokens, PaddedTokens, map_tensors
 from regard.models.translation import MODELS
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from regard.training import cuda_graph as graph
@@ -28,7 +28,7 @@ def make_rows(count, seed, longest=7):
     return [(sentence(), sentence()) for _ in range(count)]
 
 
-def make_batch(rows, kind=Packed):
+def make_batch(rows, kind=PackedTokens):
     sources = kind.of([[*source, EOS] for source, _ in rows])
     targets = kind.of([[BOS, *target] for _, target in rows])
     labels = kind.of([[*target, EOS] for _, target in rows]).ids
@@ -87,14 +87,14 @@ def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
     batch = make_batch(make_rows(count, seed=count))
     filled = FILL(batch)
     assert filled.num_tokens == batch.num_tokens
-    rows = {len(side.offsets) - 1 for side in (filled.source, filled.target)}
+    rows = {len(side.cu_seqlens) - 1 for side in (filled.source, filled.target)}
     assert len(rows) == 1 and rows.pop() % FILL.rows == 0
     for side, before in ((filled.source, batch.source), (filled.target, batch.target)):
-        assert side.longest % FILL.longest == 0 and side.longest >= before.longest
+        assert side.max_seqlen % FILL.longest == 0 and side.max_seqlen >= before.max_seqlen
         assert len(side.ids) % FILL.tokens == 0
         assert torch.equal(side.ids[: len(before.ids)], before.ids)
         assert torch.equal(side.lengths[: len(before.lengths)], before.lengths)
-        assert (side.ids[len(before.ids) :] == PAD).all() and side.lengths.max() <= side.longest
+        assert (side.ids[len(before.ids) :] == PAD).all() and side.lengths.max() <= side.max_seqlen
     assert filled.labels.shape == filled.target.ids.shape
     assert torch.equal(filled.labels[: len(batch.labels)], batch.labels)
     assert (filled.labels[len(batch.labels) :] == PAD).all()
@@ -119,7 +119,7 @@ def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, 
     objective = make_objective(norm=norm)
     rows = make_rows(count, seed=count)
     packed = make_batch(rows)
-    padded = make_batch(rows, Sequences)
+    padded = make_batch(rows, PaddedTokens)
     assert padded.num_tokens == packed.num_tokens
     expected = gradients(objective, objective, padded)
     assert_close(gradients(objective, objective, packed), expected, 1e-10)
@@ -136,7 +136,7 @@ def make_recurrent(name, dtype=torch.float64):
 @pytest.mark.parametrize("name", RECURRENT)
 @pytest.mark.parametrize("count", [1, 6])
 def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
-    objective, batch = make_recurrent(name), make_batch(make_rows(count, seed=count), Sequences)
+    objective, batch = make_recurrent(name), make_batch(make_rows(count, seed=count), PaddedTokens)
     filled = FILL(batch)
     assert filled.num_tokens == batch.num_tokens
     for side in (filled.source, filled.target):
@@ -148,7 +148,7 @@ def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
 
 
 def test_many_padded_batches_have_few_shapes():
-    batches = [make_batch(make_rows(6, seed=seed), Sequences) for seed in range(30)]
+    batches = [make_batch(make_rows(6, seed=seed), PaddedTokens) for seed in range(30)]
     assert len({shape_of(FILL(batch)) for batch in batches}) < 10 > len({shape_of(batch) for batch in batches}) / 2
 
 
@@ -175,13 +175,13 @@ def test_the_compiled_objective_has_the_same_gradient():
         assert_close(found, expected, 1e-10)
 
 
-def alternating(count, kind=Packed):
+def alternating(count, kind=PackedTokens):
     """Batches of few and of many rows in turn, filled to two shapes."""
     fill = Fill(rows=64, tokens=64, longest=8, padded_rows=16, padded_longest=8)
     return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3), kind)) for n in range(count)]
 
 
-@pytest.mark.parametrize("kind", [Packed, Sequences])
+@pytest.mark.parametrize("kind", [PackedTokens, PaddedTokens])
 def test_alternating_batches_have_two_shapes(kind):
     assert len({shape_of(batch) for batch in alternating(40, kind)}) == 2
 
@@ -201,7 +201,7 @@ def eager_step(objective, optimizer, batch, *, learning_rate, clip_norm):
 @pytest.mark.unchecked
 @pytest.mark.parametrize("name", ["transformer", *RECURRENT])
 def test_graphed_steps_are_the_eager_steps(name):
-    batches = alternating(4 * (WARM_UP + 2), Packed if name == "transformer" else Sequences)
+    batches = alternating(4 * (WARM_UP + 2), PackedTokens if name == "transformer" else PaddedTokens)
     shapes = [shape_of(batch) for batch in batches]
     assert len(set(shapes)) == 2
     assert all(shapes.count(shape) >= WARM_UP + 3 for shape in set(shapes)), "each shape is replayed, not captured only"
@@ -250,7 +250,7 @@ def graphed():
 @pytest.mark.unchecked
 def test_decoding_between_replays_sees_the_weights_then():
     objective, step = graphed()
-    source = map_tensors(torch.Tensor.cuda, Sequences.of([[4, 5, 6, EOS], [7, EOS]]))
+    source = map_tensors(torch.Tensor.cuda, PaddedTokens.from_lists([[4, 5, 6, EOS], [7, EOS]]))
     tokens, batch, model = torch.tensor([BOS, BOS]).cuda(), alternating(1)[0], objective.model
     for _ in range(WARM_UP + 3):
         objective.train()

@@ -13,10 +13,10 @@ from regard.models import FAMILIES
 from regard.models.translation import MODELS
 from regard.training import (
     AdamSettings,
+    ClassificationObjective,
     ComputeSettings,
     CropObjective,
     Objective,
-    SentenceObjective,
     StreamObjective,
     train,
 )
@@ -57,7 +57,7 @@ def batches_of(family, name):
 def objective_of(family, name):
     if family == "language":
         return StreamObjective if name in language.ROLLING else CropObjective
-    return {"translation": Objective, "sentences": SentenceObjective}[family]
+    return {"translation": Objective, "sentences": ClassificationObjective}[family]
 
 
 def engine_of(family, name, change, step):

@@ -7,9 +7,9 @@ import torch
 
 from regard.tasks import model_card
 from regard.training import SCHEDULES, ScheduleSettings, SelectionSettings, TrainingSettings, average_tensors
-from regard.training.loader import Ahead
+from regard.training.loader import Prefetcher
 from regard.training.schedules import find_schedule, too_short
-from regard.training.selection import Standing
+from regard.training.selection import BestTracker
 
 
 def factors(name, steps, **changes):
@@ -78,7 +78,7 @@ def test_an_average_keeps_ties_and_precision():
 
 def test_a_number_beats_none_and_nan_beats_nothing():
     settings = SelectionSettings(patience=2)
-    standing = Standing().after(1, {"loss": math.nan}, settings).after(2, {"loss": 5.0}, settings)
+    standing = BestTracker().after(1, {"loss": math.nan}, settings).after(2, {"loss": 5.0}, settings)
     assert (standing.step, standing.since) == (2, 0)
     standing = standing.after(3, {"loss": math.nan}, settings)
     assert not standing.exhausted(settings)
@@ -86,7 +86,7 @@ def test_a_number_beats_none_and_nan_beats_nothing():
 
 
 def test_ahead_keeps_the_order_and_ends():
-    ahead = Ahead(iter(range(1000)), 3)
+    ahead = Prefetcher(iter(range(1000)), 3)
     items = iter(ahead)
     assert [next(items) for _ in range(10)] == list(range(10))
     ahead.close()

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.contracts import BOS, EOS, PAD, Batch, Sequences, Step
+from regard.contracts import BOS, EOS, PAD, Batch, PaddedTokens, Step
 from regard.layers import Readout
 from regard.training import (
     AdamSettings,
@@ -56,9 +56,9 @@ class Letters:
         time.sleep(self.delay)
         rows = [self.rows[index] for index in indices]
         return Batch(
-            source=Sequences.of([[*row, EOS] for row in rows]),
-            target=Sequences.of([[BOS, *row] for row in rows]),
-            labels=Sequences.of([[*row, EOS] for row in rows]).ids,
+            source=PaddedTokens.from_lists([[*row, EOS] for row in rows]),
+            target=PaddedTokens.from_lists([[BOS, *row] for row in rows]),
+            labels=PaddedTokens.from_lists([[*row, EOS] for row in rows]).ids,
             num_tokens=self.num_tokens(indices),
         )
 
@@ -73,7 +73,7 @@ class Toy(nn.Module):
         self.encoder = nn.GRU(size, size, batch_first=True)
         self.decoder = nn.GRU(size, size, batch_first=True)
         self.dropout = nn.Dropout(dropout)
-        self.readout = Readout(size=size, vocab_size=VOCAB, tied=self.embedding.weight if tied else None)
+        self.readout = Readout(hidden_size=size, vocab_size=VOCAB, tied=self.embedding.weight if tied else None)
 
     def encode(self, source):
         states, _ = self.encoder(self.dropout(self.embedding(source.ids)))

@@ -1,9 +1,9 @@
 """Score, align, aggregate."""
 
 from regard.attention.alignments import ALIGNMENTS
-from regard.attention.attention import SCALED_DOT, SOFTMAX, Attention, attend, explain, read
+from regard.attention.attention import SCALED_DOT, SOFTMAX, Attention, attend, read, which_backend
 from regard.attention.cache import FixedCache, GrowingCache, Room, WindowCache
-from regard.attention.indices import spread_memory
+from regard.attention.indices import pad_memory
 from regard.attention.masks import MASKS
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.positions import POSITIONS
@@ -25,8 +25,8 @@ __all__ = [
     "WindowCache",
     "attend",
     "change",
-    "explain",
+    "pad_memory",
     "read",
-    "spread_memory",
     "trace",
+    "which_backend",
 ]

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.alignments.softmax import Softmax
-from regard.attention.backends import fused_read, lower, reasons_to_form
+from regard.attention.backends import fused_request, lower, reasons_to_form
 from regard.attention.checks import (
     check_inputs,
     check_key_mask,
@@ -26,16 +26,16 @@ from regard.attention.checks import (
     check_memory,
     check_parts,
     check_probability,
+    check_query_indices,
     check_scores,
-    wanted_rows,
 )
-from regard.attention.masks.algebra import Rule, as_mask
+from regard.attention.masks.algebra import ComposableMask, as_mask
 from regard.attention.masks.padding import Real
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.trace import tell
-from regard.contracts import Align, Attended, AttentionMap, Grid, Look, Memory, Score, active_recorders
-from regard.kernels import Choice, choose, read_fused
-from regard.kernels.dot import spread_groups
+from regard.contracts import Alignment, Attended, AttentionMap, Grid, Memory, PositionInfo, Score, active_recorders
+from regard.kernels import Choice, attend_fused, choose
+from regard.kernels.dot import expand_groups
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
 """Without parameters or state, so that one of each serves every call."""
@@ -47,18 +47,18 @@ def attend(
     values: Float[Tensor, "... K value"],
     *,
     score: Score = SCALED_DOT,
-    align: Align = SOFTMAX,
-    mask: Rule | Bool[Tensor, "..."] | None = None,
-    look: Look | None = None,
+    align: Alignment = SOFTMAX,
+    mask: ComposableMask | Bool[Tensor, "..."] | None = None,
+    position_info: PositionInfo | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
-    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+    weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
 ) -> Attended:
     """Read the values whose keys answer the queries; any leading dimensions, broadcasting.
 
     `mask` is True where a query may attend: a mask such as `causal() & padding(lengths)`, or a boolean tensor that
     broadcasts to (.., Q, K). `dropout` acts on the weights whenever it is not 0, as in torch's own function; the
-    weights returned are those that were used. `weights_of` names a few queries whose weights are wanted (before
+    weights returned are those that were used. `weights_for_queries` names a few queries whose weights are wanted (before
     dropout): theirs alone are formed, beside a context that is read as fast as without them.
     """
     check_parts(score, align)
@@ -71,25 +71,25 @@ def attend(
         score=score,
         align=align,
         mask=None if mask is None else as_mask(mask),
-        look=look,
+        position_info=position_info,
         dropout=dropout,
         return_weights=return_weights,
-        weights_of=weights_of,
+        weights_for_queries=weights_for_queries,
     )
 
 
-def explain(
+def which_backend(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K key"],
     values: Float[Tensor, "... K value"],
     *,
     score: Score = SCALED_DOT,
-    align: Align = SOFTMAX,
-    mask: Rule | Bool[Tensor, "..."] | None = None,
-    look: Look | None = None,
+    align: Alignment = SOFTMAX,
+    mask: ComposableMask | Bool[Tensor, "..."] | None = None,
+    position_info: PositionInfo | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
-    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+    weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
 ) -> Choice:
     """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
 
@@ -99,7 +99,7 @@ def explain(
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
-    wanted_rows(queries, weights_of, return_weights)
+    check_query_indices(queries, weights_for_queries, return_weights)
     reasons = reasons_to_form(align, return_weights)
     lowered = lower(score, align, queries, score.prepare(keys))
     if isinstance(lowered, str):
@@ -107,7 +107,7 @@ def explain(
     if reasons:
         return Choice("plain", (("fused", tuple(reasons)),))
     rule = None if mask is None else as_mask(mask)
-    return choose(fused_read(lowered, values, mask=rule, dropout=dropout))
+    return choose(fused_request(lowered, values, mask=rule, dropout=dropout))
 
 
 def read(
@@ -116,12 +116,12 @@ def read(
     values: Float[Tensor, "... K value"],
     *,
     score: Score,
-    align: Align,
-    mask: Rule | None,
-    look: Look | None = None,
+    align: Alignment,
+    mask: ComposableMask | None,
+    position_info: PositionInfo | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
-    weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+    weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     first_key: int = 0,
     group_size: int = 1,
     extra: Callable[[Tensor], Tensor] | None = None,
@@ -133,35 +133,35 @@ def read(
     """
     if mask is not None:
         check_mask(mask, queries)
-    rows = wanted_rows(queries, weights_of, return_weights)
+    rows = check_query_indices(queries, weights_for_queries, return_weights)
     forms = bool(reasons_to_form(align, return_weights or extra is not None))
     lowered = None if forms else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
-        asked = fused_read(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
-        context = read_fused(asked)
+        asked = fused_request(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
+        context = attend_fused(asked)
         if rows is None:
             return Attended(context=context)
-        keys = spread_groups(keys, group_size)
-        chosen = chosen_weights(
+        keys = expand_groups(keys, group_size)
+        chosen = weights_for(
             queries, keys, rows, score=score, align=align, mask=mask, first_key=first_key, values=values
         )
         return Attended(context=context, weights=chosen)
-    look = look or Look()
-    if look.queries is None:
-        look = replace(look, queries=queries)
-    keys, values = spread_groups(keys, group_size), spread_groups(values, group_size)
+    position_info = position_info or PositionInfo()
+    if position_info.queries is None:
+        position_info = replace(position_info, queries=queries)
+    keys, values = expand_groups(keys, group_size), expand_groups(values, group_size)
     scores = score(queries, keys)
     check_scores(scores, score, queries, keys)
     scores = for_each_value(scores, values)
     allows = allowed(mask, scores, first_key)
-    aligned = align(scores, allows, look)
+    aligned = align(scores, allows, position_info)
     # what is returned is what was used: dropout before, not after
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
     context = aggregate(weights, values, extra)
     if active_recorders():
         seen = AttentionMap(
             queries=queries, keys=keys, values=values, scores=scores, weights=weights, context=context,
-            allowed=allows, score=score, align=align, look=look,
+            allowed=allows, score=score, align=align, position_info=position_info,
         )  # fmt: skip
         changed = tell(seen, partial(aggregate, values=values, extra=extra))
         if changed is not None:
@@ -180,14 +180,14 @@ def aggregate(
     return context if extra is None else context + extra(weights)
 
 
-def chosen_weights(
+def weights_for(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
     rows: Int[Tensor, " chosen"],
     *,
     score: Score,
-    align: Align,
-    mask: Rule | None,
+    align: Alignment,
+    mask: ComposableMask | None,
     first_key: int,
     values: Float[Tensor, "... K value"],
 ) -> Float[Tensor, "... chosen K"]:
@@ -214,7 +214,7 @@ def for_each_value(scores: Float[Tensor, "... Q K"], values: Float[Tensor, "... 
     return scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
 
 
-def allowed(mask: Rule | None, scores: Float[Tensor, "*B Q K"], first_key: int) -> Bool[Tensor, "..."] | None:
+def allowed(mask: ComposableMask | None, scores: Float[Tensor, "*B Q K"], first_key: int) -> Bool[Tensor, "..."] | None:
     """The mask as a boolean tensor over these scores."""
     if mask is None:
         return None
@@ -226,7 +226,7 @@ def allowed(mask: Rule | None, scores: Float[Tensor, "*B Q K"], first_key: int) 
 class Attention(nn.Module):
     """Any score with any alignment, over a memory prepared once and read many times."""
 
-    def __init__(self, score: Score | None = None, align: Align | None = None, dropout: float = 0.0) -> None:
+    def __init__(self, score: Score | None = None, align: Alignment | None = None, dropout: float = 0.0) -> None:
         super().__init__()
         self.score = score or ScaledDot()
         self.align = align or Softmax()
@@ -234,7 +234,7 @@ class Attention(nn.Module):
         check_probability("dropout", dropout)
         self.dropout = dropout
 
-    def remember(
+    def prepare_memory(
         self,
         states: Float[Tensor, "... K key"],
         values: Float[Tensor, "... K value"] | None = None,
@@ -251,10 +251,10 @@ class Attention(nn.Module):
         queries: Float[Tensor, "... Q query"],
         memory: Memory,
         *,
-        mask: Rule | Bool[Tensor, "..."] | None = None,
-        look: Look | None = None,
+        mask: ComposableMask | Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
         return_weights: bool = False,
-        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+        weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     ) -> Attended:
         """Read the memory; `mask` narrows what the memory's own mask allows, weights are asked for as in `attend`."""
         check_memory(memory, "Attention")
@@ -266,14 +266,16 @@ class Attention(nn.Module):
             score=self.score,
             align=self.align,
             mask=narrowed(mask, memory.mask),
-            look=look,
+            position_info=position_info,
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
-            weights_of=weights_of,
+            weights_for_queries=weights_for_queries,
         )
 
 
-def narrowed(mask: Rule | Tensor | None, real: Bool[Tensor, "... K"] | None, num_head_axes: int = 0) -> Rule | None:
+def narrowed(
+    mask: ComposableMask | Tensor | None, real: Bool[Tensor, "... K"] | None, num_head_axes: int = 0
+) -> ComposableMask | None:
     """What the mask allows of the keys that are there."""
     rule = None if mask is None else as_mask(mask)
     if real is None:

@@ -8,15 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments.softmax import Softmax
-from regard.attention.masks.algebra import Rule
-from regard.contracts import Align, Lowered, LoweredSquare, LoweredSum, Score, active_recorders
-from regard.kernels import Read, can_look
-from regard.kernels.additive import AdditiveRead
-from regard.kernels.dot import DotRead, join_groups, part_groups, spread_groups
-from regard.kernels.gaussian import GaussianRead, multiply_out
+from regard.attention.masks.algebra import ComposableMask
+from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders
+from regard.kernels import Read, is_concrete
+from regard.kernels.additive import AdditiveRequest
+from regard.kernels.dot import DotRequest, expand_groups, join_groups, split_groups
+from regard.kernels.gaussian import GaussianRequest, multiply_out
 
 
-def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
+def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
     """Why the weights must be formed whatever the score."""
     reasons = []
     if return_weights:
@@ -30,7 +30,7 @@ def reasons_to_form(align: Align, return_weights: bool) -> list[str]:
 
 def lower(
     score: Score,
-    align: Align,
+    align: Alignment,
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
     group_size: int = 1,
@@ -43,7 +43,7 @@ def lower(
     if isinstance(lowered, LoweredSquare) and lowered.queries.device.type != "cuda":
         lowered = multiply_out(lowered)
     if group_size > 1 and not isinstance(lowered, str):
-        lowered = replace(lowered, queries=part_groups(lowered.queries, group_size))
+        lowered = replace(lowered, queries=split_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
         return f"{type(align).__name__} sees the constant per row that the lowering drops"
     if isinstance(lowered, Lowered) and may_overflow(lowered):
@@ -51,11 +51,11 @@ def lower(
     return lowered
 
 
-def fused_read(
+def fused_request(
     lowered: Lowered | LoweredSum | LoweredSquare,
     values: Float[Tensor, "... K value"],
     *,
-    mask: Rule | None,
+    mask: ComposableMask | None,
     dropout: float,
     first_key: int = 0,
     group_size: int = 1,
@@ -63,17 +63,17 @@ def fused_read(
     """The fused read of a lowered score; the last query meets the last key."""
     keys = lowered.keys
     if isinstance(lowered, LoweredSum):
-        keys, values, group_size = spread_groups(keys, group_size), spread_groups(values, group_size), 1
+        keys, values, group_size = expand_groups(keys, group_size), expand_groups(values, group_size), 1
     asked: dict[str, Any] = {
         "queries": lowered.queries, "keys": keys, "values": values, "mask": mask, "dropout": dropout,
         "first_query": first_key + values.shape[-2] - lowered.queries.shape[-2], "first_key": first_key,
         "group_size": group_size,
     }  # fmt: skip
     if isinstance(lowered, LoweredSum):
-        return AdditiveRead(**asked, energy=lowered.energy)
+        return AdditiveRequest(**asked, energy=lowered.energy)
     if isinstance(lowered, LoweredSquare):
-        return GaussianRead(**asked, width=lowered.width)
-    return DotRead(**asked, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
+        return GaussianRequest(**asked, width=lowered.width)
+    return DotRequest(**asked, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
 
 
 def may_overflow(lowered: Lowered) -> bool:
@@ -82,7 +82,7 @@ def may_overflow(lowered: Lowered) -> bool:
     Formed, infinite scores are defined and NaN stays visible. Asked on the CPU only.
     """
     sides = (lowered.queries.detach(), lowered.keys.detach())
-    if not all(can_look(side) and side.numel() for side in sides):
+    if not all(is_concrete(side) and side.numel() for side in sides):
         return False
     largest = [max(-float(low), float(high)) for low, high in map(torch.aminmax, sides)]
     wide = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.masks.algebra import Rule, as_mask
-from regard.contracts import Cache, InsideHeads, Memory, Packed
-from regard.kernels import can_look
+from regard.attention.masks.algebra import ComposableMask, as_mask
+from regard.contracts import Cache, Memory, PackedTokens, PositionScheme
+from regard.kernels import is_concrete
 
 
 def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
@@ -114,7 +114,7 @@ def check_scores(scores: Tensor, score: object, queries: Tensor, keys: Tensor) -
         )
 
 
-def check_mask(mask: Rule, queries: Tensor) -> None:
+def check_mask(mask: ComposableMask, queries: Tensor) -> None:
     """A tensor inside a mask must live where the queries do."""
     for tensor in mask.tensors():
         if tensor.device != queries.device:
@@ -140,7 +140,7 @@ def check_memory(memory: object, owner: str) -> None:
     if not isinstance(memory, Memory):
         raise ValueError(
             f"memory is a {type(memory).__name__}, but {owner} reads a Memory: "
-            f"attention(queries, attention.remember(states))."
+            f"attention(queries, attention.prepare_memory(states))."
         )
 
 
@@ -150,62 +150,76 @@ def check_probability(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value}, expected a probability from 0 up to, not including, 1.")
 
 
-def wanted_rows(queries: Tensor, weights_of: Tensor | Sequence[int] | None, return_weights: bool) -> Tensor | None:
+def check_query_indices(
+    queries: Tensor, weights_for_queries: Tensor | Sequence[int] | None, return_weights: bool
+) -> Tensor | None:
     """Numbers of queries as a tensor to index with; the range is looked at where that costs nothing."""
-    if weights_of is None:
+    if weights_for_queries is None:
         return None
     if return_weights:
-        raise ValueError("return_weights and weights_of were both given. Ask for all weights, or for those of a few.")
+        raise ValueError(
+            "return_weights and weights_for_queries were both given. Ask for all weights, or for those of a few."
+        )
     count = queries.shape[-2]
-    if not isinstance(weights_of, Iterable):
-        raise ValueError(f"weights_of is {weights_of!r}, expected a list of numbers of queries, 0 to {count - 1}.")
-    if isinstance(weights_of, Tensor):
-        rows = weights_of.to(queries.device)
+    if not isinstance(weights_for_queries, Iterable):
+        raise ValueError(
+            f"weights_for_queries is {weights_for_queries!r}, expected a list of numbers of queries, 0 to {count - 1}."
+        )
+    if isinstance(weights_for_queries, Tensor):
+        rows = weights_for_queries.to(queries.device)
     else:
-        wrong = [row for row in weights_of if not isinstance(row, int) or isinstance(row, bool)]
+        wrong = [row for row in weights_for_queries if not isinstance(row, int) or isinstance(row, bool)]
         if wrong:
-            raise ValueError(f"weights_of has {wrong[0]!r} in it, expected numbers of queries, 0 to {count - 1}.")
-        rows = torch.tensor(list(weights_of), dtype=torch.long, device=queries.device)
+            raise ValueError(
+                f"weights_for_queries has {wrong[0]!r} in it, expected numbers of queries, 0 to {count - 1}."
+            )
+        rows = torch.tensor(list(weights_for_queries), dtype=torch.long, device=queries.device)
     if rows.ndim != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
         raise ValueError(
-            f"weights_of has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected a list of numbers of queries; "
+            f"weights_for_queries has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected a list of numbers of queries; "
             f"of a mask take mask.nonzero()[:, 0]."
         )
-    given = weights_of if not isinstance(weights_of, Tensor) else rows.tolist() if can_look(rows) else []
+    given = (
+        weights_for_queries
+        if not isinstance(weights_for_queries, Tensor)
+        else rows.tolist()
+        if is_concrete(rows)
+        else []
+    )
     for row in given:
         if not -count <= row < count:
-            raise ValueError(f"weights_of names query {row}, but there are {count}: 0 to {count - 1}.")
+            raise ValueError(f"weights_for_queries names query {row}, but there are {count}: 0 to {count - 1}.")
     return rows
 
 
-def check_heads(hidden_size: int, num_heads: int, num_key_heads: int) -> None:
+def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int) -> None:
     """Heads of equal size, in groups of equal size."""
-    if min(hidden_size, num_heads, num_key_heads) < 1:
+    if min(hidden_size, num_heads, num_kv_heads) < 1:
         raise ValueError(
-            f"hidden_size={hidden_size}, num_heads={num_heads}, num_key_heads={num_key_heads}: expected 1 or more."
+            f"hidden_size={hidden_size}, num_heads={num_heads}, num_kv_heads={num_kv_heads}: expected 1 or more."
         )
     if hidden_size % num_heads:
         raise ValueError(
             f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. "
             f"Choose a head count that divides it, or hidden_size={-(-hidden_size // num_heads) * num_heads}."
         )
-    if num_heads % num_key_heads:
+    if num_heads % num_kv_heads:
         raise ValueError(
-            f"num_heads {num_heads} is not divisible by num_key_heads {num_key_heads}: each key head serves the same "
+            f"num_heads {num_heads} is not divisible by num_kv_heads {num_kv_heads}: each key head serves the same "
             f"number of query heads. 1 is multi-query, {num_heads} is multi-head."
         )
 
 
 def check_positions(positions: object) -> None:
     """A scheme for inside the heads; the others are added to states before any attention."""
-    if positions is not None and not isinstance(positions, InsideHeads):
+    if positions is not None and not isinstance(positions, PositionScheme):
         raise ValueError(
             f"positions is {positions!r}, expected a scheme that works inside the heads: Rotary, Relative or Alibi. "
             f"Sinusoidal and Learned are added to the states first: attention(positions(states))."
         )
 
 
-def checked_mask(mask: Rule | Tensor | None, queries: Float[Tensor, "... Q hidden"]) -> Rule | None:
+def checked_mask(mask: ComposableMask | Tensor | None, queries: Float[Tensor, "... Q hidden"]) -> ComposableMask | None:
     """A mask over heads: (batch, Q, K) would be read as (heads, Q, K), so it must say which it is."""
     if mask is None:
         return None
@@ -236,7 +250,7 @@ def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
         )
 
 
-def check_packed(packed: Packed, states: Float[Tensor, "N size"], mask: object) -> None:
+def check_packed(packed: PackedTokens, states: Float[Tensor, "N size"], mask: object) -> None:
     """Rows that these states are, and no other word on which are real."""
     if mask is not None:
         raise ValueError("mask and packed were both given, but packed rows have no padding. Leave out the mask.")
@@ -247,10 +261,10 @@ def check_packed(packed: Packed, states: Float[Tensor, "N size"], mask: object) 
         )
 
 
-def check_same_rows(packed: Packed, memory: Memory) -> None:
+def check_same_rows(packed: PackedTokens, memory: Memory) -> None:
     """As many rows of queries as of memory."""
-    rows = packed.offsets.shape[0] - 1
-    held = memory.keys.shape[0] if memory.packed is None else memory.packed.offsets.shape[0] - 1
+    rows = packed.cu_seqlens.shape[0] - 1
+    held = memory.keys.shape[0] if memory.packed is None else memory.packed.cu_seqlens.shape[0] - 1
     if rows != held:
         raise ValueError(
             f"there are {rows} packed rows of queries, but the memory has {held}. Row by row they belong together: "
@@ -258,6 +272,6 @@ def check_same_rows(packed: Packed, memory: Memory) -> None:
         )
 
 
-def is_triangle(mask: Rule | Tensor | None) -> bool:
+def is_triangle(mask: ComposableMask | Tensor | None) -> bool:
     """Whether this is the causal triangle: then no real query sees the padding behind it."""
-    return isinstance(mask, Rule) and mask.is_triangle
+    return isinstance(mask, ComposableMask) and mask.is_triangle

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
-from regard.contracts import Look, Memory
-from regard.kernels import spread_rows
+from regard.contracts import Memory, PositionInfo
+from regard.kernels import pad_packed
 
 
 def positions_of(
@@ -25,45 +25,50 @@ def positions_of(
 
 
 def placed(
-    look: Look | None, num_keys: int = 0, states: Float[Tensor, "... Q size"] | None = None, first_key: int = 0
-) -> Look | None:
+    position_info: PositionInfo | None,
+    num_keys: int = 0,
+    states: Float[Tensor, "... Q size"] | None = None,
+    first_key: int = 0,
+) -> PositionInfo | None:
     """The look as the heads see it: given positions serve every head; in one sequence they are known without it."""
-    if look is not None and look.positions is not None and look.positions.ndim > 1:
-        look = replace(look, positions=look.positions.unsqueeze(-2))
-    if look is not None:
-        look = replace(look, queries=None)
+    if position_info is not None and position_info.positions is not None and position_info.positions.ndim > 1:
+        position_info = replace(position_info, positions=position_info.positions.unsqueeze(-2))
+    if position_info is not None:
+        position_info = replace(position_info, queries=None)
     if states is None:
-        return look
-    look = look or Look()
+        return position_info
+    position_info = position_info or PositionInfo()
     query_positions, key_positions = positions_of(states, num_keys, first_key)
     return replace(
-        look, positions=query_positions if look.positions is None else look.positions, key_positions=key_positions
+        position_info,
+        positions=query_positions if position_info.positions is None else position_info.positions,
+        key_positions=key_positions,
     )
 
 
-def spread_memory(memory: Memory) -> Memory:
+def pad_memory(memory: Memory) -> Memory:
     """(N, heads, size) end to end as (rows, heads, longest, size), padded and masked."""
     if memory.packed is None:
         return memory
     num_heads, rows = memory.keys.shape[-2], memory.packed
     keys, values = (
-        spread_rows(tensor.flatten(-2), rows).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+        pad_packed(tensor.flatten(-2), rows).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
         for tensor in (memory.keys, memory.values)
     )
     return Memory(keys=keys, values=values, mask=rows.mask)
 
 
-def steps(look: Look | None, scores: Float[Tensor, "*B Q K"], owner: str) -> Float[Tensor, "... Q"]:
+def steps(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"], owner: str) -> Float[Tensor, "... Q"]:
     """The step t of each query."""
-    if look is None or look.positions is None:
+    if position_info is None or position_info.positions is None:
         raise ValueError(
             f"{owner} goes by the step of each query, which scores of shape {tuple(scores.shape)} do not tell. "
-            f"Pass look=regard.Look(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
+            f"Pass position_info=regard.PositionInfo(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
         )
-    given = look.positions.shape[-1]
+    given = position_info.positions.shape[-1]
     if given != scores.shape[-2]:
-        raise ValueError(f"look.positions has {given} steps, but there are {scores.shape[-2]} queries.")
-    return look.positions.to(scores.device, wide(scores))
+        raise ValueError(f"position_info.positions has {given} steps, but there are {scores.shape[-2]} queries.")
+    return position_info.positions.to(scores.device, wide(scores))
 
 
 def wide(scores: Tensor) -> torch.dtype:
@@ -71,20 +76,20 @@ def wide(scores: Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
 
-def key_steps(look: Look | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, " K"]:
+def key_steps(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, " K"]:
     """The position j of each key."""
-    if look is not None and look.key_positions is not None:
-        return look.key_positions.to(scores.device, wide(scores))
+    if position_info is not None and position_info.key_positions is not None:
+        return position_info.key_positions.to(scores.device, wide(scores))
     return torch.arange(scores.shape[-1], device=scores.device, dtype=wide(scores))
 
 
 def source_lengths(
-    look: Look | None, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None
+    position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "..."]:
     """The length S that each query knows of, to broadcast against (.., Q): given, or up to the last key it may read."""
-    if look is not None and look.lengths is not None:
-        return per_row(look.lengths, scores)
-    ends = key_steps(look, scores) + 1
+    if position_info is not None and position_info.lengths is not None:
+        return per_row(position_info.lengths, scores)
+    ends = key_steps(position_info, scores) + 1
     if scores.shape[-1] == 0:
         return ends.new_zeros(())
     if mask is None:

@@ -37,19 +37,29 @@ from regard.attention.checks import (
     checked_mask,
     is_triangle,
 )
-from regard.attention.indices import placed, positions_of, spread_memory
-from regard.attention.masks.algebra import Rule
+from regard.attention.indices import pad_memory, placed, positions_of
+from regard.attention.masks.algebra import ComposableMask
 from regard.attention.scores.dot import Dot, ScaledDot
 from regard.attention.scores.with_bias import Biased
-from regard.contracts import Align, Attended, Cache, InsideHeads, Look, Lowered, Memory, Packed, Score
-from regard.kernels import gather_rows, spread_rows
-from regard.kernels.dot import PackedRead, packed_refusals, read_packed
+from regard.contracts import (
+    Alignment,
+    Attended,
+    Cache,
+    Lowered,
+    Memory,
+    PackedTokens,
+    PositionInfo,
+    PositionScheme,
+    Score,
+)
+from regard.kernels import pack_padded, pad_packed
+from regard.kernels.dot import PackedRequest, attend_packed, packed_unsupported_reasons
 
 
 class MultiHeadAttention(nn.Module):
     """Any score and alignment inside the heads; self-attention, or cross-attention over a remembered memory.
 
-    `num_key_heads` below `num_heads` groups them (1 is multi-query); `source_size` is the size of what is remembered,
+    `num_kv_heads` below `num_heads` groups them (1 is multi-query); `source_size` is the size of what is remembered,
     where it differs; `positions` is a scheme that works inside the heads, such as Rotary.
     """
 
@@ -58,24 +68,24 @@ class MultiHeadAttention(nn.Module):
         hidden_size: int,
         num_heads: int,
         *,
-        num_key_heads: int | None = None,
+        num_kv_heads: int | None = None,
         source_size: int | None = None,
         score: Score | None = None,
-        align: Align | None = None,
-        positions: InsideHeads | None = None,
+        align: Alignment | None = None,
+        positions: PositionScheme | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         source_size = hidden_size if source_size is None else source_size
-        check_heads(hidden_size, num_heads, num_key_heads)
+        check_heads(hidden_size, num_heads, num_kv_heads)
         check_probability("dropout", dropout)
         self.hidden_size, self.source_size = hidden_size, source_size
-        self.num_heads, self.num_key_heads = num_heads, num_key_heads
-        self.head_size, self.group_size = hidden_size // num_heads, num_heads // num_key_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_size, self.group_size = hidden_size // num_heads, num_heads // num_kv_heads
         self.query_proj = nn.Linear(hidden_size, hidden_size)
-        self.key_proj = nn.Linear(source_size, num_key_heads * self.head_size)
-        self.value_proj = nn.Linear(source_size, num_key_heads * self.head_size)
+        self.key_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
+        self.value_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
         self.output_proj = nn.Linear(hidden_size, hidden_size)
         self.score = score or ScaledDot()
         self.align = align or Softmax()
@@ -91,12 +101,12 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(proj.weight)
             nn.init.zeros_(proj.bias)
 
-    def remember(
+    def prepare_memory(
         self,
         states: Float[Tensor, "... K source"],
         values: Float[Tensor, "... K source"] | None = None,
         mask: Bool[Tensor, "... K"] | None = None,
-        packed: Packed | None = None,
+        packed: PackedTokens | None = None,
     ) -> Memory:
         """Keys and values of every head, prepared once; the states themselves are read unless values are given.
 
@@ -110,23 +120,23 @@ class MultiHeadAttention(nn.Module):
             mask = packed.mask
         else:
             check_key_mask(mask, states)
-        return self._remember(states, states if values is None else values, mask, first=0, packed=packed)
+        return self._prepare_memory(states, states if values is None else values, mask, first=0, packed=packed)
 
     def forward(
         self,
         queries: Float[Tensor, "... Q hidden"],
         memory: Memory | None = None,
         *,
-        mask: Rule | Bool[Tensor, "..."] | None = None,
-        look: Look | None = None,
+        mask: ComposableMask | Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
         cache: Cache | None = None,
-        packed: Packed | None = None,
+        packed: PackedTokens | None = None,
         return_weights: bool = False,
-        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+        weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
     ) -> Attended:
         """Read the memory, or without one the queries themselves; weights come per head, (.., H, Q, K).
 
-        `weights_of` asks for those of a few queries alone, which are formed beside a fused read.
+        `weights_for_queries` asks for those of a few queries alone, which are formed beside a fused read.
 
         A cache holds what self-attention read before: its keys come first, and the result carries the next cache.
         `packed` says that the queries lie end to end, (N, size), and where; so does the context then.
@@ -139,7 +149,7 @@ class MultiHeadAttention(nn.Module):
         if memory is None:
             first = 0 if cache is None else cache.length
             real = None if packed is None or is_triangle(mask) else packed.mask
-            memory = self._remember(queries, queries, real, first=first, packed=packed)
+            memory = self._prepare_memory(queries, queries, real, first=first, packed=packed)
             if cache is not None:
                 check_same_batch(cache, memory.keys)
                 cache = cache.append(memory.keys, memory.values)
@@ -157,31 +167,39 @@ class MultiHeadAttention(nn.Module):
             check_same_rows(packed, memory)
         projected = self.query_proj(queries)
         if memory.packed is not None:
-            formed = return_weights or weights_of is not None
+            formed = return_weights or weights_for_queries is not None
             context = None if formed else self._read_end_to_end(projected, packed, memory, mask)
             if context is not None:
                 return Attended(context=self.output_proj(context))
-            memory = spread_memory(memory)
+            memory = pad_memory(memory)
         heads = self._split(projected, self.num_heads, packed)
         rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
-        look = placed(look) if not alone else placed(look, memory.keys.shape[-2], heads, first_key)
+        position_info = (
+            placed(position_info) if not alone else placed(position_info, memory.keys.shape[-2], heads, first_key)
+        )
         found = self._read(
-            heads, memory, rule, look, first_key=first_key, return_weights=return_weights, weights_of=weights_of
+            heads,
+            memory,
+            rule,
+            position_info,
+            first_key=first_key,
+            return_weights=return_weights,
+            weights_for_queries=weights_for_queries,
         )
         context = found.context.transpose(-3, -2).flatten(-2)
-        context = self.output_proj(context if packed is None else gather_rows(context, packed))
+        context = self.output_proj(context if packed is None else pack_padded(context, packed))
         return replace(found, context=context, cache=cache)
 
     def _read(
         self,
         queries: Float[Tensor, "... H Q head"],
         memory: Memory,
-        mask: Rule | None,
-        look: Look | None,
+        mask: ComposableMask | None,
+        position_info: PositionInfo | None,
         *,
         first_key: int,
         return_weights: bool,
-        weights_of: Int[Tensor, " chosen"] | Sequence[int] | None,
+        weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None,
     ) -> Attended:
         """Every head's read, with what the position scheme adds before and after."""
         score: Score = self.score
@@ -199,45 +217,49 @@ class MultiHeadAttention(nn.Module):
             score=score,
             align=self.align,
             mask=mask,
-            look=look,
+            position_info=position_info,
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
-            weights_of=weights_of,
+            weights_for_queries=weights_for_queries,
             first_key=first_key,
             group_size=self.group_size,
             extra=extra,
         )
 
-    def _remember(
+    def _prepare_memory(
         self,
         states: Tensor,
         values: Tensor,
         mask: Bool[Tensor, "... K"] | None,
         *,
         first: int,
-        packed: Packed | None,
+        packed: PackedTokens | None,
     ) -> Memory:
         """Prepared keys and values of states that begin at position `first`; packed ones end to end if they can be."""
         projected = self.key_proj(states)
         if packed is not None and self._kernel_serves(projected, packed):
-            heads = (self.num_key_heads, self.head_size)
+            heads = (self.num_kv_heads, self.head_size)
             keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
             return Memory(keys=keys, values=values, packed=packed)
-        keys = self._split(projected, self.num_key_heads, packed)
+        keys = self._split(projected, self.num_kv_heads, packed)
         if self.positions is not None:
             keys = self.positions.turn(keys, torch.arange(first, first + keys.shape[-2], device=states.device))
-        values = self._split(self.value_proj(values), self.num_key_heads, packed)
+        values = self._split(self.value_proj(values), self.num_kv_heads, packed)
         return Memory(keys=self.score.prepare(keys), values=values, mask=mask)
 
-    def _kernel_serves(self, projected: Float[Tensor, "N size"], packed: Packed) -> bool:
+    def _kernel_serves(self, projected: Float[Tensor, "N size"], packed: PackedTokens) -> bool:
         """Whether the kernel for packed rows reads these heads as they lie."""
         plain = type(self.score) in (Dot, ScaledDot) and self.positions is None and self.group_size == 1
         if not plain or (self.dropout and self.training) or reasons_to_form(self.align, return_weights=False):
             return False
-        return not any(packed_refusals(projected.unflatten(-1, (-1, self.head_size)), packed))
+        return not any(packed_unsupported_reasons(projected.unflatten(-1, (-1, self.head_size)), packed))
 
     def _read_end_to_end(
-        self, projected: Float[Tensor, "N size"], packed: Packed | None, memory: Memory, mask: Rule | Tensor | None
+        self,
+        projected: Float[Tensor, "N size"],
+        packed: PackedTokens | None,
+        memory: Memory,
+        mask: ComposableMask | Tensor | None,
     ) -> Float[Tensor, "N size"] | None:
         """Every row's read with nothing spread out, where the kernel serves: no mask, or one row's own triangle."""
         if packed is None or memory.packed is None or not self._kernel_serves(projected, packed):
@@ -248,7 +270,7 @@ class MultiHeadAttention(nn.Module):
         queries = projected.unflatten(-1, (self.num_heads, self.head_size))
         lowered = self.score.lower(queries, memory.keys)
         assert isinstance(lowered, Lowered)
-        asked = PackedRead(
+        asked = PackedRequest(
             queries=queries,
             keys=memory.keys,
             values=memory.values,
@@ -257,24 +279,24 @@ class MultiHeadAttention(nn.Module):
             scale=lowered.scale,
             causal=causal,
         )
-        return read_packed(asked).flatten(-2)
+        return attend_packed(asked).flatten(-2)
 
     def _split(
-        self, states: Float[Tensor, "... N size"], num_heads: int, packed: Packed | None
+        self, states: Float[Tensor, "... N size"], num_heads: int, packed: PackedTokens | None
     ) -> Float[Tensor, "... H L head"]:
         """(.., L, H * head) as (.., H, L, head); packed tokens go to their cells first."""
-        states = states if packed is None else spread_rows(states, packed)
+        states = states if packed is None else pad_packed(states, packed)
         return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
 
     def _checked_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> Memory:
         """A memory that this attention made, for these queries; spread out if it lay end to end."""
         check_memory(memory, "MultiHeadAttention")
-        memory = spread_memory(memory)
-        if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_key_heads:
-            expected = (*queries.shape[:-2], self.num_key_heads, "K", "size")
+        memory = pad_memory(memory)
+        if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_kv_heads:
+            expected = (*queries.shape[:-2], self.num_kv_heads, "K", "size")
             raise ValueError(
                 f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
-                f"Make the memory with this attention's own remember(states)."
+                f"Make the memory with this attention's own prepare_memory(states)."
             )
         one = slice(0, 1)
         check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from regard.contracts import (
     AttentionMap,
     Change,
-    Heard,
-    Listener,
+    Recorder,
+    RecorderType,
     Trace,
     active_recorders,
     recording,
@@ -30,12 +30,12 @@ from regard.contracts import (
 
 
 @dataclass(eq=False)
-class Changer(Listener):
+class Intervention(Recorder):
     """Exchanges weights."""
 
     how: Change = field(kw_only=True)
 
-    def hear(self, seen: AttentionMap) -> Tensor | None:
+    def record(self, seen: AttentionMap) -> Tensor | None:
         """Whatever the caller makes of them."""
         return self.how(self.where, seen)
 
@@ -44,14 +44,14 @@ def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Ten
     """Tell everyone of a read, innermost first; the weights and the context that someone put in place of its own."""
     changed, seen = None, read.detached()
     for listener in reversed(active_recorders()):
-        weights = listener.hear(seen)
+        weights = listener.record(seen)
         if weights is not None:
             changed = weights, aggregate(weights)
             seen = replace(seen, weights=weights.detach(), context=changed[1].detach())
     return changed
 
 
-class Eagerness:
+class ForceEager:
     """torch.compile stays away while anyone listens, in whatever thread: the stance is the process's own."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Eagerness:
                 self._stance.__exit__(None, None, None)
 
 
-EAGER = Eagerness()
+EAGER = ForceEager()
 
 
 @contextmanager
@@ -89,12 +89,12 @@ def change(model: nn.Module, how: Change) -> Iterator[None]:
     with change(model, lambda path, read: torch.zeros_like(read.weights) if path == "decoder.attention" else None):
         model(inputs)
     """
-    with listening(model, Changer(how=how), "change"):
+    with listening(model, Intervention(how=how), "change"):
         yield
 
 
 @contextmanager
-def listening(model: nn.Module, listener: Heard, name: str) -> Iterator[Heard]:
+def listening(model: nn.Module, listener: RecorderType, name: str) -> Iterator[RecorderType]:
     """Hooks tell the listener where the model is, and every attention what it read."""
     model = unwrap(model)
     if not isinstance(model, nn.Module):

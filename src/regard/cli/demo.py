@@ -25,7 +25,7 @@ from regard.display import has_matplotlib, show
 from regard.metrics import by_length, exact_match
 from regard.models.translation import MODELS
 from regard.recipes import make_run
-from regard.tasks import Fitted, count_parameters, fit, steps_of, write_report
+from regard.tasks import TrainedModel, count_parameters, fit, steps_of, write_report
 from regard.training import Interrupted
 
 QUICK_STEPS = {"seq2seq": 600, "bahdanau": 280, "transformer": 340}
@@ -43,7 +43,7 @@ class Learned:
     """A system after its training, and its answers to the test."""
 
     name: str
-    fitted: Fitted
+    fitted: TrainedModel
     answers: tuple[str, ...]
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from regard._utils import find_name, is_reference, override, read_lines, spoken
 from regard.checkpoint import Checkpoint
 from regard.recipes import RECIPES, all_recipes, find_recipe, make_run
-from regard.tasks import Fitted, all_tasks, count_parameters, find_task, fit, read_run, task_of
+from regard.tasks import TrainedModel, all_tasks, count_parameters, find_task, fit, read_run, task_of
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130
@@ -174,7 +174,7 @@ def events(folder: Path) -> Callable[[dict[str, Any]], None]:
     return listen
 
 
-def report(console: Console, fitted: Fitted, out: Path) -> None:
+def report(console: Console, fitted: TrainedModel, out: Path) -> None:
     """What came of it, where it is, and what to do with it."""
     result = fitted.result
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=False)
@@ -194,7 +194,7 @@ def report(console: Console, fitted: Fitted, out: Path) -> None:
         console.print(Text(f"  {command}"), soft_wrap=True)
 
 
-def speed_of(fitted: Fitted) -> float:
+def speed_of(fitted: TrainedModel) -> float:
     """Target tokens learned from in a second, while learning: the middle one of what was measured."""
     lines = read_lines(Checkpoint(fitted.result.folder).metrics)
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]

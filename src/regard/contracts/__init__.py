@@ -1,16 +1,16 @@
 """The types and promises that packages hand each other; torch is all they need."""
 
 from regard.contracts.attention import (
-    Align,
     Aligned,
+    Alignment,
     Attended,
     Cache,
-    InsideHeads,
-    Look,
     Lowered,
     LoweredSquare,
     LoweredSum,
     Memory,
+    PositionInfo,
+    PositionScheme,
     Score,
 )
 from regard.contracts.batch import Batch, Labelled, Segment
@@ -39,13 +39,13 @@ from regard.contracts.inspection import (
     Title,
 )
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Classified, LanguageModel, Model, Read, Readout, SentenceModel, Step, StepFunction
+from regard.contracts.model import Classifier, ClassifierOutput, LanguageModel, Model, Read, Readout, Step, StepFunction
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
-from regard.contracts.pytree import choose_rows, leaves, map_tensors, select_rows
+from regard.contracts.pytree import leaves, map_tensors, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
-from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Packed, Sequences
+from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens
 from regard.contracts.table import Entry, ModelEntry
-from regard.contracts.trace import AttentionMap, Change, Heard, Listener, Trace
+from regard.contracts.trace import AttentionMap, Change, Recorder, RecorderType, Trace
 
 __all__ = [
     "BOS",
@@ -53,8 +53,8 @@ __all__ = [
     "PAD",
     "SPECIAL_TOKENS",
     "UNK",
-    "Align",
     "Aligned",
+    "Alignment",
     "AlignmentPanel",
     "Around",
     "Attended",
@@ -67,19 +67,16 @@ __all__ = [
     "Cell",
     "Change",
     "ClassesPanel",
-    "Classified",
+    "Classifier",
+    "ClassifierOutput",
     "Column",
     "Entry",
     "Grid",
-    "Heard",
     "Hypothesis",
-    "InsideHeads",
     "Inspection",
     "Labelled",
     "LanguageModel",
     "Limit",
-    "Listener",
-    "Look",
     "Lowered",
     "LoweredSquare",
     "LoweredSum",
@@ -90,10 +87,15 @@ __all__ = [
     "ModelCall",
     "ModelEntry",
     "NextTokenPanel",
-    "Packed",
+    "PackedTokens",
+    "PaddedTokens",
+    "PositionInfo",
+    "PositionScheme",
     "Predictor",
     "Read",
     "Readout",
+    "Recorder",
+    "RecorderType",
     "Report",
     "ReportTable",
     "Response",
@@ -101,8 +103,6 @@ __all__ = [
     "Score",
     "Search",
     "Segment",
-    "SentenceModel",
-    "Sequences",
     "Speed",
     "StatePanel",
     "StatePart",
@@ -113,7 +113,6 @@ __all__ = [
     "Title",
     "Trace",
     "active_recorders",
-    "choose_rows",
     "device_of",
     "evaluating",
     "has_hooks",
@@ -121,7 +120,8 @@ __all__ = [
     "map_tensors",
     "mode_reasons",
     "recording",
-    "select_rows",
+    "select_batch",
     "unsupported_reasons",
     "unwrap",
+    "where_batch",
 ]

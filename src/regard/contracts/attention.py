@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.contracts.sources import Packed
+from regard.contracts.sources import PackedTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,11 @@ class Memory:
     keys: Float[Tensor, "... K key"]
     values: Float[Tensor, "... K value"]
     mask: Bool[Tensor, "... K"] | None = None
-    packed: Packed | None = None
+    packed: PackedTokens | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class PositionInfo:
     """Where a query stands, for alignments that must know it (Luong's local forms, the fixed diagonal).
 
     `attend` fills in the queries. Left out, lengths are read off the mask and keys are counted from 0; positions must
@@ -103,7 +103,7 @@ class Score(Protocol):
 
 
 @runtime_checkable
-class Align(Protocol):
+class Alignment(Protocol):
     """Scores to weights over the keys one may look at; a score of -inf is a key one may not."""
 
     @property
@@ -111,7 +111,9 @@ class Align(Protocol):
         """Whether a constant added to all scores of a query changes nothing."""
         ...
 
-    def __call__(self, scores: Tensor, mask: Tensor | None = None, look: Look | None = None) -> Aligned:
+    def __call__(
+        self, scores: Tensor, mask: Tensor | None = None, position_info: PositionInfo | None = None
+    ) -> Aligned:
         """Weights of every key for every query; a query with nothing to look at gets zeros."""
         ...
 
@@ -155,7 +157,7 @@ class Attended:
     cache: Any = None
 
 
-class InsideHeads(nn.Module):
+class PositionScheme(nn.Module):
     """A scheme that changes nothing, for schemes to say where they differ."""
 
     def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:

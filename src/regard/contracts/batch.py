@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.contracts.sources import Packed, Sequences
+from regard.contracts.sources import PackedTokens, PaddedTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Segment:
 class Labelled:
     """Sentences with their classes; `num_tokens` counts the classes to be learned, one a sentence."""
 
-    sentences: Sequences
+    sentences: PaddedTokens
     labels: Int[Tensor, " B"]
     num_tokens: int
 
@@ -39,7 +39,7 @@ class Batch:
     the target's ids, <pad> where there is nothing to say. `num_tokens` counts the real labels, known to the host.
     """
 
-    source: Sequences | Packed
-    target: Sequences | Packed
+    source: PaddedTokens | PackedTokens
+    target: PaddedTokens | PackedTokens
     labels: Int[Tensor, "..."]
     num_tokens: int

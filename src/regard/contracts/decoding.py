@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.contracts.model import Model
-from regard.contracts.sources import Sequences
+from regard.contracts.sources import PaddedTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +57,10 @@ class Task:
     """
 
     model: Model
-    source: Sequences
+    source: PaddedTokens
     limits: list[int]
     numbers: Int[Tensor, " B"]
-    return_alignment: bool
+    return_weights: bool
 
 
 @runtime_checkable

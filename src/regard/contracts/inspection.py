@@ -141,7 +141,7 @@ Panel = AlignmentPanel | NextTokenPanel | StatePanel | ClassesPanel
 class ModelCall:
     """Python code that repeats the forward pass of an inspection, given `model`.
 
-    `inputs` are statements that write out the inputs (torch and `Sequences` are imported), `call` is an expression.
+    `inputs` are statements that write out the inputs (torch and `PaddedTokens` are imported), `call` is an expression.
     """
 
     inputs: str

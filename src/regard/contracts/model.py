@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts.sources import Packed, Sequences
+from regard.contracts.sources import PackedTokens, PaddedTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,9 @@ class Model(Protocol):
         """Read one target token and predict the next."""
         ...
 
-    def features(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
+    def features(
+        self, source: Any, target: PaddedTokens | PackedTokens
+    ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
         """What the readout sees at every target position, given the true previous tokens.
 
         A model that works without padding takes packed batches too, and answers in kind.
@@ -74,7 +76,9 @@ class Model(Protocol):
             """The last layer: the logits are the readout of the features."""
             ...
 
-    def forward(self, source: Any, target: Sequences | Packed) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
+    def forward(
+        self, source: Any, target: PaddedTokens | PackedTokens
+    ) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
         ...
 
@@ -91,7 +95,7 @@ class Read:
 class LanguageModel(Protocol):
     """A system that reads tokens and predicts the next, one token at a time or many at once.
 
-    `read` from a state equals as many steps. A state is a nest of batch-first tensors (select_rows may keep, drop and
+    `read` from a state equals as many steps. A state is a nest of batch-first tensors (select_batch may keep, drop and
     repeat its rows); where a training carries it, its shapes do not depend on how much was read.
     """
 
@@ -127,14 +131,14 @@ class StepFunction(Protocol):
     the answer may be None. `LanguageModel.step` cannot express it, since buffers are overwritten in place.
     """
 
-    can_drop_rows: bool
-    """Whether `select_rows` is supported."""
+    can_select_batch: bool
+    """Whether `select_batch` is supported."""
 
     def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B vocab"]:
         """Logits after one more token of each batch element, valid until the next call."""
         ...
 
-    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+    def select_batch(self, rows: Int[Tensor, " selected"]) -> None:
         """Continue with these batch elements only."""
         ...
 
@@ -144,7 +148,7 @@ class StepFunction(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classified:
+class ClassifierOutput:
     """A score for every class; where the system looks at words, its rows of attention over them, 0 on padding.
 
     `penalty` is what training adds to the loss, summed over the sentences and already times its coefficient.
@@ -156,9 +160,9 @@ class Classified:
 
 
 @runtime_checkable
-class SentenceModel(Protocol):
+class Classifier(Protocol):
     """A system that reads a sentence and says of which class it is."""
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Every sentence by itself: padding and company change nothing."""
         ...

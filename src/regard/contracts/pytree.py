@@ -1,6 +1,6 @@
 """Nests of tensors: dataclasses, tuples, lists, dicts and None, with batch-first tensors as leaves.
 
-One `select_rows` reorders a decoder's state, so that an LSTM pair and a key-value cache go through the same search.
+One `select_batch` reorders a decoder's state, so that an LSTM pair and a key-value cache go through the same search.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def _map(change: Callable[[Tensor], Tensor], nest: Any) -> Any:
     )
 
 
-def select_rows(nest: Nest, rows: Int[Tensor, " N"]) -> Nest:
+def select_batch(nest: Nest, rows: Int[Tensor, " N"]) -> Nest:
     """Row `rows[i]` of every tensor becomes row i: beam search keeps, drops and repeats hypotheses with it.
 
     A dataclass field that is not batch-first says `field(metadata={"rows": False})` and stays as it is.
@@ -48,7 +48,7 @@ def select_rows(nest: Nest, rows: Int[Tensor, " N"]) -> Nest:
     return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
 
 
-def choose_rows(condition: Bool[Tensor, " N"], chosen: Nest, other: Nest) -> Nest:
+def where_batch(condition: Bool[Tensor, " N"], chosen: Nest, other: Nest) -> Nest:
     """Rows of the one nest where the condition holds, rows of the other elsewhere; both are of one shape."""
     others = iter(leaves(other))
 

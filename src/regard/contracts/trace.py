@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.contracts.attention import Align, Look, Score
+from regard.contracts.attention import Alignment, PositionInfo, Score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +27,15 @@ class AttentionMap:
     context: Float[Tensor, "... Q value"]
     allowed: Bool[Tensor, "..."] | None
     score: Score
-    align: Align
-    look: Look
+    align: Alignment
+    position_info: PositionInfo
 
     def detached(self) -> "AttentionMap":
         """The same numbers, without the graph that made them."""
         made: dict[str, Any] = {name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)}
-        asked = self.look.queries
-        look = replace(self.look, queries=None if asked is None else asked.detach())
-        return replace(self, look=look, **made)
+        asked = self.position_info.queries
+        position_info = replace(self.position_info, queries=None if asked is None else asked.detach())
+        return replace(self, position_info=position_info, **made)
 
 
 Change = Callable[[str, AttentionMap], Tensor | None]
@@ -43,7 +43,7 @@ Change = Callable[[str, AttentionMap], Tensor | None]
 
 
 @dataclass(eq=False)
-class Listener(ABC):
+class Recorder(ABC):
     """Who hears of every read of a model, and where the model is."""
 
     _where: list[str] = field(default_factory=list)
@@ -63,15 +63,15 @@ class Listener(ABC):
             del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
 
     @abstractmethod
-    def hear(self, seen: AttentionMap) -> Tensor | None:
+    def record(self, seen: AttentionMap) -> Tensor | None:
         """What was read; the answer, if any, are the weights to use instead."""
 
 
-Heard = TypeVar("Heard", bound=Listener)
+RecorderType = TypeVar("RecorderType", bound=Recorder)
 
 
 @dataclass(eq=False, repr=False)
-class Trace(Listener, Mapping[str, tuple[AttentionMap, ...]]):
+class Trace(Recorder, Mapping[str, tuple[AttentionMap, ...]]):
     """Module path -> the reads made there, in order. A call of `attend` outside any module of the model is under ''."""
 
     _maps: dict[str, list[AttentionMap]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Trace(Listener, Mapping[str, tuple[AttentionMap, ...]]):
     def __len__(self) -> int:
         return len(self._maps)
 
-    def hear(self, seen: AttentionMap) -> None:
+    def record(self, seen: AttentionMap) -> None:
         """Keep one read under the module that is running."""
         self._maps.setdefault(self.where, []).append(seen)
 

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, UNK, Hypothesis, Task, select_rows
+from regard.contracts import BOS, EOS, UNK, Hypothesis, Task, select_batch
 from regard.decoding.greedy import Greedy
 from regard.decoding.rows import Steps, check_number, leaving_pays, own, steps_between_looks
 from regard.decoding.top import top
@@ -224,7 +224,7 @@ def explore(task: Task, size: int, lattice: Lattice) -> None:
     for step in range(1, last + 1):
         done = task.model.step(tokens, state, encoded)
         found = extend(done.logits, live, size)
-        looked = done.alignment if task.return_alignment else None
+        looked = done.alignment if task.return_weights else None
         if looked is not None:
             looked = looked.unflatten(0, (len(sources), width)).expand(-1, size, -1)
         lattice.add(sources, found, looked)
@@ -238,12 +238,12 @@ def explore(task: Task, size: int, lattice: Lattice) -> None:
         live, tokens, state, rows = found.live, found.tokens, done.state, followed(found.parents, width)
         if len(kept) < len(sources) or width < size:
             chosen = torch.tensor(kept, device=device)
-            encoded = select_rows(encoded, spread(chosen, width, size))
-            live, tokens, rows = select_rows((live, tokens, rows), chosen)
+            encoded = select_batch(encoded, spread(chosen, width, size))
+            live, tokens, rows = select_batch((live, tokens, rows), chosen)
             sources, width = [sources[place] for place in kept], size
-            state = select_rows(state, rows.flatten())
+            state = select_batch(state, rows.flatten())
         elif not in_order(rows.flatten()):
-            state = select_rows(state, rows.flatten())
+            state = select_batch(state, rows.flatten())
         tokens = tokens.flatten()
 
 

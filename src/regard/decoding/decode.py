@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.contracts import Hypothesis, Limit, Model, Search, Sequences, Task, evaluating
+from regard.contracts import Hypothesis, Limit, Model, PaddedTokens, Search, Task, evaluating
 from regard.decoding.greedy import Greedy
 
 GREEDY = Greedy()
@@ -13,11 +13,11 @@ LIMIT = Limit()
 
 def decode(
     model: Model,
-    source: Sequences,
+    source: PaddedTokens,
     *,
     search: Search = GREEDY,
     limit: Limit = LIMIT,
-    return_alignment: bool = False,
+    return_weights: bool = False,
     numbers: Int[Tensor, " B"] | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source, best first.
@@ -39,7 +39,7 @@ def decode(
         source=source,
         limits=[limit.of(length) for length in lengths],
         numbers=numbers.to(source.ids.device),
-        return_alignment=return_alignment,
+        return_weights=return_weights,
     )
     with evaluating(model):
         return search.run(task)

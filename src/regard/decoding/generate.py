@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, select_rows, unwrap
+from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, select_batch, unwrap
 from regard.decoding.greedy import log_prob_of
 from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
 from regard.decoding.sampling import Chooser, Generation
@@ -27,7 +27,7 @@ from regard.decoding.sampling import Chooser, Generation
 class ModelSteps:
     """The model's `step` with its state."""
 
-    can_drop_rows = True
+    can_select_batch = True
 
     def __init__(self, model: LanguageModel, state: Any) -> None:
         self.model, self.state = model, state
@@ -38,9 +38,9 @@ class ModelSteps:
         self.state = step.state
         return step.logits
 
-    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+    def select_batch(self, rows: Int[Tensor, " selected"]) -> None:
         """The state of these batch elements."""
-        self.state = select_rows(self.state, rows)
+        self.state = select_batch(self.state, rows)
 
     def close(self) -> None:
         """There are no buffers."""
@@ -225,7 +225,7 @@ class Texts:
             if self.place < self.prompts.shape[1]:
                 own = self.prompts[:, self.place]
                 self.tokens = torch.where(self.place < self.lengths, own, self.tokens)
-            self.chooser.hear(self.tokens)
+            self.chooser.record(self.tokens)
             values = log_prob_of(self.logits, self.tokens) if self.return_log_probs else not_numbers(self.logits)
             pending.append((self.place, self.tokens, values))
             self.place += 1
@@ -251,14 +251,14 @@ class Texts:
         kept = [place for place, row in enumerate(self.live) if row not in self.closed]
         if not kept or self.place >= self.last:
             self.live = []
-        elif self.step.can_drop_rows and leaving_pays(len(self.live) - len(kept), len(self.live)):
+        elif self.step.can_select_batch and leaving_pays(len(self.live) - len(kept), len(self.live)):
             rows = torch.tensor(kept, device=self.device)
             self.live = [self.live[place] for place in kept]
             assert self.tokens is not None
             self.tokens, self.lengths = self.tokens.index_select(0, rows), self.lengths.index_select(0, rows)
             self.prompts = self.prompts.index_select(0, rows)
             self.chooser.keep(rows)
-            self.step.select_rows(rows)
+            self.step.select_batch(rows)
 
 
 def not_numbers(logits: Float[Tensor, "n vocab"]) -> Float[Tensor, " n"]:

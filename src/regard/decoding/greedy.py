@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, Hypothesis, Task, select_rows
+from regard.contracts import BOS, EOS, Hypothesis, Task, select_batch
 from regard.decoding.rows import Steps, check_number, leaving_pays, own, steps_between_looks
 from regard.decoding.top import best
 
@@ -59,7 +59,7 @@ def walk(task: Task, choose: Choose) -> list[list[Hypothesis]]:
         state = done.state
         tokens = choose(done.logits, numbers, step)
         pending.append((tokens, log_prob_of(done.logits, tokens)))
-        if task.return_alignment and done.alignment is not None:
+        if task.return_weights and done.alignment is not None:
             looks.add(live, done.alignment)
         if step % every and step < last:
             continue
@@ -71,7 +71,7 @@ def walk(task: Task, choose: Choose) -> list[list[Hypothesis]]:
             break
         if leaving_pays(len(live) - len(kept), len(live)):
             live = [live[place] for place in kept]
-            tokens, numbers, state, encoded = select_rows(
+            tokens, numbers, state, encoded = select_batch(
                 (tokens, numbers, state, encoded), torch.tensor(kept, device=device)
             )
     return hypotheses(task, written, looks)

@@ -6,7 +6,7 @@ first: where memory does not suffice, that shows at once. On a CPU a few batches
 
 import torch
 
-from regard.contracts import BOS, EOS, Hypothesis, Limit, Model, Search, Sequences, device_of, evaluating
+from regard.contracts import BOS, EOS, Hypothesis, Limit, Model, PaddedTokens, Search, device_of, evaluating
 from regard.decoding.decode import GREEDY, LIMIT, decode
 from regard.decoding.score import score
 from regard.decoding.side_by_side import count_workers, share_of, side_by_side
@@ -22,7 +22,7 @@ def decode_all(
     limit: Limit = LIMIT,
     tokens_per_batch: int = TOKENS_PER_BATCH,
     device: torch.device | str | None = None,
-    return_alignment: bool = False,
+    return_weights: bool = False,
     numbers: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source, which ends with <eos>; a batch holds so many source tokens at most, with padding.
@@ -36,10 +36,10 @@ def decode_all(
     def answer(places: list[int]) -> list[list[Hypothesis]]:
         return decode(
             model,
-            moved(Sequences.of([rows[row] for row in places]), place),
+            moved(PaddedTokens.from_lists([rows[row] for row in places]), place),
             search=search,
             limit=limit,
-            return_alignment=return_alignment,
+            return_weights=return_weights,
             numbers=torch.tensor([drawn_by[row] for row in places], device=place),
         )
 
@@ -70,9 +70,9 @@ def score_all(
     results = [0.0] * len(sources)
     pairs = zip(sources, targets, strict=True)
     for numbers in batches([max(len(source), len(target) + 1) for source, target in pairs], tokens_per_batch):
-        read = Sequences.of([[BOS, *targets[number]] for number in numbers])
-        said = Sequences.of([[*targets[number], EOS] for number in numbers])
-        source = Sequences.of([sources[number] for number in numbers])
+        read = PaddedTokens.from_lists([[BOS, *targets[number]] for number in numbers])
+        said = PaddedTokens.from_lists([[*targets[number], EOS] for number in numbers])
+        source = PaddedTokens.from_lists([sources[number] for number in numbers])
         found = score(model, moved(source, place), moved(read, place), said.ids.to(place))
         for number, log_prob in zip(numbers, found.tolist(), strict=True):
             results[number] = log_prob
@@ -92,6 +92,6 @@ def batches(lengths: list[int], tokens_per_batch: int) -> list[list[int]]:
     return cut
 
 
-def moved(sequences: Sequences, device: torch.device) -> Sequences:
+def moved(sequences: PaddedTokens, device: torch.device) -> PaddedTokens:
     """The same sequences on this device."""
-    return Sequences(sequences.ids.to(device), sequences.lengths.to(device))
+    return PaddedTokens(sequences.ids.to(device), sequences.lengths.to(device))

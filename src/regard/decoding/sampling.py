@@ -184,7 +184,7 @@ class Chooser:
             return best(logits[:, EOS:]) + EOS
         return self.sample.draw(logits, self.numbers, steps)
 
-    def hear(self, tokens: Int[Tensor, " n"]) -> None:
+    def record(self, tokens: Int[Tensor, " n"]) -> None:
         """What each row goes on with."""
         if self.said is not None:
             self.said.scatter_(1, tokens[:, None], True)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import EOS, PAD, LanguageModel, Model, Sequences, device_of, evaluating
+from regard.contracts import EOS, PAD, LanguageModel, Model, PaddedTokens, device_of, evaluating
 from regard.decoding.rows import own
 
 POSITIONS_AT_ONCE = 1024
@@ -22,7 +22,7 @@ PIECE = 256
 """Tokens that a language model reads at once."""
 
 
-def score(model: Model, source: Sequences, target: Sequences, labels: Int[Tensor, "B T"]) -> Float[Tensor, " B"]:
+def score(model: Model, source: PaddedTokens, target: PaddedTokens, labels: Int[Tensor, "B T"]) -> Float[Tensor, " B"]:
     """Log-probability of each row's labels y.. <eos> (<pad> where nothing), the decoder reading <bos> y.. ."""
     with evaluating(model):
         real = labels != PAD
@@ -41,7 +41,9 @@ def upcast(logits: Float[Tensor, "N vocab"]) -> Float[Tensor, "N vocab"]:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def forced_alignment(model: Model, source: Sequences, target: Sequences) -> list[Float[Tensor, "T source"]] | None:
+def forced_alignment(
+    model: Model, source: PaddedTokens, target: PaddedTokens
+) -> list[Float[Tensor, "T source"]] | None:
     """Where the model looks while it reads <bos> y..: a row before each of y.. <eos>; None where it does not attend."""
     steps: list[Tensor] = []
     with evaluating(model):

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.masks import Rule, causal
+from regard.attention.masks import ComposableMask, causal
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import SmallTransformer, seeded
@@ -71,12 +71,12 @@ class Trained:
         return statistics.fmean(self.losses[-max(len(self.losses) // 10, 1) :])
 
 
-def loss_of(model: SmallTransformer, ids: Int[Tensor, "B L"], mask: Rule | None) -> Float[Tensor, ""]:
+def loss_of(model: SmallTransformer, ids: Int[Tensor, "B L"], mask: ComposableMask | None) -> Float[Tensor, ""]:
     """Nats a symbol, each predicted at the position before it."""
     return F.cross_entropy(model(ids[:, :-1], mask).flatten(0, 1), ids[:, 1:].flatten())
 
 
-def train(model: SmallTransformer, language: Language, mask: Rule | None, *, steps: int) -> list[float]:
+def train(model: SmallTransformer, language: Language, mask: ComposableMask | None, *, steps: int) -> list[float]:
     """Adam on sequences drawn afresh, so that the training loss is also the loss on new text."""
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps)
@@ -92,8 +92,10 @@ def train(model: SmallTransformer, language: Language, mask: Rule | None, *, ste
 
 
 @torch.no_grad()
-def generate(model: SmallTransformer, language: Language, mask: Rule | None, *, count: int) -> Int[Tensor, "count L"]:
-    """Sequences that the model writes from two numbers on: the future is not there to be looked at."""
+def generate(
+    model: SmallTransformer, language: Language, mask: ComposableMask | None, *, count: int
+) -> Int[Tensor, "count L"]:
+    """PaddedTokens that the model writes from two numbers on: the future is not there to be looked at."""
     ids = language.draw(count)[:, :2]
     while ids.shape[1] < language.length:
         chances = model(ids, mask)[:, -1].softmax(dim=-1)
@@ -101,7 +103,7 @@ def generate(model: SmallTransformer, language: Language, mask: Rule | None, *, 
     return ids
 
 
-def try_mask(seed: int, language: Language, mask: Rule | None, *, steps: int, size: int) -> Trained:
+def try_mask(seed: int, language: Language, mask: ComposableMask | None, *, steps: int, size: int) -> Trained:
     """Train, then look at the model when its future is hidden and when it writes."""
     with seeded(seed):
         model = SmallTransformer(vocab_size=language.num_symbols, size=size, num_heads=4, num_layers=2)
@@ -120,11 +122,11 @@ def run(
     size: int = 48,
     num_symbols: int = 8,
     length: int = 12,
-    unmasked: Rule | None = None,
+    unmasked: ComposableMask | None = None,
 ) -> Finding:
     """Train `repeats` models with the mask and as many without; `unmasked` is what the latter have instead."""
     language = Language(num_symbols=num_symbols, length=length)
-    masks: dict[str, Rule | None] = {"causal mask": causal(), "no mask": unmasked}
+    masks: dict[str, ComposableMask | None] = {"causal mask": causal(), "no mask": unmasked}
     trained = {
         name: [try_mask(1000 * seed + place, language, mask, steps=steps, size=size) for place in range(repeats)]
         for name, mask in masks.items()

@@ -65,11 +65,11 @@ def inverse_root(size: int) -> float:
 
 def measure(size: int, *, vocab_size: int, num_positions: int, deviation: Callable[[int], float]) -> Norms:
     """Norms of a fresh table, of what `Embedding` gives, and of the sinusoids."""
-    embedding = Embedding(vocab_size=vocab_size, size=size)
+    embedding = Embedding(vocab_size=vocab_size, hidden_size=size)
     nn.init.normal_(embedding.table.weight, std=deviation(size))
     with torch.no_grad():
         before, after = embedding.table.weight, embedding(torch.arange(vocab_size))
-    position = Sinusoidal(size=size).encode(torch.arange(num_positions))
+    position = Sinusoidal(hidden_size=size).encode(torch.arange(num_positions))
     return Norms(
         size=size,
         before=Measured.of(before.norm(dim=-1).tolist()),

@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
-from regard.attention.masks import Rule, causal
+from regard.attention.masks import ComposableMask, causal
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
@@ -48,16 +48,16 @@ class Scheme:
     """Where a position enters: added to the states, inside the heads, or through a mask."""
 
     added: nn.Module | None = None
-    inside: InsideHeads | None = None
-    mask: Rule | None = None
+    inside: PositionScheme | None = None
+    mask: ComposableMask | None = None
 
 
 SCHEMES: dict[str, Callable[[Shape], Scheme]] = {
     "none": lambda shape: Scheme(),
-    "learned": lambda shape: Scheme(added=Learned(size=shape.hidden_size, max_length=shape.length)),
-    "sinusoidal": lambda shape: Scheme(added=Sinusoidal(size=shape.hidden_size)),
-    "relative": lambda shape: Scheme(inside=Relative(size=shape.head_size)),
-    "rotary": lambda shape: Scheme(inside=Rotary(size=shape.head_size)),
+    "learned": lambda shape: Scheme(added=Learned(hidden_size=shape.hidden_size, max_length=shape.length)),
+    "sinusoidal": lambda shape: Scheme(added=Sinusoidal(hidden_size=shape.hidden_size)),
+    "relative": lambda shape: Scheme(inside=Relative(head_size=shape.head_size)),
+    "rotary": lambda shape: Scheme(inside=Rotary(head_size=shape.head_size)),
     "alibi": lambda shape: Scheme(inside=Alibi(num_heads=shape.num_heads)),
     "causal mask": lambda shape: Scheme(mask=causal()),
 }

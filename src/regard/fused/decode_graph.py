@@ -151,7 +151,7 @@ def give_back(model: GPT, graph: DecodeGraph) -> None:
 class GraphSteps:
     """A StepFunction over a decode graph that belongs to it until it is closed."""
 
-    can_drop_rows = False
+    can_select_batch = False
     """Fewer rows would need a graph of their own, and save next to nothing."""
 
     def __init__(self, model: GPT, state: State, limit: int) -> None:
@@ -190,7 +190,7 @@ class GraphSteps:
         self.length = step.state.ids.shape[1]
         return step.logits
 
-    def select_rows(self, rows: Int[Tensor, " selected"]) -> None:
+    def select_batch(self, rows: Int[Tensor, " selected"]) -> None:
         """Not supported: all rows stay."""
         raise NotImplementedError(f"a captured graph cannot continue with {len(rows)} of its rows.")
 

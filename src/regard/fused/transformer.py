@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import GrowingCache
-from regard.contracts import Packed, Readout, Sequences, Step, mode_reasons, unsupported_reasons
+from regard.contracts import PackedTokens, PaddedTokens, Readout, Step, mode_reasons, unsupported_reasons
 from regard.fused.transformer_layers import decoder_layer_step
 from regard.layers import DecoderLayer
 from regard.models.translation import Encoded, State, Transformer
@@ -45,7 +45,7 @@ class FusedTransformer:
         """The model's own."""
         return self.model.readout
 
-    def encode(self, source: Sequences | Packed) -> Encoded:
+    def encode(self, source: PaddedTokens | PackedTokens) -> Encoded:
         """Encode the source once, and decide whether fused steps may follow."""
         encoded = self.model.encode(source)
         return encoded if self.unsupported_reasons() else prepare(encoded)
@@ -77,11 +77,11 @@ class FusedTransformer:
             alignment=weights.mean(dim=1)[:, 0],
         )
 
-    def features(self, source: Sequences | Packed, target: Sequences | Packed) -> Tensor:
+    def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> Tensor:
         """The model's own."""
         return self.model.features(source, target)
 
-    def forward(self, source: Sequences | Packed, target: Sequences | Packed) -> Tensor:
+    def forward(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> Tensor:
         """The model's own."""
         logits: Tensor = self.model(source, target)
         return logits

@@ -23,7 +23,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from regard.attention import SCALED_DOT
-from regard.attention.masks import Rule, as_mask
+from regard.attention.masks import ComposableMask, as_mask
 from regard.attention.scores import Biased
 from regard.contracts import Score
 
@@ -125,7 +125,7 @@ def check_hint(is_causal: bool, attn_mask: Tensor | None) -> None:
 class Restriction:
     """Which keys a query may read, and what is added to its scores before it does."""
 
-    rule: Rule | None = None
+    rule: ComposableMask | None = None
     added: Float[Tensor, "..."] | None = None
 
     @property
@@ -149,7 +149,9 @@ def over_heads(
 
 def restriction(masks: list[Shaped[Tensor, "..."]], *, extra_keys: int, dtype: torch.dtype) -> Restriction:
     """Masks in torch's polarity as one of ours; the `extra_keys` after the last key are open to everyone."""
-    rules: list[Rule] = [as_mask(F.pad(~mask, (0, extra_keys), value=True)) for mask in masks if not is_added(mask)]
+    rules: list[ComposableMask] = [
+        as_mask(F.pad(~mask, (0, extra_keys), value=True)) for mask in masks if not is_added(mask)
+    ]
     terms = [mask.to(dtype) for mask in masks if is_added(mask)]
     added = None
     if terms:

@@ -1,8 +1,8 @@
 """Fused maths; nothing here knows a model."""
 
-from regard.kernels.autograd import LOOP, can_look, differentiable_once, is_plain_here
-from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, GAUSSIAN_PATHS, Choice, choose, read_fused
-from regard.kernels.packing import gather_rows, spread_rows
+from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
+from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, GAUSSIAN_PATHS, Choice, attend_fused, choose
+from regard.kernels.packing import pack_padded, pad_packed
 from regard.kernels.product import linear
 from regard.kernels.request import Read
 from regard.kernels.softmax import masked_softmax
@@ -14,13 +14,13 @@ __all__ = [
     "LOOP",
     "Choice",
     "Read",
-    "can_look",
+    "attend_fused",
     "choose",
     "differentiable_once",
-    "gather_rows",
-    "is_plain_here",
+    "is_concrete",
+    "is_tracing",
     "linear",
     "masked_softmax",
-    "read_fused",
-    "spread_rows",
+    "pack_padded",
+    "pad_packed",
 ]

@@ -26,7 +26,7 @@ def is_mapped(tensor: Tensor) -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
-def is_plain_here() -> bool:
+def is_tracing() -> bool:
     """Whether a function with a backward of its own has no place: in a compiler's graph or under torch.func."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
@@ -39,7 +39,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device)
 
 
-def can_look(tensor: Tensor) -> bool:
+def is_concrete(tensor: Tensor) -> bool:
     """On the CPU, where it costs no synchronisation, and not in a graph, a fake or a mapped tensor, which has none."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from regard.kernels.additive import operator as fused
-from regard.kernels.additive.reference import AdditiveRead, read_additive_plain
+from regard.kernels.additive.reference import AdditiveRequest, attend_additive_plain
 from regard.kernels.dot import blocked, flex, sdpa
-from regard.kernels.dot.reference import DotRead, read_plain
+from regard.kernels.dot.reference import DotRequest, attend_plain
 from regard.kernels.gaussian import fused as gaussian
-from regard.kernels.gaussian.reference import GaussianRead
+from regard.kernels.gaussian.reference import GaussianRequest
 from regard.kernels.request import Read
 
 
@@ -36,34 +36,34 @@ Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
 """What speaks against a read, and how it is done."""
 
 DOT_PATHS: dict[str, Path] = {
-    "flex": (flex.refusals, flex.read_flex),
-    "blocked": (blocked.refusals, blocked.read_blocked),
-    "sdpa": (sdpa.refusals, sdpa.read_sdpa),
-    "plain": (lambda read: (), read_plain),
+    "flex": (flex.unsupported_reasons, flex.attend_flex),
+    "blocked": (blocked.unsupported_reasons, blocked.attend_blocked),
+    "sdpa": (sdpa.unsupported_reasons, sdpa.attend_sdpa),
+    "plain": (lambda read: (), attend_plain),
 }
 
 ADDITIVE_PATHS: dict[str, Path] = {
-    "sine": (fused.sine_refusals, lambda read: fused.read_with_lse(read, "sine")[0]),
-    "exact": (fused.exact_refusals, lambda read: fused.read_with_lse(read, "exact")[0]),
-    "blocked": (fused.blocked_refusals, lambda read: fused.read_with_lse(read, "blocked")[0]),
-    "plain": (lambda read: (), read_additive_plain),
+    "sine": (fused.sine_unsupported_reasons, lambda read: fused.attend_with_lse(read, "sine")[0]),
+    "exact": (fused.exact_unsupported_reasons, lambda read: fused.attend_with_lse(read, "exact")[0]),
+    "blocked": (fused.blocked_unsupported_reasons, lambda read: fused.attend_with_lse(read, "blocked")[0]),
+    "plain": (lambda read: (), attend_additive_plain),
 }
 
-GAUSSIAN_PATHS: dict[str, Path] = {"gaussian": (gaussian.refusals, gaussian.read_gaussian)}
+GAUSSIAN_PATHS: dict[str, Path] = {"gaussian": (gaussian.unsupported_reasons, gaussian.attend_gaussian)}
 """A read that none of them serves goes by dot products."""
 
 
 def paths_of(read: Read) -> dict[str, Path]:
     """Those made for such a read, in order."""
-    kinds = {DotRead: DOT_PATHS, AdditiveRead: ADDITIVE_PATHS, GaussianRead: GAUSSIAN_PATHS}
+    kinds = {DotRequest: DOT_PATHS, AdditiveRequest: ADDITIVE_PATHS, GaussianRequest: GAUSSIAN_PATHS}
     return kinds[type(read)]
 
 
 def choose(read: Read) -> Choice:
     """The first path that has nothing against this read."""
     refused: list[tuple[str, tuple[str, ...]]] = []
-    for path, (refusals, _) in paths_of(read).items():
-        reasons = tuple(refusals(read))
+    for path, (unsupported_reasons, _) in paths_of(read).items():
+        reasons = tuple(unsupported_reasons(read))
         if not reasons:
             return Choice(path, tuple(refused))
         refused.append((path, reasons))
@@ -71,15 +71,15 @@ def choose(read: Read) -> Choice:
     return Choice(found.path, (*refused, *found.refused))
 
 
-def read_fused(read: Read) -> Tensor:
+def attend_fused(read: Read) -> Tensor:
     """The context by the first path that has nothing against it."""
-    for refusals, run in paths_of(read).values():
-        if not any(True for _ in refusals(read)):
+    for unsupported_reasons, run in paths_of(read).values():
+        if not any(True for _ in unsupported_reasons(read)):
             return run(read)
-    return read_fused(by_dot(read))
+    return attend_fused(by_dot(read))
 
 
-def by_dot(read: Read) -> DotRead:
+def by_dot(read: Read) -> DotRequest:
     """The same read by dot products; of all others a plain path refuses nothing."""
-    assert isinstance(read, GaussianRead), "the plain path refuses nothing"
+    assert isinstance(read, GaussianRequest), "the plain path refuses nothing"
     return read.as_dot()

@@ -10,23 +10,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Packed
+from regard.contracts import PackedTokens
 
 
-def spread_rows(states: Float[Tensor, "N size"], packed: Packed) -> Float[Tensor, "rows longest size"]:
+def pad_packed(states: Float[Tensor, "N size"], packed: PackedTokens) -> Float[Tensor, "rows longest size"]:
     """Each token into its cell, zeros elsewhere."""
-    num_rows = packed.offsets.shape[0] - 1
-    spread: Tensor = _Spread.apply(states, packed.cells, read_tokens(packed), num_rows * packed.longest)
-    return spread.unflatten(0, (num_rows, packed.longest))
+    num_rows = packed.cu_seqlens.shape[0] - 1
+    spread: Tensor = _Spread.apply(states, packed.padded_indices, read_tokens(packed), num_rows * packed.max_seqlen)
+    return spread.unflatten(0, (num_rows, packed.max_seqlen))
 
 
-def gather_rows(states: Float[Tensor, "rows longest size"], packed: Packed) -> Float[Tensor, "N size"]:
+def pack_padded(states: Float[Tensor, "rows longest size"], packed: PackedTokens) -> Float[Tensor, "N size"]:
     """Each token out of its cell; what padding held is dropped."""
-    gathered: Tensor = _Gather.apply(states.flatten(0, 1), packed.cells, read_tokens(packed))
+    gathered: Tensor = _Gather.apply(states.flatten(0, 1), packed.padded_indices, read_tokens(packed))
     return gathered
 
 
-def read_tokens(packed: Packed) -> Int[Tensor, " cells"] | None:
+def read_tokens(packed: PackedTokens) -> Int[Tensor, " cells"] | None:
     """Which token each cell holds, for code that is being compiled."""
     return packed.tokens if torch.compiler.is_compiling() else None
 

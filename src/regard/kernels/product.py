@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.autograd import is_plain_here
+from regard.kernels.autograd import is_tracing
 
 HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 PRODUCT: Any = torch.ops.mkldnn._linear_pointwise.default if HAS_ONEDNN else None
@@ -46,7 +46,7 @@ def linear(
     bias: Float[Tensor, " output"] | None = None,
 ) -> Float[Tensor, "*B output"]:
     """`F.linear`, and the gradient of its inputs by the same library."""
-    if is_plain_here() or torch.is_autocast_enabled(inputs.device.type) or not is_served(inputs, weight):
+    if is_tracing() or torch.is_autocast_enabled(inputs.device.type) or not is_served(inputs, weight):
         return F.linear(inputs, weight, bias)
     return _Linear.apply(inputs.flatten(0, -2), weight, bias).unflatten(0, inputs.shape[:-1])
 

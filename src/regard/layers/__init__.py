@@ -7,7 +7,7 @@ from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.image_attention import ImageSelfAttention
 from regard.layers.linear_attention import LinearAttention, check_heads, linear_attention
 from regard.layers.maxout import Maxout
-from regard.layers.pooling import Classifier, WordDropout, max_of_words, mean_of_words, random_words, widened
+from regard.layers.pooling import ClassifierHead, WordDropout, max_of_words, mean_of_words, random_words, widened
 from regard.layers.recurrent import BidirectionalGRU, GRUUpdate, LSTMRun, LSTMState, last_states, reverse_rows, run_lstm
 from regard.layers.residual import NORMS, PostNorm, PreNorm
 from regard.layers.rolling import RollingTape, roll, start_rolling
@@ -27,7 +27,7 @@ __all__ = [
     "BidirectionalLSTM",
     "CausalConvolution",
     "CausalLayer",
-    "Classifier",
+    "ClassifierHead",
     "Convolved",
     "DecoderLayer",
     "Embedding",

@@ -29,14 +29,14 @@ def normalised_linear(input_size: int, output_size: int, *, variance: float = 1.
 class GatedConvolution(nn.Module):
     """Narrow: `kernel_size` positions in, one out; dropout on what is read."""
 
-    def __init__(self, *, size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
+    def __init__(self, *, hidden_size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
         super().__init__()
         if kernel_size < 1:
             raise ValueError(f"kernel_size is {kernel_size}, expected 1 position or more (the paper takes 3).")
         self.kernel_size = kernel_size
         self.dropout = nn.Dropout(dropout)
         # the gate halves the output: a quarter of the variance is left (Gehring 2017, section 3.5)
-        self.filter = normalised_linear(kernel_size * size, 2 * size, variance=4.0 * (1.0 - dropout))
+        self.filter = normalised_linear(kernel_size * hidden_size, 2 * hidden_size, variance=4.0 * (1.0 - dropout))
 
     def forward(self, states: Float[Tensor, "B wide size"]) -> Float[Tensor, "B L size"]:
         """One answer for every `kernel_size` positions in a row."""
@@ -49,9 +49,9 @@ class GatedConvolution(nn.Module):
 class SameConvolution(nn.Module):
     """Sees as far to either side; what is not a real position counts as zeros."""
 
-    def __init__(self, *, size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
+    def __init__(self, *, hidden_size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
         super().__init__()
-        self.convolution = GatedConvolution(size=size, kernel_size=kernel_size, dropout=dropout)
+        self.convolution = GatedConvolution(hidden_size=hidden_size, kernel_size=kernel_size, dropout=dropout)
 
     def forward(self, states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B L size"]:
         """As many positions out as in; `mask` is True where a position is real."""
@@ -71,14 +71,14 @@ class Convolved:
 class CausalConvolution(nn.Module):
     """Sees what came before. A whole text at once or one position after another: the window carries it over."""
 
-    def __init__(self, *, size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
+    def __init__(self, *, hidden_size: int, kernel_size: int = 3, dropout: float = 0.0) -> None:
         super().__init__()
-        self.size = size
-        self.convolution = GatedConvolution(size=size, kernel_size=kernel_size, dropout=dropout)
+        self.hidden_size = hidden_size
+        self.convolution = GatedConvolution(hidden_size=hidden_size, kernel_size=kernel_size, dropout=dropout)
 
     def start(self, states: Float[Tensor, "B ..."]) -> Float[Tensor, "B before size"]:
         """The window before the first position, for as many rows as these states have: zeros."""
-        return states.new_zeros(states.shape[0], self.convolution.kernel_size - 1, self.size)
+        return states.new_zeros(states.shape[0], self.convolution.kernel_size - 1, self.hidden_size)
 
     def forward(self, states: Float[Tensor, "B L size"], window: Float[Tensor, "B before size"]) -> Convolved:
         """As many positions out as in, and the window after them."""

@@ -27,10 +27,10 @@ from regard.kernels.cross_entropy import chunked_cross_entropy
 class Embedding(nn.Module):
     """Read with forward, written with `unembed`, which is the same table (tied); leave it unused to have them apart."""
 
-    def __init__(self, *, vocab_size: int, size: int) -> None:
+    def __init__(self, *, vocab_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(vocab_size, size)
-        nn.init.normal_(self.table.weight, std=size**-0.5)
+        self.table = nn.Embedding(vocab_size, hidden_size)
+        nn.init.normal_(self.table.weight, std=hidden_size**-0.5)
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B size"]:
         """Vectors of these tokens, times sqrt(size)."""
@@ -44,17 +44,17 @@ class Embedding(nn.Module):
 class Readout(nn.Module):
     """The last layer. `tied` takes another layer's table instead of one of its own, and then has no bias."""
 
-    def __init__(self, *, size: int, vocab_size: int, tied: Tensor | None = None) -> None:
+    def __init__(self, *, hidden_size: int, vocab_size: int, tied: Tensor | None = None) -> None:
         super().__init__()
-        if tied is not None and tuple(tied.shape) != (vocab_size, size):
+        if tied is not None and tuple(tied.shape) != (vocab_size, hidden_size):
             raise ValueError(
-                f"the tied table has shape {tuple(tied.shape)}, expected ({vocab_size}, {size}). "
+                f"the tied table has shape {tuple(tied.shape)}, expected ({vocab_size}, {hidden_size}). "
                 f"Tie a table of that shape, or none."
             )
-        self.weight = nn.Parameter(torch.empty(vocab_size, size)) if tied is None else tied
+        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size)) if tied is None else tied
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if tied is None else None
         if tied is None:
-            nn.init.normal_(self.weight, std=size**-0.5)
+            nn.init.normal_(self.weight, std=hidden_size**-0.5)
 
     def forward(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
         """Logits."""

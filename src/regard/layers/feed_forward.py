@@ -15,11 +15,11 @@ class FeedForward(nn.Module):
     """Position-wise: the same two layers at every position, none sees another. `activation` bends instead of max."""
 
     def __init__(
-        self, *, size: int, hidden_size: int, activation: nn.Module | None = None, dropout: float = 0.0
+        self, *, hidden_size: int, feed_forward_size: int, activation: nn.Module | None = None, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.hidden = nn.Linear(size, hidden_size)
-        self.output = nn.Linear(hidden_size, size)
+        self.hidden = nn.Linear(hidden_size, feed_forward_size)
+        self.output = nn.Linear(feed_forward_size, hidden_size)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 
@@ -33,12 +33,17 @@ class GatedFeedForward(nn.Module):
     """Position-wise, one half deciding how much of the other passes."""
 
     def __init__(
-        self, *, size: int, hidden_size: int, activation: Callable[[Tensor], Tensor] = F.silu, dropout: float = 0.0
+        self,
+        *,
+        hidden_size: int,
+        feed_forward_size: int,
+        activation: Callable[[Tensor], Tensor] = F.silu,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.gate = nn.Linear(size, hidden_size, bias=False)
-        self.hidden = nn.Linear(size, hidden_size, bias=False)
-        self.output = nn.Linear(hidden_size, size, bias=False)
+        self.gate = nn.Linear(hidden_size, feed_forward_size, bias=False)
+        self.hidden = nn.Linear(hidden_size, feed_forward_size, bias=False)
+        self.output = nn.Linear(feed_forward_size, hidden_size, bias=False)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 

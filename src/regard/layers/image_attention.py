@@ -32,5 +32,5 @@ class ImageSelfAttention(nn.Module):
         queries, keys, values = (
             proj(image).flatten(2).transpose(1, 2) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
-        read = self.attention(queries, self.attention.remember(keys, values))
+        read = self.attention(queries, self.attention.prepare_memory(keys, values))
         return image + self.gate * read.context.transpose(1, 2).unflatten(2, image.shape[2:])

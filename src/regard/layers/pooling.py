@@ -8,15 +8,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PAD, UNK, Sequences
+from regard.contracts import PAD, UNK, PaddedTokens
 
 
-def random_words(vocab_size: int, size: int) -> nn.Embedding:
+def random_words(vocab_size: int, input_size: int) -> nn.Embedding:
     """A table of words that nobody has learned yet, as small as learned ones: uniform in -0.25 .. 0.25.
 
     Kim 2014, section 3.2. Few sentences learn little from words that start at norm sqrt(size).
     """
-    table = nn.Embedding(vocab_size, size)
+    table = nn.Embedding(vocab_size, input_size)
     nn.init.uniform_(table.weight, -0.25, 0.25)
     return table
 
@@ -40,10 +40,10 @@ class WordDropout(nn.Module):
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.share, UNK)
 
 
-def widened(sentences: Sequences, length: int = 1) -> Sequences:
+def widened(sentences: PaddedTokens, length: int = 1) -> PaddedTokens:
     """The same rows in a rectangle of at least this length: a batch of empty sentences has none of its own."""
     missing = length - sentences.ids.shape[1]
-    return sentences if missing <= 0 else Sequences(F.pad(sentences.ids, (0, missing), value=PAD), sentences.lengths)
+    return sentences if missing <= 0 else PaddedTokens(F.pad(sentences.ids, (0, missing), value=PAD), sentences.lengths)
 
 
 def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
@@ -58,12 +58,12 @@ def max_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -
     return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
 
 
-class Classifier(nn.Module):
+class ClassifierHead(nn.Module):
     """logits = W_2 relu(W_1 x + b_1) + b_2, with dropout on what each of the two layers reads."""
 
-    def __init__(self, *, size: int, hidden_size: int, num_classes: int, dropout: float = 0.0) -> None:
+    def __init__(self, *, input_size: int, hidden_size: int, num_classes: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.hidden = nn.Linear(size, hidden_size)
+        self.hidden = nn.Linear(input_size, hidden_size)
         self.output = nn.Linear(hidden_size, num_classes)
         self.dropout = nn.Dropout(dropout)
 

@@ -72,7 +72,7 @@ def may_step(layer: nn.RNNBase, lengths: Int[Tensor, " B"]) -> bool:
 
 def step_gru(gru: nn.GRU, inputs: Float[Tensor, "N input"], steps: Steps) -> Float[Tensor, "N H"]:
     """States of a one-layer GRU that begins with zeros, in the order of the steps."""
-    from_input, from_state, input_bias, state_bias = weights_of(gru, 0)
+    from_input, from_state, input_bias, state_bias = weights_for_queries(gru, 0)
     made = RepeatedLinear(from_state, state_bias, sizes=steps.sizes)
     given = linear(inputs, from_input, input_bias).split(steps.sizes)
     state, states = given[0].new_zeros(steps.sizes[0], gru.hidden_size), []
@@ -139,7 +139,7 @@ def run_lstm(
         begun = None if state is None else LSTMState(hidden=state.hidden[:, [number]], cell=state.cell[:, [number]])
         if number:
             outputs = F.dropout(outputs, lstm.dropout, lstm.training)
-        outputs, cell = run_frozen(outputs, weights_of(lstm, number), begun, lengths)
+        outputs, cell = run_frozen(outputs, weights_for_queries(lstm, number), begun, lengths)
         ends.append((last_states(outputs, lengths), cell))
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
     return LSTMRun(outputs=outputs * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
@@ -154,7 +154,7 @@ def step_lstm(
     for number in range(lstm.num_layers):
         if number:
             outputs = F.dropout(outputs, lstm.dropout, lstm.training)
-        from_input, from_state, input_bias, state_bias = weights_of(lstm, number)
+        from_input, from_state, input_bias, state_bias = weights_for_queries(lstm, number)
         made = RepeatedLinear(from_state, sizes=steps.sizes)
         given = linear(outputs, from_input, input_bias + state_bias).split(steps.sizes)
         hidden = cell = given[0].new_zeros(steps.sizes[0], size)
@@ -178,7 +178,7 @@ def first_layer(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:
     return part.transpose(0, 1).contiguous()
 
 
-def weights_of(layer: nn.RNNBase, number: int) -> Weights:
+def weights_for_queries(layer: nn.RNNBase, number: int) -> Weights:
     """W, U and both biases of one layer of a stack."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     from_input, from_state, input_bias, state_bias = (getattr(layer, f"{name}_l{number}") for name in names)

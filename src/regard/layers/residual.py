@@ -13,9 +13,9 @@ from torch import Tensor, nn
 class PostNorm(nn.Module):
     """The paper's order: gradients pass through every norm, so training wants a warm-up."""
 
-    def __init__(self, *, size: int, dropout: float = 0.0) -> None:
+    def __init__(self, *, hidden_size: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(size)
+        self.norm = nn.LayerNorm(hidden_size)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -28,9 +28,9 @@ class PostNorm(nn.Module):
 class PreNorm(nn.Module):
     """A clear path from end to end; the stack needs one more norm at its top."""
 
-    def __init__(self, *, size: int, dropout: float = 0.0) -> None:
+    def __init__(self, *, hidden_size: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(size)
+        self.norm = nn.LayerNorm(hidden_size)
         self.dropout = nn.Dropout(dropout)
 
     def forward(

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from regard.contracts import Memory
-from regard.kernels import LOOP, differentiable_once, is_plain_here
+from regard.kernels import LOOP, differentiable_once, is_tracing
 
 WORTH_SORTING = 0.04
 """Share of padding from which rows that have ended drop out of a loop; where there is less, sorting costs as much."""
@@ -80,7 +80,7 @@ class Steps:
 
 def may_look(lengths: Int[Tensor, " B"]) -> bool:
     """Whether a shape may depend on these numbers: no device is waited for, and no compiler reads along."""
-    return lengths.device.type == "cpu" and not is_plain_here()
+    return lengths.device.type == "cpu" and not is_tracing()
 
 
 def going(states: Float[Tensor, "B size"], num_rows: int) -> Float[Tensor, "n size"]:

@@ -34,5 +34,5 @@ class TaskModel(nn.Module):
 
     def forward(self, inputs: Any, asked: Any, *, mask: Tensor | None = None) -> Any:
         """The answer; `mask` is True where a feature is real, (batch, features)."""
-        memory = self.attention.remember(self.feature_model(inputs), mask=mask)
+        memory = self.attention.prepare_memory(self.feature_model(inputs), mask=mask)
         return self.output_model(self.attention(self.query_model(asked), memory).context)

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
-from regard.attention.masks import Rule, causal
-from regard.contracts import Attended, Cache, InsideHeads, Memory, Packed, Score
+from regard.attention.masks import ComposableMask, causal
+from regard.contracts import Attended, Cache, Memory, PackedTokens, PositionScheme, Score
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import PostNorm, PreNorm
 
@@ -48,11 +48,11 @@ class LayerSizes:
 
     def residual(self) -> PostNorm | PreNorm:
         """A residual connection with its norm and dropout."""
-        return self.norm(size=self.hidden_size, dropout=self.dropout)
+        return self.norm(hidden_size=self.hidden_size, dropout=self.dropout)
 
     def feed_forward(self) -> FeedForward:
         """The position-wise layers."""
-        return FeedForward(size=self.hidden_size, hidden_size=self.feed_forward_size)
+        return FeedForward(hidden_size=self.hidden_size, feed_forward_size=self.feed_forward_size)
 
 
 class EncoderLayer(nn.Module):
@@ -64,7 +64,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_norm = sizes.feed_forward(), sizes.residual()
 
     def forward(
-        self, states: Float[Tensor, "*B size"], mask: Tensor | None, packed: Packed | None
+        self, states: Float[Tensor, "*B size"], mask: Tensor | None, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
         """States of the next layer; `mask` is True where a key is real."""
         states = self.attention_norm(states, lambda given: self.attention(given, mask=mask, packed=packed).context)
@@ -81,7 +81,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_norm = sizes.feed_forward(), sizes.residual()
 
     def forward(
-        self, states: Float[Tensor, "*B size"], memory: Memory, packed: Packed | None
+        self, states: Float[Tensor, "*B size"], memory: Memory, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
         """All positions at once."""
         states = self.self_attention_norm(
@@ -122,18 +122,18 @@ class CausalLayer(nn.Module):
         num_heads: int,
         feed_forward_size: int,
         dropout: float = 0.0,
-        positions: InsideHeads | None = None,
+        positions: PositionScheme | None = None,
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(hidden_size, num_heads, positions=positions)
-        self.attention_norm = PreNorm(size=hidden_size, dropout=dropout)
+        self.attention_norm = PreNorm(hidden_size=hidden_size, dropout=dropout)
         self.feed_forward = FeedForward(
-            size=hidden_size, hidden_size=feed_forward_size, activation=nn.GELU(approximate="tanh")
+            hidden_size=hidden_size, feed_forward_size=feed_forward_size, activation=nn.GELU(approximate="tanh")
         )
-        self.feed_forward_norm = PreNorm(size=hidden_size, dropout=dropout)
+        self.feed_forward_norm = PreNorm(hidden_size=hidden_size, dropout=dropout)
 
     def forward(
-        self, states: Float[Tensor, "B T size"], cache: Cache, mask: Rule
+        self, states: Float[Tensor, "B T size"], cache: Cache, mask: ComposableMask
     ) -> tuple[Float[Tensor, "B T size"], Cache]:
         """States of the next layer, and what was read so far with these."""
         caches: list[Cache] = []

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.alignments import Softmax
 from regard.contracts import Step, active_recorders, has_hooks
-from regard.kernels import is_plain_here
+from regard.kernels import is_tracing
 
 OURS = ("regard", "torch")
 """Where the classes come from whose steps are known."""
@@ -45,7 +45,7 @@ def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
     Not where a trace listens or a compiler reads along, nor where any part has hooks or is of a class made elsewhere,
     nor where one of the layers is not a plain `nn.Linear` any more: all of those would be passed by.
     """
-    if active_recorders() or is_plain_here() or any(type(layer) is not nn.Linear for layer in layers):
+    if active_recorders() or is_tracing() or any(type(layer) is not nn.Linear for layer in layers):
         return False
     foreign = any(type(part).__module__.split(".")[0] not in OURS for part in model.modules())
     return not foreign and not has_hooks(model)

@@ -38,9 +38,7 @@ def links(
     With the word that each token belongs to (of both sides, without <eos>), words are linked instead of tokens.
     """
     if hypothesis.alignment is None:
-        raise ValueError(
-            "the hypothesis has no alignment. Decode with return_alignment=True, with a model that attends."
-        )
+        raise ValueError("the hypothesis has no alignment. Decode with return_weights=True, with a model that attends.")
     alignment = hypothesis.alignment[: len(hypothesis.ids), :-1]
     if source_words is None and target_words is None:
         return best_links(alignment)

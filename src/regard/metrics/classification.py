@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ClassificationQuality:
         return sum(scores) / len(scores) if scores else 0.0
 
 
-def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: Sequences) -> Float[Tensor, "3"]:
+def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: PaddedTokens) -> Float[Tensor, "3"]:
     """Cosine and penalty summed over the sentences that have words, and how many those are."""
     rows = weights.shape[1]
     real = sentences.lengths > 0

@@ -17,7 +17,7 @@ from regard.data.corpora import PTBCorpus
 from regard.data.text import TokenizerSettings
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks import configure
-from regard.tasks.language_modeling import LanguageRun, LanguageValidation
+from regard.tasks.language_modeling import LanguageModelingRun, LanguageValidationSettings
 from regard.training import (
     AdamSettings,
     EverySettings,
@@ -81,15 +81,15 @@ CROPS = SegmentSettings(rows=32, length=128, cut="crops")
 BATCH = {"lstm": SegmentSettings(rows=ROWS, length=LENGTH), "gpt": CROPS, "ttt": CROPS}
 
 
-def ptb(model: str = "lstm", *, folder: str | None = None) -> LanguageRun:
+def ptb(model: str = "lstm", *, folder: str | None = None) -> LanguageModelingRun:
     """Words of the Wall Street Journal, the rare ones <unk>, numbers N."""
-    return LanguageRun(
+    return LanguageModelingRun(
         recipe="ptb",
         model_name=model,
         model=configure(model, SIZES, LANGUAGE_MODELS),
         data=PTBCorpus(folder=folder),
         tokenizer=TokenizerSettings(kind="words", vocab_size=10_002),
         batch=BATCH.get(model, SegmentSettings(rows=32, length=LENGTH)),
-        validation=LanguageValidation(rows=32),
+        validation=LanguageValidationSettings(rows=32),
         training=TRAINING.get(model, RECURRENT),
     )

@@ -11,9 +11,9 @@ from typing import Any
 
 from regard.data.corpora import FileSentenceCorpus, find_file
 from regard.data.text import TokenizerSettings
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.text_classification import SentenceRun
+from regard.tasks.text_classification import TextClassificationRun
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -46,13 +46,13 @@ def sentences(
     data: str | Path,
     valid: str | Path | None = None,
     test: str | Path | None = None,
-) -> SentenceRun:
+) -> TextClassificationRun:
     """Your own files: `<label> <text>` lines, .tsv or .jsonl; paths are remembered whole."""
     files = {"valid": valid, "test": test}
-    return SentenceRun(
+    return TextClassificationRun(
         recipe="sentences",
         model_name=model,
-        model=configure(model, SIZES, SENTENCE_MODELS),
+        model=configure(model, SIZES, TEXT_CLASSIFICATION_MODELS),
         data=FileSentenceCorpus(
             data=find_file(data), **{name: None if path is None else find_file(path) for name, path in files.items()}
         ),

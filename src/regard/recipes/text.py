@@ -15,7 +15,7 @@ from regard.data.text import TokenizerSettings
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.recipes.tinyshakespeare import CHARACTERS, IN_PARALLEL, SMALL, schedule
 from regard.tasks import configure
-from regard.tasks.language_modeling import LanguageRun, LanguageValidation
+from regard.tasks.language_modeling import LanguageModelingRun, LanguageValidationSettings
 
 RECURRENT_SIZES: dict[str, Any] = {"embedding_size": 128, "hidden_size": 128, "dropout": 0.3}
 SIZES: dict[str, dict[str, Any]] = {
@@ -39,17 +39,17 @@ def batch_of(model: str, length: int) -> SegmentSettings:
     return SegmentSettings(rows=16, length=length, cut="crops" if model in IN_PARALLEL else "stream")
 
 
-def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageRun:
+def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageModelingRun:
     """Python's documentation: letter by letter for systems that look far back, word by word for the others."""
     letters = model in IN_PARALLEL
-    return LanguageRun(
+    return LanguageModelingRun(
         recipe="topics",
         model_name=model,
         model=configure(model, SMALL if letters else SIZES, LANGUAGE_MODELS),
         data=TopicsCorpus(),
         tokenizer=CHARACTERS if letters else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
         batch=batch_of(model, 64 if letters else 32),
-        validation=LanguageValidation(rows=16),
+        validation=LanguageValidationSettings(rows=16),
         training=schedule(steps or (2000 if letters else 1000), ema=0.99),
     )
 
@@ -61,17 +61,17 @@ def text(
     valid: str | Path | None = None,
     test: str | Path | None = None,
     steps: int | None = None,
-) -> LanguageRun:
+) -> LanguageModelingRun:
     """Your own text files; paths are remembered whole."""
     paths = {"valid": valid, "test": test}
     whole = {name: None if path is None else str(Path(path).resolve()) for name, path in paths.items()}
-    return LanguageRun(
+    return LanguageModelingRun(
         recipe="text",
         model_name=model,
         model=configure(model, SIZES, LANGUAGE_MODELS),
         data=FileTextCorpus(data=str(Path(data).resolve()), **whole),
         tokenizer=TokenizerSettings(kind="bpe", vocab_size=8000, spaces="kept"),
         batch=batch_of(model, 128 if model in IN_PARALLEL else 32),
-        validation=LanguageValidation(rows=16),
+        validation=LanguageValidationSettings(rows=16),
         training=schedule(steps or 3000, ema=0.99),
     )

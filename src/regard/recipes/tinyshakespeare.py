@@ -15,7 +15,7 @@ from regard.data.corpora import ShakespeareCorpus
 from regard.data.text import TokenizerSettings
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks import configure
-from regard.tasks.language_modeling import LanguageRun, LanguageValidation
+from regard.tasks.language_modeling import LanguageModelingRun, LanguageValidationSettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 CHARACTERS = TokenizerSettings(kind="characters", vocab_size=1000, spaces="kept")
@@ -68,30 +68,32 @@ def schedule(steps: int, *, ema: float | None, learning_rate: float = 1e-3) -> T
     )
 
 
-def tinyshakespeare(model: str = "gpt", *, folder: str | None = None, steps: int | None = None) -> LanguageRun:
+def tinyshakespeare(model: str = "gpt", *, folder: str | None = None, steps: int | None = None) -> LanguageModelingRun:
     """A million letters of Shakespeare, at a size for a GPU."""
     crops = model in IN_PARALLEL
-    return LanguageRun(
+    return LanguageModelingRun(
         recipe="tinyshakespeare",
         model_name=model,
         model=configure(model, SIZES, LANGUAGE_MODELS),
         data=ShakespeareCorpus(folder=folder),
         tokenizer=CHARACTERS,
         batch=SegmentSettings(rows=64, length=256 if crops else 64, cut="crops" if crops else "stream"),
-        validation=LanguageValidation(rows=64),
+        validation=LanguageValidationSettings(rows=64),
         training=schedule(steps or 5000, ema=0.995),
     )
 
 
-def tinyshakespeare_small(model: str = "gpt", *, folder: str | None = None, steps: int | None = None) -> LanguageRun:
+def tinyshakespeare_small(
+    model: str = "gpt", *, folder: str | None = None, steps: int | None = None
+) -> LanguageModelingRun:
     """The same at a size for two CPU cores."""
-    return LanguageRun(
+    return LanguageModelingRun(
         recipe="tinyshakespeare_small",
         model_name=model,
         model=configure(model, SMALL, LANGUAGE_MODELS),
         data=ShakespeareCorpus(folder=folder),
         tokenizer=CHARACTERS,
         batch=SegmentSettings(rows=12, length=64, cut="crops" if model in IN_PARALLEL else "stream"),
-        validation=LanguageValidation(rows=64),
+        validation=LanguageValidationSettings(rows=64),
         training=schedule(steps or 2000, ema=0.99, learning_rate=3e-3),
     )

@@ -33,7 +33,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import attend
-from regard.attention.masks import Predicate, Rule, predicate
+from regard.attention.masks import ComposableMask, Predicate, predicate
 from regard.regression import grid
 from regard.regression.exact import read_exact
 from regard.regression.grid import grid_sums
@@ -155,7 +155,7 @@ class LeaveOneOut:
     steps: int = 100
     rate: float = 0.1
     pairs: int = 2**21
-    mask: Rule | None = field(default=OTHERS, repr=False)
+    mask: ComposableMask | None = field(default=OTHERS, repr=False)
 
     def __post_init__(self) -> None:
         if self.widths not in ("one", "per_dimension"):
@@ -175,7 +175,7 @@ class Lesson:
     targets: Float[Tensor, "N value"]
     log_weights: Float[Tensor, " N"]
     kernel: Kernel
-    mask: Rule | None
+    mask: ComposableMask | None
     by_moments: bool
 
     def loss(self, log_bandwidth: Float[Tensor, "..."], rows: slice) -> Float[Tensor, ""]:

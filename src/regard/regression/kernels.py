@@ -25,7 +25,7 @@ from torch import Tensor
 from regard._utils import nearest
 from regard.attention.alignments import Ratio, Softmax
 from regard.attention.scores import Gaussian
-from regard.contracts import Align, Lowered, Score
+from regard.contracts import Alignment, Lowered, Score
 from regard.kernels.gaussian import multiply_out
 
 ROUNDING = 1e-9
@@ -139,7 +139,7 @@ class CompactScore:
         return "a kernel that ends is no dot product under a softmax"
 
 
-def attention_of(kernel: Kernel, log_weights: Float[Tensor, " K"]) -> tuple[Score, Align]:
+def attention_of(kernel: Kernel, log_weights: Float[Tensor, " K"]) -> tuple[Score, Alignment]:
     """The score and the alignment that together are this kernel."""
     if kernel.compact:
         return CompactScore(kernel, log_weights=log_weights), Ratio()

@@ -121,7 +121,7 @@ def from_checkpoint(
     shifted = [index - row.first_key if axis == key_axis else index for axis, index in enumerate(indices)]
     head = f"{row.head}, " if row.attention_map.weights.ndim > 3 else ""
     return (
-        f"import regard\nimport torch\nfrom regard.contracts import Sequences\n\n# {address}\n"
+        f"import regard\nimport torch\nfrom regard.contracts import PaddedTokens\n\n# {address}\n"
         f"model = regard.load({str(folder)!r}, device='cpu').model\n"
         f"{call.inputs}"
         f"with torch.inference_mode(), regard.trace(model) as maps:\n    {call.call}\n"

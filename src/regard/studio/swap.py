@@ -20,10 +20,10 @@ from torch import Tensor
 from regard.analysis import entropy
 from regard.attention import change
 from regard.attention.alignments import ALIGNMENTS, Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
-from regard.attention.masks import MASKS, Rule, causal, dilated, window
+from regard.attention.masks import MASKS, ComposableMask, causal, dilated, window
 from regard.attention.positions import POSITIONS, Alibi, Rotary
 from regard.attention.scores import SCORES, Cosine, Dot, Gaussian, ScaledDot
-from regard.contracts import Align, AttentionMap, Entry, Grid, Score
+from regard.contracts import Alignment, AttentionMap, Entry, Grid, Score
 from regard.serving import RefusedError
 from regard.studio.computation import compare, scores_of
 from regard.studio.inspection_cache import CachedInspection
@@ -61,14 +61,14 @@ SWAPPED_SCORES: Mapping[str, Callable[[int], Score]] = {
     "dot": lambda size: Dot(),
     "scaled_dot": lambda size: ScaledDot(),
 }
-SWAPPED_ALIGNS: Mapping[str, Callable[[], Align]] = {
+SWAPPED_ALIGNS: Mapping[str, Callable[[], Alignment]] = {
     "softmax": Softmax,
     "hard": lambda: Hard(Argmax()),
     "sparsemax": Sparsemax,
     "entmax": Entmax,
     "sigmoid": Sigmoid,
 }
-SWAPPED_MASKS: Mapping[str, Callable[[int], Rule | None]] = {
+SWAPPED_MASKS: Mapping[str, Callable[[int], ComposableMask | None]] = {
     "window": window,
     "causal": lambda size: causal(),
     "dilated": lambda size: dilated(size, step=2),
@@ -133,7 +133,7 @@ class Swap:
         scores = self.scores(attention_map, first_query, first_key) / request.temperature
         align = attention_map.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
         allowed = self.allowed(attention_map, first_query, first_key)
-        weights: Tensor = align(scores, allowed, attention_map.look).weights
+        weights: Tensor = align(scores, allowed, attention_map.position_info).weights
         if request.head < 0 or attention_map.weights.ndim < 4:
             return weights
         chosen = torch.arange(weights.shape[-3], device=weights.device) == request.head
@@ -148,7 +148,7 @@ class Swap:
             comparison = compare(attention_map)
             queries, keys = comparison.queries, comparison.keys
             if request.position == "rotary":
-                rotary = Rotary(size=queries.shape[-1]).to(queries.device)
+                rotary = Rotary(head_size=queries.shape[-1]).to(queries.device)
                 queries = rotary.turn(queries, count_from(first_query, queries.shape[-2], queries.device))
                 keys = rotary.turn(keys, count_from(first_key, keys.shape[-2], keys.device))
             if request.score == "own":

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Attention, trace
-from regard.attention.masks import Rule, causal
+from regard.attention.masks import ComposableMask, causal
 from regard.attention.scores import Dot, Gaussian, ScaledDot
 from regard.contracts import Around, Capabilities, Inspection, Response, Score, Title
 from regard.studio.lessons import apple, cues, journey, kernel_fit
@@ -41,7 +41,7 @@ class Vectors:
     queries: Float[Tensor, "Q key"]
     query_tokens: tuple[str, ...] | None = None
     score: Score
-    mask: Rule | None = None
+    mask: ComposableMask | None = None
 
 
 class ExampleModel(nn.Module):
@@ -53,7 +53,7 @@ class ExampleModel(nn.Module):
 
     def forward(self, vectors: Vectors) -> Float[Tensor, "1 Q value"]:
         """The weighted sums."""
-        memory = self.attention.remember(vectors.keys[None], vectors.values[None])
+        memory = self.attention.prepare_memory(vectors.keys[None], vectors.values[None])
         context: Tensor = self.attention(vectors.queries[None], memory, mask=vectors.mask).context
         return context
 

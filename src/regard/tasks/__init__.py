@@ -26,7 +26,7 @@ from regard.tasks.base import (
     run_info,
     steps_of,
 )
-from regard.tasks.fit import Fitted, fit, model_card
+from regard.tasks.fit import TrainedModel, fit, model_card
 from regard.tasks.load import entry_of, from_config, load, load_as, read_run, to_config
 from regard.tasks.reports import read_report, report_of, write_report
 from regard.tasks.table import TASKS, all_tasks, find_task, task_of
@@ -35,8 +35,8 @@ __all__ = [
     "TASKS",
     "BatchSettings",
     "ExampleSource",
-    "Fitted",
     "Task",
+    "TrainedModel",
     "TrainingSetup",
     "align_to_tokens",
     "all_tasks",

@@ -62,7 +62,7 @@ SETTINGS = ("model", "data", "tokenizer", "batch", "training")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class TrainedModel:
     """A trained predictor, how its training went, and an input that it did not learn from.
 
     `unit` is what it had labels for: tokens, or sentences.
@@ -82,7 +82,7 @@ def fit(
     overwrite: bool = False,
     console: Console | None = None,
     listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
-) -> Fitted:
+) -> TrainedModel:
     """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
     checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
     resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
@@ -108,7 +108,7 @@ def learn(
     resume: bool,
     console: Console,
     listeners: Sequence[Callable[[dict[str, Any]], None]],
-) -> Fitted:
+) -> TrainedModel:
     """Train a model, or save one that needs no training."""
     run, unit = setup.run, task_of(setup.run).unit
     torch.manual_seed(run.training.seed)
@@ -134,7 +134,7 @@ def learn(
     if is_main_process():
         write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
-    return Fitted(system=loaded, result=result, example=setup.example, unit=unit)
+    return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
 
 
 def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> Result:

@@ -8,9 +8,9 @@ from regard.contracts import Capabilities, Title
 from regard.models import FAMILIES
 from regard.tasks.base import Task
 from regard.tasks.language_modeling import setup as language_modeling
-from regard.tasks.language_modeling.run import LanguageRun
+from regard.tasks.language_modeling.run import LanguageModelingRun
 from regard.tasks.text_classification import setup as text_classification
-from regard.tasks.text_classification.run import SentenceRun
+from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.translation import setup as translation
 from regard.tasks.translation.evaluate import BEAM
 from regard.tasks.translation.run import Run
@@ -38,7 +38,7 @@ TASKS = {
         verb="generate",
         input="text",
         models=FAMILIES["language"],
-        run_type=LanguageRun,
+        run_type=LanguageModelingRun,
         setup=language_modeling.setup_language,
         open=language_modeling.open_writer,
         read_examples=language_modeling.read_texts,
@@ -51,7 +51,7 @@ TASKS = {
         verb="classify",
         input="text",
         models=FAMILIES["sentences"],
-        run_type=SentenceRun,
+        run_type=TextClassificationRun,
         setup=text_classification.setup_sentences,
         open=text_classification.open_classifier,
         read_examples=text_classification.read_labelled,

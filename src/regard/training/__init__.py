@@ -7,7 +7,7 @@ from regard.training.progress import TensorBoard
 from regard.training.schedules import SCHEDULES
 from regard.training.segment_objective import CropObjective, StreamObjective
 from regard.training.selection import average_tensors
-from regard.training.sentence_objective import SentenceObjective
+from regard.training.sentence_objective import ClassificationObjective
 from regard.training.settings import (
     AdamSettings,
     ComputeSettings,
@@ -23,6 +23,7 @@ from regard.training.trainer import Diverged, Interrupted, Result, train
 __all__ = [
     "SCHEDULES",
     "AdamSettings",
+    "ClassificationObjective",
     "ComputeSettings",
     "CropObjective",
     "Diverged",
@@ -33,7 +34,6 @@ __all__ = [
     "SGDSettings",
     "ScheduleSettings",
     "SelectionSettings",
-    "SentenceObjective",
     "StreamObjective",
     "TensorBoard",
     "TrainingData",

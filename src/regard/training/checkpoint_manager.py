@@ -17,7 +17,7 @@ from regard._utils import cut_lines, load_json, replacing, save_json
 from regard.checkpoint import Checkpoint, Point, load_facts, load_tensors, load_weights, save_tensors
 from regard.training.engine import EngineState
 from regard.training.loader import Position
-from regard.training.selection import Standing, average_tensors
+from regard.training.selection import BestTracker, average_tensors
 from regard.training.settings import TrainingSettings, differences
 
 
@@ -29,12 +29,12 @@ class Progress:
     position: Position = field(default_factory=Position)
     tokens: int = 0
     seconds: float = 0.0
-    standing: Standing = field(default_factory=Standing)
+    standing: BestTracker = field(default_factory=BestTracker)
     kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class Archive:
+class CheckpointManager:
     """The files of one training."""
 
     folder: Path
@@ -182,6 +182,6 @@ def _from_plain(plain: dict[str, Any]) -> Progress:
         position=Position(**plain["position"]),
         tokens=plain["tokens"],
         seconds=plain["seconds"],
-        standing=Standing(standing["step"], metrics, standing["since"]),
+        standing=BestTracker(standing["step"], metrics, standing["since"]),
         kept=tuple(plain["kept"]),
     )

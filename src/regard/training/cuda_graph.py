@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Labelled, Packed, Sequences, has_hooks, leaves, map_tensors
+from regard.contracts import PAD, Batch, Labelled, PackedTokens, PaddedTokens, has_hooks, leaves, map_tensors
 from regard.training.settings import ComputeSettings, StepKind
 
 WARM_UP = 3
@@ -104,22 +104,22 @@ class Fill:
         if not isinstance(batch, Batch):
             return batch
         source, target = batch.source, batch.target
-        if isinstance(source, Sequences) and isinstance(target, Sequences):
+        if isinstance(source, PaddedTokens) and isinstance(target, PaddedTokens):
             return self._padded(batch, source, target)
-        if not (isinstance(source, Packed) and isinstance(target, Packed)):
+        if not (isinstance(source, PackedTokens) and isinstance(target, PackedTokens)):
             kinds = f"{type(source).__name__} and {type(target).__name__}"
             raise ValueError(f"source and target are {kinds}, expected both padded or both packed.")
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         filled = [
-            side.fill(num_rows=num_rows, num_tokens=tokens, longest=longest)
+            side.fill(num_rows=num_rows, num_tokens=tokens, max_seqlen=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
         labels = torch.full_like(filled[1].ids, PAD)
         labels[: len(batch.labels)] = batch.labels
         return replace(batch, source=filled[0], target=filled[1], labels=labels)
 
-    def _padded(self, batch: Batch, source: Sequences, target: Sequences) -> Batch:
+    def _padded(self, batch: Batch, source: PaddedTokens, target: PaddedTokens) -> Batch:
         num_rows = up(source.ids.shape[0], self.padded_rows)
         filled = [
             widened(side, num_rows=num_rows, length=up(side.ids.shape[1], self.padded_longest))
@@ -129,25 +129,25 @@ class Fill:
         labels[: batch.labels.shape[0], : batch.labels.shape[1]] = batch.labels
         return replace(batch, source=filled[0], target=filled[1], labels=labels)
 
-    def _shape(self, side: Packed) -> tuple[int, int]:
-        return up(side.ids.shape[0], self.tokens), up(side.longest, self.longest)
+    def _shape(self, side: PackedTokens) -> tuple[int, int]:
+        return up(side.ids.shape[0], self.tokens), up(side.max_seqlen, self.longest)
 
-    def _rows(self, side: Packed, shape: tuple[int, int]) -> int:
+    def _rows(self, side: PackedTokens, shape: tuple[int, int]) -> int:
         missing = shape[0] - side.ids.shape[0]
-        return up(side.offsets.shape[0] - 1 + -(-missing // shape[1]), self.rows)
+        return up(side.cu_seqlens.shape[0] - 1 + -(-missing // shape[1]), self.rows)
 
 
 FILL = Fill()
 """Few shapes, and so few graphs."""
 
 
-def widened(rows: Sequences, *, num_rows: int, length: int) -> Sequences:
+def widened(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
     """The same rows, and as many more of one token as it takes, in a larger rectangle."""
     ids = torch.full((num_rows, length), PAD, dtype=rows.ids.dtype)
     ids[: rows.ids.shape[0], : rows.ids.shape[1]] = rows.ids
     lengths = torch.ones(num_rows, dtype=rows.lengths.dtype)
     lengths[: len(rows.lengths)] = rows.lengths
-    return Sequences(ids, lengths)
+    return PaddedTokens(ids, lengths)
 
 
 def up(count: int, multiple: int) -> int:
@@ -315,7 +315,7 @@ def has_room() -> bool:
 def shape_of(batch: Any) -> tuple[Any, ...]:
     """What two batches must share to share a graph."""
     sides = (batch.source, batch.target) if isinstance(batch, Batch) else ()
-    longest = tuple(side.longest for side in sides if isinstance(side, Packed))
+    longest = tuple(side.max_seqlen for side in sides if isinstance(side, PackedTokens))
     return (*(tuple(tensor.shape) for tensor in leaves(batch)), *longest)
 
 

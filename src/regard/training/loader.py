@@ -109,7 +109,7 @@ class Feed:
         return tuple(parts)
 
 
-class Ahead:
+class Prefetcher:
     """An iterator run by a thread a few items ahead; in the same order, and its errors are raised here."""
 
     def __init__(self, items: Iterator[Any], count: int) -> None:

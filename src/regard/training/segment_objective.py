@@ -11,7 +11,7 @@ from typing import Any, cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.contracts import LanguageModel, Segment, choose_rows, leaves, map_tensors
+from regard.contracts import LanguageModel, Segment, leaves, map_tensors, where_batch
 
 
 class CropObjective(nn.Module):
@@ -52,7 +52,7 @@ class StreamObjective(CropObjective):
             # whoever resumes gives the tensors, the model knows what they are
             saved = iter(self.given if self.given is not None else leaves(start))
             self.carried = map_tensors(lambda tensor: next(saved)[: len(tensor)].detach().to(tensor).clone(), start)
-        return choose_rows(segment.fresh, start, self.carried)
+        return where_batch(segment.fresh, start, self.carried)
 
     def end(self, state: Any) -> None:
         """Keep what was read, without the way back to it."""

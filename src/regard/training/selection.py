@@ -39,18 +39,18 @@ class RunningAverage(AveragedModel):
 
 
 @dataclass(frozen=True)
-class Standing:
+class BestTracker:
     """The best validation so far, and how many came after it."""
 
     step: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     since: int = 0
 
-    def after(self, step: int, metrics: dict[str, float], settings: SelectionSettings) -> "Standing":
+    def after(self, step: int, metrics: dict[str, float], settings: SelectionSettings) -> "BestTracker":
         """The standing after another validation."""
         if is_better(metrics, self.metrics, settings):
-            return Standing(step, metrics, 0)
-        return Standing(self.step, self.metrics, self.since + 1)
+            return BestTracker(step, metrics, 0)
+        return BestTracker(self.step, self.metrics, self.since + 1)
 
     def exhausted(self, settings: SelectionSettings) -> bool:
         """Whether patience is at its end."""

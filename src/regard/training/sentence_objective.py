@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.contracts import Classified, Labelled
+from regard.contracts import ClassifierOutput, Labelled
 
 
-class SentenceObjective(nn.Module):
+class ClassificationObjective(nn.Module):
     """Batch to summed loss in nats."""
 
     def __init__(self, model: nn.Module, *, label_smoothing: float = 0.0) -> None:
@@ -21,6 +21,6 @@ class SentenceObjective(nn.Module):
 
     def forward(self, batch: Labelled) -> Float[Tensor, ""]:
         """Loss of the true classes, and what the model adds to it."""
-        said: Classified = self.model(batch.sentences)
+        said: ClassifierOutput = self.model(batch.sentences)
         loss = F.cross_entropy(said.logits, batch.labels, reduction="sum", label_smoothing=self.label_smoothing)
         return loss if said.penalty is None else loss + said.penalty

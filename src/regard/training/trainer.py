@@ -27,9 +27,9 @@ from torch import nn
 
 from regard._utils import append_line
 from regard.checkpoint import Point, fit_weights, load_weights, save_tensors
-from regard.training.checkpoint_manager import Archive, Progress, Tensors, finite_or_none
+from regard.training.checkpoint_manager import CheckpointManager, Progress, Tensors, finite_or_none
 from regard.training.engine import Engine
-from regard.training.loader import Ahead, Feed, TrainingData, Work
+from regard.training.loader import Feed, Prefetcher, TrainingData, Work
 from regard.training.objective import Objective
 from regard.training.progress import Display
 from regard.training.schedules import Clock, complete_schedule, find_schedule, is_due, too_short, total_steps
@@ -132,7 +132,7 @@ def train(
     """
     if validate is None and settings.selection.patience is not None:
         raise ValueError("patience needs a validation to wait for. Give validate, or leave patience out.")
-    archive = Archive(folder, settings)
+    archive = CheckpointManager(folder, settings)
     point = archive.find(resume=resume)
     if point is not None:
         archive.load_model(point, model)
@@ -158,7 +158,9 @@ def train(
 class Trainer:
     """One run: what it knows of itself is in `progress`, the rest is in the engine."""
 
-    def __init__(self, engine: Engine, data: TrainingData, archive: Archive, validate: Validate | None) -> None:
+    def __init__(
+        self, engine: Engine, data: TrainingData, archive: CheckpointManager, validate: Validate | None
+    ) -> None:
         self.engine, self.data, self.archive, self.validate = engine, data, archive, validate
         self.settings = archive.settings
         self.progress = Progress()
@@ -197,7 +199,7 @@ class Trainer:
             pin=self.engine.device.type == "cuda",
             reshape=self.engine.reshape,
         )
-        works = Ahead(feed.works(self.progress.position), self.settings.compute.ahead)
+        works = Prefetcher(feed.works(self.progress.position), self.settings.compute.ahead)
         self._clock = Clock(self.progress.seconds)
         self.engine.objective.train()
         try:

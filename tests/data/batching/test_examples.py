@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.contracts import BOS, EOS, PAD, Packed, Sequences
+from regard.contracts import BOS, EOS, PAD, PackedTokens, PaddedTokens
 from regard.data.batching import Example, collate, make_examples
 from regard.data.batching.collate import Ragged
 from regard.data.text import Pair, Tokenizers, TokenizerSettings
@@ -61,10 +61,10 @@ def test_a_line_of_ten_thousand_words(kind):
 def test_padded_batches(sides):
     examples = examples_of(sides)
     batch = collate(examples)
-    assert isinstance(batch.source, Sequences) and isinstance(batch.target, Sequences)
-    source = Sequences.of([list(example.source) for example in examples])
-    target = Sequences.of([[BOS, *example.target] for example in examples])
-    labels = Sequences.of([[*example.target, EOS] for example in examples])
+    assert isinstance(batch.source, PaddedTokens) and isinstance(batch.target, PaddedTokens)
+    source = PaddedTokens.from_lists([list(example.source) for example in examples])
+    target = PaddedTokens.from_lists([[BOS, *example.target] for example in examples])
+    labels = PaddedTokens.from_lists([[*example.target, EOS] for example in examples])
     for made, expected in ((batch.source, source), (batch.target, target)):
         assert torch.equal(made.ids, expected.ids) and torch.equal(made.lengths, expected.lengths)
     assert torch.equal(batch.labels, labels.ids)
@@ -75,9 +75,9 @@ def test_padded_batches(sides):
 def test_packed_batches(sides):
     examples = examples_of(sides)
     batch = collate(examples, packed=True)
-    assert isinstance(batch.source, Packed) and isinstance(batch.target, Packed)
-    source = Packed.of([list(example.source) for example in examples])
-    target = Packed.of([[BOS, *example.target] for example in examples])
+    assert isinstance(batch.source, PackedTokens) and isinstance(batch.target, PackedTokens)
+    source = PackedTokens.from_lists([list(example.source) for example in examples])
+    target = PackedTokens.from_lists([[BOS, *example.target] for example in examples])
     for made, expected in ((batch.source, source), (batch.target, target)):
         for name in ("ids", "offsets", "rows", "positions"):
             assert torch.equal(getattr(made, name), getattr(expected, name)), name

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from benchmarks.gpt_peer import same_gpt2
-from regard.contracts import LanguageModel, select_rows
+from regard.contracts import LanguageModel, select_batch
 from regard.kernels.dot import sdpa
 from regard.models.language_modeling.gpt import GPT, GPT_POSITIONS, GPTConfig
 
@@ -79,7 +79,7 @@ def test_a_window_slides_for_ever(positions):
 def test_rows_are_their_own(positions):
     model, tokens = tiny(positions=positions), text(4, 12)
     rows = torch.tensor([2, 0, 2])
-    state = select_rows(model.read(tokens[:, :9], model.start(4)).state, rows)
+    state = select_batch(model.read(tokens[:, :9], model.start(4)).state, rows)
     found = model.readout(model.read(tokens[rows, 9:], state).features)
     assert found.allclose(model(tokens)[rows, 9:], rtol=0, atol=1e-10)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import trace
-from regard.contracts import choose_rows
+from regard.contracts import where_batch
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.language_modeling.key_value_attention import KeyValuePredict, KeyValuePredictConfig
 from tests.models.language_modeling.by_hand import ROWS, TOKENS, VOCAB, lstm_outputs, randomised, read_out
@@ -98,7 +98,7 @@ def test_who_has_read_nothing_looks_at_nothing(name):
     start = model.start(2)
     state = model.read(TOKENS, start).state
     with trace(model) as maps:
-        model.read(TOKENS, choose_rows(torch.tensor([True, False]), start, state))
+        model.read(TOKENS, where_batch(torch.tensor([True, False]), start, state))
     weights = maps["attention"][0].weights
     assert (weights[0, 0] == 0).all() and weights[1, 0].sum().allclose(torch.ones((), dtype=torch.float64))
     assert weights[:, 1:].sum(dim=-1).allclose(torch.ones(2, TOKENS.shape[1] - 1, dtype=torch.float64))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, PAD, UNK, select_rows
+from regard.contracts import BOS, EOS, PAD, UNK, select_batch
 from regard.models.language_modeling.ngram import NEVER, NGram, NGramConfig
 
 FOLDER = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[4] / "shared" / "data")) / "ptb"
@@ -173,7 +173,7 @@ def test_steps_are_one_read_and_pieces_are_too(order):
     none = model.read(tokens[:, :0], first.state)
     rest = model.read(tokens[:, 3:], none.state)
     assert torch.equal(model.readout(rest.features), whole[:, 3:])
-    swapped = select_rows(first.state, torch.tensor([1]))
+    swapped = select_batch(first.state, torch.tensor([1]))
     assert torch.equal(model.readout(model.read(tokens[1:, 3:], swapped).features), whole[1:, 3:])
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.contracts import leaves, select_rows
+from regard.contracts import leaves, select_batch
 from regard.models.language_modeling.ttt import TTTLanguageConfig, TTTLanguageModel
 
 SMALL = {"vocab_size": 13, "hidden_size": 8, "num_layers": 2, "num_heads": 2, "feed_forward_size": 16, "mini_batch": 4}
@@ -33,7 +33,7 @@ def test_steps_pieces_and_rows_are_one_read(inner):
     for stepped, read in zip(leaves(state), leaves(whole.state), strict=True):
         assert stepped.allclose(read, atol=1e-10, rtol=0)
     first = model.read(tokens[:, :6], model.start(3))
-    rest = model.read(tokens[[2, 0], 6:], select_rows(first.state, torch.tensor([2, 0])))
+    rest = model.read(tokens[[2, 0], 6:], select_batch(first.state, torch.tensor([2, 0])))
     assert rest.features.allclose(whole.features[[2, 0], 6:], atol=1e-10, rtol=0)
     assert model(tokens[1:2]).allclose(logits[1:2], atol=1e-10, rtol=0)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.text_classification import CNN, CNNConfig
 
 
@@ -32,13 +32,13 @@ def test_is_the_formula(words):
             found.append(max(answers))
     expected = model.output(torch.stack(found))
     # beside a longer sentence, whose length must not matter
-    said = model(Sequences.of([words, [4] * 11])).logits[0]
+    said = model(PaddedTokens.from_lists([words, [4] * 11])).logits[0]
     assert said.allclose(expected, atol=1e-12)
 
 
 def test_a_sentence_without_words_is_the_bias():
     model = make()
-    assert model(Sequences.of([[], [4, 5]])).logits[0].allclose(model.output.bias, atol=1e-12)
+    assert model(PaddedTokens.from_lists([[], [4, 5]])).logits[0].allclose(model.output.bias, atol=1e-12)
 
 
 @pytest.mark.parametrize("widths", [(), (3, 0)])

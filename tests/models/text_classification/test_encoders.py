@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard.attention.trace import trace
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.layers.bidirectional_lstm import BidirectionalLSTM
 from regard.layers.pooling import max_of_words, mean_of_words
 from regard.models.text_classification import (
@@ -16,7 +16,7 @@ from regard.models.text_classification import (
     TransformerEncoderConfig,
 )
 
-SENTENCES = Sequences.of([[4, 5, 6, 7], [8], [5, 4, 4], []])
+SENTENCES = PaddedTokens.from_lists([[4, 5, 6, 7], [8], [5, 4, 4], []])
 SIZES = {"vocab_size": 9, "num_classes": 3, "hidden_size": 6, "dropout": 0.0}
 
 

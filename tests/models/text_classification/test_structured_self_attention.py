@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.attention.trace import trace
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.text_classification import StructuredSelfAttention, StructuredSelfAttentionConfig
 
 SIZES = {
@@ -44,7 +44,7 @@ def by_hand(model, words):
 @torch.no_grad()
 def test_is_the_formula():
     model = make(penalty=0.5)
-    said, penalty = model(Sequences.of(WORDS)), 0.0
+    said, penalty = model(PaddedTokens.from_lists(WORDS)), 0.0
     for row, words in enumerate(WORDS):
         attention, logits = by_hand(model, words)
         assert said.logits[row].allclose(logits, atol=1e-12)
@@ -56,14 +56,14 @@ def test_is_the_formula():
 
 def test_one_word_leaves_the_rows_no_choice():
     # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 places should be 0
-    assert make(penalty=1.0)(Sequences.of([[5]])).penalty.allclose(torch.tensor(6.0, dtype=torch.float64))
-    assert make(penalty=1.0)(Sequences.of([[]])).penalty == 0
+    assert make(penalty=1.0)(PaddedTokens.from_lists([[5]])).penalty.allclose(torch.tensor(6.0, dtype=torch.float64))
+    assert make(penalty=1.0)(PaddedTokens.from_lists([[]])).penalty == 0
 
 
 def test_a_trace_sees_the_rows():
     model = make()
     with trace(model) as maps:
-        said = model(Sequences.of(WORDS))
+        said = model(PaddedTokens.from_lists(WORDS))
     ((path, (seen,)),) = maps.items()
     assert path == "attention"
     assert seen.weights.shape == seen.scores.shape == (3, 3, 4)
@@ -78,7 +78,7 @@ def test_a_penalty_that_rewards_is_refused():
 def test_the_penalty_parts_the_rows():
     torch.manual_seed(0)
     model = StructuredSelfAttention(StructuredSelfAttentionConfig(**SIZES, dropout=0.0))
-    sentences = Sequences.of([[4, 5, 6, 7], [7, 4, 6, 8], [5, 4, 8]])
+    sentences = PaddedTokens.from_lists([[4, 5, 6, 7], [7, 4, 6, 8], [5, 4, 8]])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     before = model(sentences).penalty.item()
     for _ in range(25):

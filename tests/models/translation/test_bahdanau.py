@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.translation import Bahdanau, BahdanauConfig
 
 CONFIG = BahdanauConfig(
@@ -76,13 +76,13 @@ def by_hand(model, source, target):
 def test_the_whole_system_by_hand():
     model = made()
     sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
-    logits = model(Sequences.of(sources), Sequences.of(targets))
+    logits = model(PaddedTokens.from_lists(sources), PaddedTokens.from_lists(targets))
     for source, target, found in zip(sources, targets, logits, strict=True):
         assert found.allclose(by_hand(model, source, target)[0])
 
 
 def test_the_previous_state_looks():
-    model, source = made(), Sequences.of([[4, 7, 5, 2]])
+    model, source = made(), PaddedTokens.from_lists([[4, 7, 5, 2]])
     encoded = model.encode(source)
     state = model.start(encoded)
     first = model.step(torch.tensor([1]), state, encoded)
@@ -98,7 +98,7 @@ def test_the_previous_state_looks():
 
 @pytest.mark.unchecked
 def test_every_look_is_traced():
-    model, target = made(), Sequences.of([[1, 9, 12]])
+    model, target = made(), PaddedTokens.from_lists([[1, 9, 12]])
     with regard.trace(model) as maps:
-        model(Sequences.of([[4, 7, 5, 2]]), target)
+        model(PaddedTokens.from_lists([[4, 7, 5, 2]]), target)
     assert [seen.weights.shape for seen in maps["attention"]] == [(1, 1, 4)] * 3

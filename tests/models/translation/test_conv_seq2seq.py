@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard import trace
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.layers import CausalConvolution, GatedConvolution, SameConvolution, normalised_linear
 from regard.models.translation import ConvSeq2Seq, ConvSeq2SeqConfig
 from tests.models.translation.stepping import take_steps
@@ -72,7 +72,7 @@ def by_hand(model, source, target):
 
 
 def test_by_hand_at_once_and_step_by_step():
-    model, source, target = made(), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = made(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits, (encoded, stepped, seen) = model(source, target), take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected, alignment = by_hand(model, words, said)
@@ -84,7 +84,7 @@ def test_by_hand_at_once_and_step_by_step():
 
 
 def test_gradients_into_the_encoder_are_scaled_and_those_into_its_words_are_not():
-    model, source, target = made(), Sequences.of(SOURCES[:1]), Sequences.of(TARGETS[:1])
+    model, source, target = made(), PaddedTokens.from_lists(SOURCES[:1]), PaddedTokens.from_lists(TARGETS[:1])
     model(source, target).square().sum().backward()
     scaled = model.encoder_output.bias.grad.clone()
     encoded = model.encode(source)
@@ -125,7 +125,7 @@ def test_positions_past_the_last_share_its_vector():
 def test_every_decoder_layer_looks():
     model = made()
     with trace(model) as maps:
-        model(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert list(maps) == [f"decoder.{layer}.attention" for layer in range(LAYERS)]
 
 
@@ -134,8 +134,8 @@ def test_convolutions_are_torchs(kernel_size):
     states, mask = torch.randn(2, 6, SIZE), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     before, after = (kernel_size - 1) // 2, kernel_size // 2
     for layer in (
-        SameConvolution(size=SIZE, kernel_size=kernel_size),
-        CausalConvolution(size=SIZE, kernel_size=kernel_size),
+        SameConvolution(hidden_size=SIZE, kernel_size=kernel_size),
+        CausalConvolution(hidden_size=SIZE, kernel_size=kernel_size),
     ):
         weight = layer.convolution.filter.weight.unflatten(1, (kernel_size, SIZE)).transpose(1, 2)
         same = isinstance(layer, SameConvolution)
@@ -147,7 +147,7 @@ def test_convolutions_are_torchs(kernel_size):
 
 
 def test_a_window_carries_a_convolution_over():
-    layer, states = CausalConvolution(size=SIZE, kernel_size=4), torch.randn(2, 7, SIZE)
+    layer, states = CausalConvolution(hidden_size=SIZE, kernel_size=4), torch.randn(2, 7, SIZE)
     whole, window, parts = layer(states, layer.start(states)).states, layer.start(states), []
     for piece in states.split([1, 2, 1, 3], dim=1):
         done = layer(piece, window)
@@ -155,7 +155,7 @@ def test_a_window_carries_a_convolution_over():
         parts.append(done.states)
     assert torch.cat(parts, dim=1).allclose(whole, atol=1e-6) and window.equal(states[:, -3:])
     with pytest.raises(ValueError, match="kernel_size is 0"):
-        GatedConvolution(size=SIZE, kernel_size=0)
+        GatedConvolution(hidden_size=SIZE, kernel_size=0)
 
 
 def test_normalised_weights_are_two_plain_tensors():
@@ -167,7 +167,7 @@ def test_normalised_weights_are_two_plain_tensors():
 
 @pytest.mark.unchecked
 def test_compiled_equals_eager():
-    model, source, target = made(), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = made(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     compiled = torch.compile(model.features, backend="aot_eager", fullgraph=True)
     found = compiled(source, target)
     assert found.allclose(model.features(source, target))

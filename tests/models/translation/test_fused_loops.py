@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard import trace
 from regard.attention import Attention
 from regard.attention.alignments import ALIGNMENTS
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.layers import GRUUpdate, recurrent, steps, tape
 from regard.layers.steps import Steps
 from regard.models.translation import (
@@ -61,7 +61,7 @@ def made(kind, config, dtype, dropout=0.0):
 def weight_of(features):
     """What a loss says to the features: something else at each real place, and nothing to padding."""
     weight = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).view_as(features)
-    return weight * Sequences.of(TARGETS).mask.unsqueeze(-1)
+    return weight * PaddedTokens.from_lists(TARGETS).mask.unsqueeze(-1)
 
 
 def learn(model, *, fused):
@@ -74,7 +74,7 @@ def learn(model, *, fused):
         patch.object(tape, "may_fuse", allowed),
         patch.object(recurrent, "may_fuse", allowed),
     ):
-        features = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     weight = weight_of(features)
     learned = dict(model.named_parameters())
     grads = torch.autograd.grad((features * weight).sum(), learned.values(), allow_unused=True)
@@ -88,7 +88,7 @@ def test_the_fused_loop_is_the_readable_one(kind, config, dtype, tolerance):
     with patch.object(model, "advance", side_effect=AssertionError("a readable step")):
         found, ours = learn(model, fused=True)
     expected, theirs = learn(model, fused=False)
-    real = Sequences.of(TARGETS).mask
+    real = PaddedTokens.from_lists(TARGETS).mask
     assert found[real].allclose(expected[real], atol=tolerance, rtol=tolerance)
     assert (found[~real] == 0).all()
     for name, grad in theirs.items():
@@ -103,7 +103,7 @@ def test_rows_that_have_ended_change_nothing(kind, config):
     found, ours = learn(model, fused=True)
     with patch.object(steps, "WORTH_SORTING", 1.0):
         expected, theirs = learn(model, fused=True)
-    real = Sequences.of(TARGETS).mask
+    real = PaddedTokens.from_lists(TARGETS).mask
     assert (found[~real] == 0).all() and not (expected[~real] == 0).all()
     assert found[real].allclose(expected[real], atol=1e-12)
     for name, grad in theirs.items():
@@ -129,12 +129,12 @@ def test_steps_put_everything_back():
 
 @every_loop
 def test_a_target_without_a_token_changes_nothing(kind, config):
-    model, source = made(kind, config, torch.float64), Sequences.of(SOURCES)
-    ids = Sequences.of(TARGETS).ids
+    model, source = made(kind, config, torch.float64), PaddedTokens.from_lists(SOURCES)
+    ids = PaddedTokens.from_lists(TARGETS).ids
     found = []
     for rows in ([0, 1, 2], [0, 2]):
-        given = Sequences(source.ids[rows], source.lengths[rows])
-        target = Sequences(ids[rows], torch.tensor([5, 0, 5])[rows])
+        given = PaddedTokens(source.ids[rows], source.lengths[rows])
+        target = PaddedTokens(ids[rows], torch.tensor([5, 0, 5])[rows])
         features = model.features(given, target)[target.mask]
         found.append([features, *torch.autograd.grad(features.sum(), list(model.parameters()), allow_unused=True)])
     for one, other in zip(*found, strict=True):
@@ -154,7 +154,7 @@ def test_float64_stays_so_under_autocast(kind, config):
 def test_dropout_goes_by_its_own_flag():
     config = LuongConfig(**SIZES, num_layers=2, dropout=0.5)
     model = made(Luong, config, torch.float32, dropout=0.5)
-    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     model.train()
     for part in (model.dropout, model.encoder):
         part.eval()
@@ -172,14 +172,14 @@ def test_what_others_made_is_called():
     model = made(Bahdanau, BAHDANAU, torch.float32)
     model.decoder.__class__ = Decoder
     with pytest.raises(ZeroDivisionError):
-        model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
 
 
 def test_a_hook_on_all_modules_is_heard():
     model, heard = made(Bahdanau, BAHDANAU, torch.float32), []
     hook = nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(module))
     try:
-        model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     finally:
         hook.remove()
     assert heard.count(model.decoder) == 5
@@ -216,7 +216,7 @@ def test_dropout_keeps_the_mean_of_a_fed_state():
 @every_loop
 def test_whoever_listens_or_hooks_in_gets_every_step(kind, config):
     model = made(kind, config, torch.float64).eval()
-    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     with trace(model) as maps:
         traced = model.features(source, target)
     assert any(len(seen) == target.ids.shape[1] for seen in maps.values())
@@ -234,11 +234,11 @@ def test_a_replaced_layer_is_not_passed_by():
             return 2 * F.linear(inputs, self.weight, self.bias)
 
     model = made(Bahdanau, BahdanauConfig(**SIZES, alignment_size=6, maxout_size=3), torch.float64)
-    before = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+    before = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     model.decoder.candidate = Doubled(5, 5, bias=False).double()
     model.decoder.candidate.weight.data.copy_(torch.eye(5))
     with patch.object(model, "advance", wraps=model.advance) as advance:
-        assert not model.features(Sequences.of(SOURCES), Sequences.of(TARGETS)).allclose(before)
+        assert not model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).allclose(before)
     assert advance.call_count == 5
 
 
@@ -249,14 +249,14 @@ def test_the_graph_of_a_loop_is_let_go(kind, config):
     gc.collect()
     gc.disable()
     try:
-        features = model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
         node = weakref.ref(features)
         features.sum().backward()
         del features
         assert node() is None
         before = sum(type(held) is torch.Tensor for held in gc.get_objects())
         for _ in range(3):
-            model.features(Sequences.of(SOURCES), Sequences.of(TARGETS))
+            model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
         after = sum(type(held) is torch.Tensor for held in gc.get_objects())
     finally:
         gc.enable()
@@ -268,7 +268,7 @@ def test_another_alignment_is_not_passed_by(kind, config):
     model = made(kind, config, torch.float32).eval()
     changed = [part for part in model.modules() if isinstance(part, Attention)]
     assert changed
-    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     before = model(source, target)
     for attention in changed:
         attention.align = ALIGNMENTS["hard"].build()
@@ -292,7 +292,11 @@ class Blind(TorchDispatchMode):
 
 @every_loop
 def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
-    model, source, target = made(kind, config, torch.float32), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = (
+        made(kind, config, torch.float32),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     # as on any device but a CPU
     unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (steps, recurrent)]
     with Blind(), unseen[0], unseen[1]:

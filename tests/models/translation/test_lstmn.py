@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard import trace
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.layers import TapeCell, TapeStack
 from regard.models.translation import LSTMN, LSTMNConfig
 from tests.models.translation.stepping import take_steps
@@ -112,7 +112,7 @@ def deep_by_hand(model, source, target):
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize(("fusion", "by_hand"), [("shallow", shallow_by_hand), ("deep", deep_by_hand)])
 def test_both_fusions_by_hand(fusion, by_hand, num_layers):
-    model, source, target = made(fusion, num_layers), Sequences.of(SOURCES), Sequences.of(TARGETS)
+    model, source, target = made(fusion, num_layers), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits = model(source, target)
     _, _, seen = take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
@@ -148,7 +148,7 @@ def test_a_stack_read_at_once_is_the_stack_read_word_by_word():
 def test_a_trace_hears_the_looks_back_and_the_looks_across(fusion, across):
     model = made(fusion)
     with trace(model) as maps:
-        model(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert len(maps["encoder.cells.0.look.attention"]) == 5
     (path,) = (path for path in maps if path.endswith(across))
     assert [seen.weights.shape for seen in maps[path]] == [(3, 1, 5)] * 4

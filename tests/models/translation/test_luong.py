@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard import trace
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.translation import Luong, LuongConfig
 from tests.models.translation.stepping import take_steps
 
@@ -105,7 +105,7 @@ def by_hand(model, source, target):
 @pytest.mark.parametrize("name", ["dot", "general", "concat", "location"])
 def test_every_form_by_hand(name, alignment, input_feeding):
     model = made(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
-    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits = model(source, target)
     _, _, seen = take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
@@ -118,7 +118,7 @@ def test_every_form_by_hand(name, alignment, input_feeding):
 
 def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():
     model = made(alignment="local_monotonic")
-    encoded = model.encode(Sequences.of([[9, 2]]))
+    encoded = model.encode(PaddedTokens.from_lists([[9, 2]]))
     state = model.start(encoded)
     for step in range(6):
         done = model.step(torch.tensor([5]), state, encoded)
@@ -130,13 +130,13 @@ def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():
 def test_words_past_the_locations_there_are_get_no_weight():
     model = made(score="location", max_length=3)
     with pytest.warns(UserWarning, match="3 positions"):
-        encoded = model.encode(Sequences.of(SOURCES))
+        encoded = model.encode(PaddedTokens.from_lists(SOURCES))
     seen = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded).alignment
     assert (seen[:, 3:] == 0).all() and seen.sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
 
 
 def test_what_was_attended_is_fed_to_the_next_step():
-    source, target = Sequences.of(SOURCES), Sequences.of(TARGETS)
+    source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     for feeding in (True, False):
         model = made(input_feeding=feeding)
         encoded = model.encode(source)
@@ -149,7 +149,7 @@ def test_what_was_attended_is_fed_to_the_next_step():
 def test_a_trace_hears_one_look_a_word():
     model = made()
     with trace(model) as maps:
-        model(Sequences.of(SOURCES), Sequences.of(TARGETS))
+        model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert list(maps) == ["attention"] and len(maps["attention"]) == 4
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.translation import RCTM, RCTMConfig
 
 CONFIG = RCTMConfig(source_vocab_size=11, target_vocab_size=13, embedding_size=4, hidden_size=5, max_width=4)
@@ -63,13 +63,13 @@ def test_the_fold_by_hand(length):
     model, ids = made(), torch.randint(0, 11, (1, length))
     columns = model.source_embedding.weight[ids[0]].T
     expected = model.sentence_proj.weight @ fold(model, columns)
-    assert model.encode(Sequences(ids, torch.tensor([length]))).sentence[0].allclose(expected)
+    assert model.encode(PaddedTokens(ids, torch.tensor([length]))).sentence[0].allclose(expected)
 
 
 def test_rows_of_all_lengths_fold_together_as_alone():
     model = made()
     rows = [torch.randint(0, 11, (length,)).tolist() for length in (14, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11)]
-    together = model.encode(Sequences.of(rows)).sentence
+    together = model.encode(PaddedTokens.from_lists(rows)).sentence
     for row, found in zip(rows, together, strict=True):
         expected = model.sentence_proj.weight @ fold(model, model.source_embedding.weight[row].T)
         assert found.allclose(expected)
@@ -77,7 +77,7 @@ def test_rows_of_all_lengths_fold_together_as_alone():
 
 def test_every_state_is_told_the_source():
     model = made()
-    source, target = Sequences.of([[4, 7, 5, 2]]), Sequences.of([[1, 9, 12]])
+    source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     sentence = fold(model, model.source_embedding.weight[source.ids[0]].T)
     state, logits = torch.zeros(5, dtype=torch.float64), []
     for token in target.ids[0]:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.translation import RNNEncoderDecoder, RNNEncoderDecoderConfig
 
 CONFIG = RNNEncoderDecoderConfig(
@@ -28,7 +28,7 @@ def gru(layer, inputs, state):
 
 def test_one_vector_enters_the_start_every_step_and_the_readout():
     model = made()
-    source, target = Sequences.of([[4, 7, 5, 2]]), Sequences.of([[1, 9, 12]])
+    source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     state = torch.zeros(5, dtype=torch.float64)
     for token in source.ids[0]:
         state = gru(model.encoder, model.source_embedding.weight[token], state)
@@ -47,7 +47,7 @@ def test_one_vector_enters_the_start_every_step_and_the_readout():
 
 def test_the_vector_is_of_the_last_real_word():
     model = made()
-    pair = Sequences.of([[4, 7, 2], [4, 7, 2, 9, 9, 2]])
-    alone = model.encode(Sequences.of([[4, 7, 2]])).summary
+    pair = PaddedTokens.from_lists([[4, 7, 2], [4, 7, 2, 9, 9, 2]])
+    alone = model.encode(PaddedTokens.from_lists([[4, 7, 2]])).summary
     found = model.encode(pair).summary
     assert found[0].allclose(alone[0]) and not found[1].allclose(alone[0])

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from regard.contracts import Sequences
+from regard.contracts import PaddedTokens
 from regard.models.translation import Seq2Seq, Seq2SeqConfig
 
 CONFIG = Seq2SeqConfig(source_vocab_size=11, target_vocab_size=13, embedding_size=4, hidden_size=5, num_layers=3)
@@ -44,7 +44,7 @@ def by_hand(model, source, target):
 def test_the_source_is_read_backwards_and_every_layer_handed_over():
     model = made()
     sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
-    logits = model(Sequences.of(sources), Sequences.of(targets))
+    logits = model(PaddedTokens.from_lists(sources), PaddedTokens.from_lists(targets))
     for source, target, found in zip(sources, targets, logits, strict=True):
         assert found.allclose(by_hand(model, source, target))
     assert not logits[0].allclose(by_hand(model, [2, 5, 7, 4], targets[0]))
@@ -52,6 +52,9 @@ def test_the_source_is_read_backwards_and_every_layer_handed_over():
 
 def test_after_the_start_the_source_is_not_seen_again():
     model = made()
-    encoded, other = model.encode(Sequences.of([[4, 7, 2]])), model.encode(Sequences.of([[9, 9, 9, 2]]))
+    encoded, other = (
+        model.encode(PaddedTokens.from_lists([[4, 7, 2]])),
+        model.encode(PaddedTokens.from_lists([[9, 9, 9, 2]])),
+    )
     state, token = model.start(encoded), torch.tensor([5])
     assert torch.equal(model.step(token, state, encoded).logits, model.step(token, state, other).logits)

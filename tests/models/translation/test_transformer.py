@@ -8,7 +8,7 @@ from torch import nn
 
 from regard import trace
 from regard.attention.scores import SCORES
-from regard.contracts import Packed, Sequences
+from regard.contracts import PackedTokens, PaddedTokens
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from tests.models.translation.stepping import take_steps
 
@@ -72,7 +72,7 @@ def with_places(table, ids):
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_equals_torch_transformer(norm):
     model = build(norm=norm).eval()
-    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
+    source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
     table = model.target_embedding.table.weight
     states = torch_transformer(model)(
         with_places(table, source.ids),
@@ -87,11 +87,11 @@ def test_equals_torch_transformer(norm):
 @pytest.mark.parametrize("score", SCORES)
 def test_any_score_fits_its_heads_and_packed_equals_padded(score):
     model = build(score=score)
-    source, target = Sequences.of(SOURCE), Sequences.of(TARGET)
-    packed_source, packed_target = Packed.of(SOURCE), Packed.of(TARGET)
+    source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
+    packed_source, packed_target = PackedTokens.from_lists(SOURCE), PackedTokens.from_lists(TARGET)
     filled = (
-        packed_source.fill(num_rows=5, num_tokens=20, longest=7),
-        packed_target.fill(num_rows=5, num_tokens=12, longest=7),
+        packed_source.fill(num_rows=5, num_tokens=20, max_seqlen=7),
+        packed_target.fill(num_rows=5, num_tokens=12, max_seqlen=7),
     )
     logits = model(source, target)[target.mask]
     # location has no keys: their projections are not used
@@ -116,7 +116,7 @@ def test_embeddings_are_shared_where_the_vocabulary_is_one():
 
 def test_the_alignment_is_the_last_layers_mean():
     model = build().eval()
-    encoded = model.encode(Sequences.of(SOURCE))
+    encoded = model.encode(PaddedTokens.from_lists(SOURCE))
     with trace(model) as maps:
         step = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded)
     (read,) = maps["decoder.1.cross_attention"]
@@ -134,11 +134,11 @@ def test_unknown_names_are_refused(changes, message):
 
 def test_a_source_without_tokens_is_attended_with_zeros():
     model = build().eval()
-    source, target = Sequences.of([SOURCE[0], []]), Sequences.of(TARGET[:2])
+    source, target = PaddedTokens.from_lists([SOURCE[0], []]), PaddedTokens.from_lists(TARGET[:2])
     _, _, alignments = take_steps(model, source, target)
     assert (alignments[1] == 0).all()
 
 
 def test_a_batch_without_rows_is_encoded():
     with torch.inference_mode():
-        assert build().eval().encode(Sequences.of([])).memories[0].keys.shape[0] == 0
+        assert build().eval().encode(PaddedTokens.from_lists([])).memories[0].keys.shape[0] == 0

@@ -12,9 +12,9 @@ from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpu
 from regard.data.text.streams import encode_text
 from regard.recipes import make_run
 from regard.tasks import fit, load
-from regard.tasks.language_modeling import LanguageRun, Writer
+from regard.tasks.language_modeling import LanguageModelingRun, Writer
 from regard.tasks.language_modeling import predictor as writer
-from regard.tasks.language_modeling.predictor import StoppedText, Unfolding
+from regard.tasks.language_modeling.predictor import IncrementalDetokenizer, StoppedText
 from regard.tasks.load import from_config, to_config
 from tests.recipes.texts import CPU, SIZES, TEXT
 
@@ -38,7 +38,7 @@ def fitted(request, text_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Writer) and isinstance(again.run, LanguageRun)
+    assert isinstance(again, Writer) and isinstance(again.run, LanguageModelingRun)
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
@@ -265,9 +265,9 @@ def test_text_unfolds_as_it_decodes(fitted):
     tokenizer = fitted.system.tokenizer
     ids = fitted.system.encode("the  cat ☃ sat\n\n on\tmats, 1 mat.")
     for first in range(len(ids)):
-        unfolding = Unfolding(tokenizer, ids[:first])
+        unfolding = IncrementalDetokenizer(tokenizer, ids[:first])
         added = "".join(unfolding.add(token) for token in ids[first:])
-        whole = Unfolding(tokenizer)
+        whole = IncrementalDetokenizer(tokenizer)
         shown = [whole.add(token) for token in ids]
         assert added == "".join(shown[first:])
     assert "".join(shown).replace("<unk>", "☃") == "the  cat ☃ sat\n\n on\tmats, 1 mat."

@@ -12,7 +12,7 @@ from regard._utils import VERSION, override
 from regard.checkpoint import load_tensors
 from regard.data.corpora.labelled import FileSentenceCorpus, find_file
 from regard.data.text.labelled import read_sentences
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import fit, load
 from regard.tasks.load import from_config, to_config
@@ -36,7 +36,7 @@ def sentence_file(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=SENTENCE_MODELS)
+@pytest.fixture(scope="module", params=TEXT_CLASSIFICATION_MODELS)
 def fitted(request, sentence_file, tmp_path_factory):
     return fit(tiny(request.param, sentence_file), tmp_path_factory.mktemp("runs") / "run", console=QUIET)
 

@@ -7,7 +7,7 @@ import torch
 
 from regard import trace
 from regard.attention import change
-from regard.contracts import EOS, AlignmentPanel, Limit, Sequences
+from regard.contracts import EOS, AlignmentPanel, Limit, PaddedTokens
 
 TEXT = "5 May 2024"
 
@@ -25,7 +25,7 @@ def test_maps_and_alignment_are_those_of_the_model(name, predictor):
     source, prefix = inspection.tokens.source, inspection.tokens.prefix
     assert source[-1] == EOS and inspection.axis("source").labels == tuple(translator.tokenizers.source.tokens(source))
     with torch.inference_mode(), trace(translator.model) as maps:
-        translator.model(Sequences.of([source]), Sequences.of([prefix]))
+        translator.model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([prefix]))
     assert {site.path for site in inspection.sites} == set(maps) == set(inspection.maps)
     for site in inspection.sites:
         sizes = [len(inspection.axis(axis).labels) for axis in (site.query_axis, site.key_axis)]

@@ -11,14 +11,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.indices import key_steps, per_row, source_lengths, steps
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
 
 class Diagonal(nn.Module):
-    """Ignores the scores; needs look.positions.
+    """Ignores the scores; needs position_info.positions.
 
-    Where the target's length T is known (look.target_lengths) the last word meets the last; while decoding it is not,
+    Where the target's length T is known (position_info.target_lengths) the last word meets the last; while decoding it is not,
     and `ratio` stands for S / T.
     """
 
@@ -32,15 +32,20 @@ class Diagonal(nn.Module):
         self.ratio, self.spread = ratio, spread
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """A bump around the diagonal, over the allowed keys."""
-        step = steps(look, scores, "Diagonal")
-        if look is not None and look.target_lengths is not None:
-            slope = source_lengths(look, scores, mask) / per_row(look.target_lengths, scores).clamp_min(1)
+        step = steps(position_info, scores, "Diagonal")
+        if position_info is not None and position_info.target_lengths is not None:
+            slope = source_lengths(position_info, scores, mask) / per_row(
+                position_info.target_lengths, scores
+            ).clamp_min(1)
         else:
             slope = torch.full_like(step, self.ratio)
-        distance = key_steps(look, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
+        distance = key_steps(position_info, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
         # a key that scores -inf may not be read, here as everywhere; all else about the scores is ignored
         forbidden = scores.detach() == float("-inf")
         readable = ~forbidden if mask is None else mask & ~forbidden

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
 
@@ -89,7 +89,10 @@ class Hard(nn.Module):
         self.pick = Argmax() if pick is None else pick
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """One allowed key per query; an empty row is zeros, with log-probability 0."""
         probabilities = masked_softmax(scores, mask)

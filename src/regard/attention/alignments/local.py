@@ -23,12 +23,12 @@ from torch import Tensor, nn
 
 from regard.attention.checks import check_size
 from regard.attention.indices import key_steps, source_lengths, steps
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
 
 class LocalMonotonic(nn.Module):
-    """A window of `window` keys on either side of the query's own step; needs look.positions."""
+    """A window of `window` keys on either side of the query's own step; needs position_info.positions."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -40,10 +40,13 @@ class LocalMonotonic(nn.Module):
         self.window = window
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Softmax inside the window."""
-        distance = key_steps(look, scores) - steps(look, scores, "LocalMonotonic").unsqueeze(-1)
+        distance = key_steps(position_info, scores) - steps(position_info, scores, "LocalMonotonic").unsqueeze(-1)
         near = distance.abs() <= self.window
         return Aligned(weights=masked_softmax(scores, near if mask is None else near & mask))
 
@@ -69,24 +72,27 @@ class LocalPredictive(nn.Module):
         nn.init.uniform_(self.place, -bound, bound)
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Softmax inside the window, times the Gaussian."""
-        centre = self.predict(scores, mask, look).unsqueeze(-1)
-        distance = key_steps(look, scores) - centre
+        centre = self.predict(scores, mask, position_info).unsqueeze(-1)
+        distance = key_steps(position_info, scores) - centre
         near = distance.detach().abs() <= self.window
         weights = masked_softmax(scores, near if mask is None else near & mask)
         return Aligned(weights=weights * torch.exp(-(distance**2) / (self.window**2 / 2)).to(weights.dtype))
 
     def predict(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None, look: Look | None
+        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None, position_info: PositionInfo | None
     ) -> Float[Tensor, "... Q"]:
         """p_t, between 0 and the source's length."""
-        if look is None or look.queries is None:
+        if position_info is None or position_info.queries is None:
             raise ValueError(
                 "LocalPredictive predicts a place from the queries, which the scores do not hold. "
-                "Pass look=Look(queries=queries); attend does it by itself."
+                "Pass position_info=PositionInfo(queries=queries); attend does it by itself."
             )
-        check_size("queries", look.queries, self.query_size, f"LocalPredictive(query_size={self.query_size})")
-        place = torch.tanh(self.query_proj(look.queries)) @ self.place.to(look.queries.dtype)
-        return source_lengths(look, scores, mask) * torch.sigmoid(place)
+        check_size("queries", position_info.queries, self.query_size, f"LocalPredictive(query_size={self.query_size})")
+        place = torch.tanh(self.query_proj(position_info.queries)) @ self.place.to(position_info.queries.dtype)
+        return source_lengths(position_info, scores, mask) * torch.sigmoid(place)

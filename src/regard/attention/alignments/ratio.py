@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 
 
 class Ratio(nn.Module):
@@ -20,7 +20,10 @@ class Ratio(nn.Module):
     sums_to_one = True
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Each key's share of the row."""
         shares = scores if mask is None else scores.masked_fill(~mask, 0.0)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 
 
 class Sigmoid(nn.Module):
@@ -24,7 +24,10 @@ class Sigmoid(nn.Module):
         self.bias = bias
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """A gate for every allowed key."""
         weights = torch.sigmoid(scores + self.bias)

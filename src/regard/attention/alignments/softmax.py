@@ -8,7 +8,7 @@ Bridle 1990, https://doi.org/10.1007/978-3-642-76153-9_28; in attention Bahdanau
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
 
@@ -19,7 +19,10 @@ class Softmax(nn.Module):
     sums_to_one = True
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Weights over the allowed keys; an empty row is zeros."""
         return Aligned(weights=masked_softmax(scores, mask))

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Aligned, Look
+from regard.contracts import Aligned, PositionInfo
 
 
 def from_entmax(name: str, user: str) -> Callable[..., Tensor]:
@@ -71,7 +71,10 @@ class Sparsemax(nn.Module):
         self.function = from_entmax("sparsemax", "Sparsemax")
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Weights over the allowed keys; an empty row is zeros."""
         return Aligned(weights=align_sparse(scores, mask, 1.0, self.function))
@@ -92,7 +95,10 @@ class Entmax(nn.Module):
         self.bisect = from_entmax("entmax_bisect", "Entmax")
 
     def forward(
-        self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None = None, look: Look | None = None
+        self,
+        scores: Float[Tensor, "*B Q K"],
+        mask: Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Weights over the allowed keys; an empty row is zeros."""
         return Aligned(weights=align_sparse(scores, mask, 1.0 / (self.alpha - 1.0), self.closed_or_bisect))

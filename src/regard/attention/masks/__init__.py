@@ -1,6 +1,6 @@
 """Who may look at whom, in history order. True = may attend; masks compose with &, | and ~."""
 
-from regard.attention.masks.algebra import Explicit, Rule, as_mask
+from regard.attention.masks.algebra import ComposableMask, Explicit, as_mask
 from regard.attention.masks.causal import causal, prefix
 from regard.attention.masks.padding import Real, padding
 from regard.attention.masks.predicate import Predicate, predicate
@@ -34,10 +34,10 @@ MASKS = {
 
 __all__ = [
     "MASKS",
+    "ComposableMask",
     "Explicit",
     "Predicate",
     "Real",
-    "Rule",
     "as_mask",
     "causal",
     "dilated",

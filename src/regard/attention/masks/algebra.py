@@ -13,7 +13,7 @@ Span: TypeAlias = tuple[int | None, int | None]
 Interval: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 
-class Rule:
+class ComposableMask:
     """A mask that asks for positions only; a subclass says what is allowed, and if it can, how far one may look."""
 
     @property
@@ -34,7 +34,7 @@ class Rule:
         """Key positions [low, high) outside which queries first..last see nothing."""
         return None, None
 
-    def parts(self) -> tuple["Rule", ...]:
+    def parts(self) -> tuple["ComposableMask", ...]:
         """Masks that all must allow a pair for this one to allow it."""
         return (self,)
 
@@ -59,23 +59,23 @@ class Rule:
     def __bool__(self) -> bool:
         raise ValueError("masks combine with &, | and ~: Python's `and`, `or` and `not` would keep only one of them.")
 
-    def __and__(self, other: "Rule | Tensor") -> "Rule":
+    def __and__(self, other: "ComposableMask | Tensor") -> "ComposableMask":
         return Both(self, as_mask(other))
 
-    def __rand__(self, other: Tensor) -> "Rule":
+    def __rand__(self, other: Tensor) -> "ComposableMask":
         return Both(as_mask(other), self)
 
-    def __or__(self, other: "Rule | Tensor") -> "Rule":
+    def __or__(self, other: "ComposableMask | Tensor") -> "ComposableMask":
         return Either(self, as_mask(other))
 
-    def __ror__(self, other: Tensor) -> "Rule":
+    def __ror__(self, other: Tensor) -> "ComposableMask":
         return Either(as_mask(other), self)
 
-    def __invert__(self) -> "Rule":
+    def __invert__(self) -> "ComposableMask":
         return Not(self)
 
 
-class RowRule(Rule):
+class PerExampleMask(ComposableMask):
     """A mask of keys alone: rows of the batch differ, queries do not."""
 
     @property
@@ -90,11 +90,11 @@ class RowRule(Rule):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(Rule):
+class Pair(ComposableMask):
     """Two masks together."""
 
-    left: Rule
-    right: Rule
+    left: ComposableMask
+    right: ComposableMask
 
     @property
     def structured(self) -> bool:
@@ -119,7 +119,7 @@ class Pair(Rule):
 class Both(Pair):
     """Allowed by both."""
 
-    def parts(self) -> tuple[Rule, ...]:
+    def parts(self) -> tuple[ComposableMask, ...]:
         """The parts of both."""
         return (*self.left.parts(), *self.right.parts())
 
@@ -161,10 +161,10 @@ class Either(Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class Not(Rule):
+class Not(ComposableMask):
     """Allowed where the other forbids."""
 
-    inner: Rule
+    inner: ComposableMask
 
     @property
     def structured(self) -> bool:
@@ -191,7 +191,7 @@ class Not(Rule):
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit(Rule):
+class Explicit(ComposableMask):
     """A boolean tensor that broadcasts to (.., queries, keys)."""
 
     tensor: Bool[Tensor, "..."]
@@ -222,9 +222,9 @@ class Explicit(Rule):
         return (self.tensor,)
 
 
-def as_mask(mask: Rule | Tensor) -> Rule:
+def as_mask(mask: ComposableMask | Tensor) -> ComposableMask:
     """A mask as it is, a boolean tensor as an explicit mask."""
-    if isinstance(mask, Rule):
+    if isinstance(mask, ComposableMask):
         return mask
     if not isinstance(mask, Tensor):
         raise ValueError(

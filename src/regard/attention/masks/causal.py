@@ -20,13 +20,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.algebra import Interval, Rule, Span, check_count
+from regard.attention.masks.algebra import ComposableMask, Interval, Span, check_count
 from regard.attention.masks.padding import padding
 from regard.contracts import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Causal(Rule):
+class Causal(ComposableMask):
     """No looking ahead."""
 
     @property
@@ -53,7 +53,7 @@ def causal() -> Causal:
 
 
 @dataclass(frozen=True, eq=False)
-class Prefix(Rule):
+class Prefix(ComposableMask):
     """The same first keys for every query."""
 
     length: int
@@ -76,7 +76,7 @@ class Prefix(Rule):
         return False
 
 
-def prefix(length: int | Int[Tensor, "..."]) -> Rule:
+def prefix(length: int | Int[Tensor, "..."]) -> ComposableMask:
     """Every query sees the first `length` keys; a tensor gives each row of the batch its own length."""
     if isinstance(length, Tensor):
         # "j < lengths[b]" is what padding says too

@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.algebra import RowRule
+from regard.attention.masks.algebra import PerExampleMask
 from regard.contracts import Grid
-from regard.kernels import can_look
+from regard.kernels import is_concrete
 
 
 @dataclass(frozen=True, eq=False)
-class Padding(RowRule):
+class Padding(PerExampleMask):
     """Only real keys."""
 
     lengths: Int[Tensor, "..."]
@@ -56,13 +56,13 @@ def padding(lengths: Int[Tensor, "..."]) -> Padding:
             f"padding takes an integer tensor of lengths, one per row of the batch, not {kind}. "
             f"For a boolean tensor of real positions, pass mask=real[:, None, :]."
         )
-    if can_look(lengths) and bool((lengths < 0).any()):
+    if is_concrete(lengths) and bool((lengths < 0).any()):
         raise ValueError(f"padding was given a length of {int(lengths.min())}, expected 0 or more keys in every row.")
     return Padding(lengths)
 
 
 @dataclass(frozen=True, eq=False)
-class Real(RowRule):
+class Real(PerExampleMask):
     """Padding anywhere in a row; the memory's first key stands at position 0.
 
     The mask's leading dimensions are the memory's, which broadcast; `num_head_axes` more come behind them.

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.masks.algebra import Rule
+from regard.attention.masks.algebra import ComposableMask
 from regard.contracts import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Predicate(Rule):
+class Predicate(ComposableMask):
     """What a function of the query's and the key's position says."""
 
     function: Callable[[Tensor, Tensor], Tensor]

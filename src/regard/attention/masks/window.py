@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.masks.algebra import Interval, Rule, Span, check_count
+from regard.attention.masks.algebra import ComposableMask, Interval, Span, check_count
 from regard.contracts import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Rule):
+class Window(ComposableMask):
     """Local attention; `causal() & window(size)` keeps the past half."""
 
     size: int
@@ -48,7 +48,7 @@ def window(size: int) -> Window:
 
 
 @dataclass(frozen=True, eq=False)
-class Dilated(Rule):
+class Dilated(ComposableMask):
     """A wide view at the price of a narrow one."""
 
     size: int

@@ -24,23 +24,25 @@ from torch import Tensor, nn
 class Sinusoidal(nn.Module):
     """Added to the states; no parameters, no longest text."""
 
-    def __init__(self, *, size: int, base: float = 10_000.0) -> None:
+    def __init__(self, *, hidden_size: int, base: float = 10_000.0) -> None:
         super().__init__()
-        self.size, self.base = size, base
+        self.hidden_size, self.base = hidden_size, base
 
     def encode(self, positions: Int[Tensor, "*L"], dtype: torch.dtype = torch.float32) -> Float[Tensor, "*L size"]:
         """The vectors of these positions; angles of far ones need the digits of float32 or more."""
         wide = torch.promote_types(dtype, torch.float32)
-        steps = torch.arange(0, self.size, 2, device=positions.device, dtype=wide)
-        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.size].to(dtype)
+        steps = torch.arange(0, self.hidden_size, 2, device=positions.device, dtype=wide)
+        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.hidden_size * steps)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.hidden_size].to(dtype)
 
     def forward(
         self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B L size"]:
         """States with their place added; positions count from 0 unless given."""
-        if states.shape[-1] != self.size:
-            raise ValueError(f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.size}.")
+        if states.shape[-1] != self.hidden_size:
+            raise ValueError(
+                f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.hidden_size}."
+            )
         if positions is None:
             positions = torch.arange(states.shape[-2], device=states.device)
         return states + self.encode(positions, states.dtype)
@@ -49,10 +51,10 @@ class Sinusoidal(nn.Module):
 class Learned(nn.Module):
     """Added to the states."""
 
-    def __init__(self, *, size: int, max_length: int) -> None:
+    def __init__(self, *, hidden_size: int, max_length: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(max_length, size)
-        nn.init.normal_(self.table.weight, std=size**-0.5)
+        self.table = nn.Embedding(max_length, hidden_size)
+        nn.init.normal_(self.table.weight, std=hidden_size**-0.5)
 
     def forward(
         self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 
 
 def slopes(num_heads: int) -> list[float]:
@@ -25,7 +25,7 @@ def slopes(num_heads: int) -> list[float]:
     return exact + between[: num_heads - power]
 
 
-class Alibi(InsideHeads):
+class Alibi(PositionScheme):
     """No parameters; reads texts longer than any it was trained on."""
 
     slopes: Tensor

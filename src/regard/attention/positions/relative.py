@@ -12,21 +12,21 @@ from torch import Tensor, nn
 
 from regard.attention.checks import check_size
 from regard.attention.scores.dot import unit_variance_scale
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 
 
-class Relative(InsideHeads):
+class Relative(PositionScheme):
     """Vectors of the size of one head, shared by all heads."""
 
     reads_weights = True
 
-    def __init__(self, *, size: int, max_distance: int = 16) -> None:
+    def __init__(self, *, head_size: int, max_distance: int = 16) -> None:
         super().__init__()
         if max_distance < 0:
             raise ValueError(f"max_distance is {max_distance}, expected 0 or more.")
         self.max_distance = max_distance
-        self.key_table = nn.Parameter(torch.empty(2 * max_distance + 1, size))
-        self.value_table = nn.Parameter(torch.empty(2 * max_distance + 1, size))
+        self.key_table = nn.Parameter(torch.empty(2 * max_distance + 1, head_size))
+        self.value_table = nn.Parameter(torch.empty(2 * max_distance + 1, head_size))
         nn.init.xavier_uniform_(self.key_table)
         nn.init.xavier_uniform_(self.value_table)
 
@@ -39,7 +39,7 @@ class Relative(InsideHeads):
         self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
     ) -> Float[Tensor, "*B Q K"]:
         """How well each distance answers each query."""
-        check_size("queries", queries, self.key_table.shape[-1], f"Relative(size={self.key_table.shape[-1]})")
+        check_size("queries", queries, self.key_table.shape[-1], f"Relative(head_size={self.key_table.shape[-1]})")
         per_distance = queries @ self.key_table.to(queries.dtype).T * unit_variance_scale(queries.shape[-1])
         index = self.distances(query_positions, key_positions)
         return per_distance.gather(-1, index.expand(*queries.shape[:-2], *index.shape))

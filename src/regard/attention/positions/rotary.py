@@ -11,26 +11,26 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import InsideHeads
+from regard.contracts import PositionScheme
 
 
-class Rotary(InsideHeads):
-    """No parameters; `size` is that of one head, and even."""
+class Rotary(PositionScheme):
+    """No parameters; `head_size` is that of one head, and even."""
 
-    def __init__(self, *, size: int, base: float = 10_000.0) -> None:
+    def __init__(self, *, head_size: int, base: float = 10_000.0) -> None:
         super().__init__()
-        if size % 2:
-            raise ValueError(f"size is {size}, but Rotary turns pairs of features: it must be even.")
-        self.size, self.base = size, base
+        if head_size % 2:
+            raise ValueError(f"head_size is {head_size}, but Rotary turns pairs of features: it must be even.")
+        self.head_size, self.base = head_size, base
 
     def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:
         """Each pair of features turned by its position's angle."""
-        if vectors.shape[-1] != self.size:
-            raise ValueError(f"vectors have size {vectors.shape[-1]}, but Rotary was built for size {self.size}.")
+        if vectors.shape[-1] != self.head_size:
+            raise ValueError(f"vectors have size {vectors.shape[-1]}, but Rotary was built for size {self.head_size}.")
         wide = torch.promote_types(vectors.dtype, torch.float32)
-        steps = torch.arange(0, self.size, 2, device=vectors.device, dtype=wide)
+        steps = torch.arange(0, self.head_size, 2, device=vectors.device, dtype=wide)
         # angles of far positions need more digits than half precision has
-        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.size * steps)
+        angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.head_size * steps)
         cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
         even, odd = vectors[..., 0::2], vectors[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from regard.attention.checks import check_equal_sizes
 from regard.contracts import Lowered
-from regard.kernels import can_look
+from regard.kernels import is_concrete
 from regard.kernels.dot import dot_scores
 
 
@@ -80,7 +80,7 @@ def unit(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
     """Vectors of length 1, however long or short they were; a zero vector stays zero."""
     wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
     lengths = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    if can_look(lengths) and is_ordinary(lengths.detach()):
+    if is_concrete(lengths) and is_ordinary(lengths.detach()):
         return (wide / lengths).to(vectors.dtype)
     # the largest entry as the unit of length: no square overflows or vanishes
     largest = wide.detach().abs().amax(dim=-1, keepdim=True) if wide.shape[-1] else lengths

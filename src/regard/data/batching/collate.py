@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
-from regard.contracts import BOS, EOS, PAD, Batch, Packed, Sequences
+from regard.contracts import BOS, EOS, PAD, Batch, PackedTokens, PaddedTokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,22 +103,22 @@ def _between_marks(target: Ragged) -> tuple[Ragged, Ragged]:
     return Ragged(read, offsets), Ragged(labels, offsets)
 
 
-def _padded(rows: Ragged) -> Sequences:
+def _padded(rows: Ragged) -> PaddedTokens:
     lengths = rows.lengths
     longest = int(lengths.max(initial=0))
     real: Bool[np.ndarray, "B L"] = np.arange(longest) < lengths[:, None]
     ids: Int[np.ndarray, "B L"] = np.full(real.shape, PAD, np.int64)
     ids[real] = rows.values
-    return Sequences(torch.from_numpy(ids), torch.from_numpy(lengths))
+    return PaddedTokens(torch.from_numpy(ids), torch.from_numpy(lengths))
 
 
-def _packed(rows: Ragged) -> Packed:
+def _packed(rows: Ragged) -> PackedTokens:
     lengths = rows.lengths
     row = np.repeat(np.arange(len(rows)), lengths)
-    return Packed(
+    return PackedTokens(
         ids=torch.from_numpy(rows.values.astype(np.int64)),
-        offsets=torch.from_numpy(rows.offsets.copy()),
+        cu_seqlens=torch.from_numpy(rows.offsets.copy()),
         rows=torch.from_numpy(row),
         positions=torch.from_numpy(np.arange(len(row)) - rows.offsets[row]),
-        longest=int(lengths.max(initial=0)),
+        max_seqlen=int(lengths.max(initial=0)),
     )

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
-from regard.contracts import EOS, PAD, Batch, Labelled, Sequences
+from regard.contracts import EOS, PAD, Batch, Labelled, PaddedTokens
 from regard.data.batching.collate import Ragged, make_batch
 from regard.data.batching.order import Batching, Order, share
 from regard.data.text.labelled import Sentence
@@ -166,7 +166,7 @@ class LabelledExamples:
         ids: Int[np.ndarray, "B L"] = np.full(real.shape, PAD, np.int64)
         ids[real] = chosen.values
         return Labelled(
-            sentences=Sequences(torch.from_numpy(ids), torch.from_numpy(lengths)),
+            sentences=PaddedTokens(torch.from_numpy(ids), torch.from_numpy(lengths)),
             labels=torch.from_numpy(self.labels[np.asarray(rows, dtype=np.int64)]),
             num_tokens=self.num_tokens(rows),
         )

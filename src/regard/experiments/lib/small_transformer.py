@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
-from regard.attention.masks import Rule
+from regard.attention.masks import ComposableMask
 from regard.attention.positions import Sinusoidal
 from regard.layers import Embedding, FeedForward, PreNorm
 
@@ -43,10 +43,10 @@ class Block(nn.Module):
     def __init__(self, *, size: int, num_heads: int) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(size, num_heads)
-        self.feed_forward = FeedForward(size=size, hidden_size=4 * size)
-        self.attention_norm, self.feed_forward_norm = PreNorm(size=size), PreNorm(size=size)
+        self.feed_forward = FeedForward(hidden_size=size, feed_forward_size=4 * size)
+        self.attention_norm, self.feed_forward_norm = PreNorm(hidden_size=size), PreNorm(hidden_size=size)
 
-    def forward(self, states: Float[Tensor, "B L size"], mask: Rule | None) -> Float[Tensor, "B L size"]:
+    def forward(self, states: Float[Tensor, "B L size"], mask: ComposableMask | None) -> Float[Tensor, "B L size"]:
         """What each position is told, then what it makes of it."""
         states = self.attention_norm(states, lambda given: self.attention(given, mask=mask).context)
         return self.feed_forward_norm(states, self.feed_forward)
@@ -57,12 +57,12 @@ class SmallTransformer(nn.Module):
 
     def __init__(self, *, vocab_size: int, size: int, num_heads: int, num_layers: int) -> None:
         super().__init__()
-        self.embedding = Embedding(vocab_size=vocab_size, size=size)
-        self.positions = Sinusoidal(size=size)
+        self.embedding = Embedding(vocab_size=vocab_size, hidden_size=size)
+        self.positions = Sinusoidal(hidden_size=size)
         self.blocks = nn.ModuleList(Block(size=size, num_heads=num_heads) for _ in range(num_layers))
         self.norm = nn.LayerNorm(size)
 
-    def forward(self, ids: Int[Tensor, "B L"], mask: Rule | None) -> Float[Tensor, "B L vocab"]:
+    def forward(self, ids: Int[Tensor, "B L"], mask: ComposableMask | None) -> Float[Tensor, "B L vocab"]:
         """Logits of what follows each position."""
         states = self.positions(self.embedding(ids))
         for block in self.blocks:

@@ -1,9 +1,9 @@
 """Additive attention: the formula, and the kernels held to it. README.md beside this file has the maths."""
 
-from regard.kernels.additive.reference import AdditiveRead, additive_scores, read_additive_plain
+from regard.kernels.additive.reference import AdditiveRequest, additive_scores, attend_additive_plain
 
 __all__ = [
-    "AdditiveRead",
+    "AdditiveRequest",
     "additive_scores",
-    "read_additive_plain",
+    "attend_additive_plain",
 ]

@@ -1,6 +1,6 @@
 """The additive read as one operator, which autograd, torch.compile and fake tensors know.
 
-    read_with_lse(read, path)    the context, and the logarithm of each query's sum of exponentials
+    attend_with_lse(read, path)    the context, and the logarithm of each query's sum of exponentials
 
 Paths: "sine" (tensor cores, half precision), "exact" (CUDA, full precision), "blocked" (CPU); "plain" forms weights.
 With the sums at hand, weights of any queries are exp(score - lse), whoever else was read.
@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from regard.kernels.additive import cpu as blocked
 from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.reference import AdditiveRead, Rows, read_rows_plain, rows_of
+from regard.kernels.additive.reference import AdditiveRequest, Rows, read_rows_plain, rows_of
 from regard.kernels.additive.sine import SineWalk
 from regard.kernels.autograd import is_mapped
 from regard.kernels.triton_support import HALF, serves
@@ -30,7 +30,7 @@ FEWEST = 8
 LARGEST_HIDDEN, LARGEST_VALUE = 1024, 256
 
 
-def refusals(read: AdditiveRead) -> Iterator[str]:
+def unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
     """Every reason why no fused path can serve the read."""
     *leading, num_queries, num_keys = read.shape
     device, size = read.queries.device.type, read.energy.shape[0]
@@ -49,9 +49,9 @@ def refusals(read: AdditiveRead) -> Iterator[str]:
         yield "forward-mode differentiation asks for the formula"
 
 
-def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
+def cuda_refusals(read: AdditiveRequest) -> Iterator[str]:
     """Every reason why a kernel in Triton cannot serve the read."""
-    yield from refusals(read)
+    yield from unsupported_reasons(read)
     if not serves(read.queries):
         yield "it is written in Triton, for CUDA"
     elif torch.cuda.get_device_capability(read.queries.device) < (8, 0):
@@ -62,28 +62,28 @@ def cuda_refusals(read: AdditiveRead) -> Iterator[str]:
         yield f"values of size {read.values.shape[-1]} are larger than {LARGEST_VALUE}"
 
 
-def sine_refusals(read: AdditiveRead) -> Iterator[str]:
+def sine_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
     """Every reason why tensor cores cannot."""
     yield from cuda_refusals(read)
     if read.queries.dtype not in HALF:
         yield f"sine features have half precision, the queries are {read.queries.dtype}"
 
 
-def exact_refusals(read: AdditiveRead) -> Iterator[str]:
+def exact_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
     """Every reason why exponentials on CUDA cannot."""
     yield from cuda_refusals(read)
     if read.queries.dtype not in (torch.float32, *HALF):
         yield f"its sums are float32, the queries are {read.queries.dtype}"
 
 
-def blocked_refusals(read: AdditiveRead) -> Iterator[str]:
+def blocked_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
     """Every reason why blocks on the CPU cannot."""
-    yield from refusals(read)
+    yield from unsupported_reasons(read)
     if read.queries.device.type != "cpu":
         yield f"blocks of queries are for the CPU; the queries are on {read.queries.device}"
 
 
-def read_with_lse(read: AdditiveRead, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
+def attend_with_lse(read: AdditiveRequest, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
     """The context, and each query's log-sum-exp of the scores it may read (-inf where there are none)."""
     device, leading = read.queries.device.type, read.shape[:-2]
     if torch.is_autocast_enabled(device):

@@ -27,7 +27,7 @@ from regard.kernels.softmax import masked_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveRead(Read):
+class AdditiveRequest(Read):
     """One read of projected queries and keys."""
 
     energy: Float[Tensor, " H"]
@@ -59,7 +59,7 @@ class Rows:
         )  # fmt: skip
 
 
-def rows_of(read: AdditiveRead) -> Rows:
+def rows_of(read: AdditiveRequest) -> Rows:
     """One leading dimension, the mask's parts gathered into intervals, real keys, and what has neither form."""
     leading = list(read.shape[:-2])
     queries, keys, values = (flat(side, leading) for side in (read.queries, read.keys, read.values))
@@ -69,7 +69,7 @@ def rows_of(read: AdditiveRead) -> Rows:
     return rows if read.mask is None else replace(rows, **mask_of(read, read.mask))
 
 
-def mask_of(read: AdditiveRead, mask: Mask) -> dict[str, Any]:
+def mask_of(read: AdditiveRequest, mask: Mask) -> dict[str, Any]:
     """The mask as rows have it."""
     *leading, num_queries, num_keys = read.shape
     places = torch.arange(num_queries, device=read.queries.device) + read.first_query
@@ -147,7 +147,7 @@ def read_rows_plain(rows: Rows) -> Float[Tensor, "B Q value"]:
     return weights.to(values.dtype) @ values
 
 
-def read_additive_plain(read: AdditiveRead) -> Float[Tensor, "... Q value"]:
+def attend_additive_plain(read: AdditiveRequest) -> Float[Tensor, "... Q value"]:
     """Forms every weight."""
     scores = additive_scores(read.queries, read.keys, read.energy)
     weights = masked_softmax(scores, read.allowed())

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.kernels.autograd import can_look, differentiable_once, is_plain_here, product_dtype
+from regard.kernels.autograd import differentiable_once, is_concrete, is_tracing, product_dtype
 from regard.kernels.cross_entropy.logits_triton import loss_kernel
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
 from regard.kernels.product import product
@@ -52,7 +52,7 @@ def by_torch(
     if label_smoothing:
         grad -= label_smoothing / vocab_size
     grad.scatter_add_(1, words, torch.full_like(picked, label_smoothing - 1.0)[:, None])
-    if not (can_look(labels) and bool(real.all())):
+    if not (is_concrete(labels) and bool(real.all())):
         grad.masked_fill_(~real[:, None], 0.0)
     return loss, grad.to(dtype)
 
@@ -97,7 +97,7 @@ def chunked_cross_entropy(
     """
     check(features, weight, labels, label_smoothing)
     dtype = product_dtype(features)
-    if is_plain_here() or dtype == torch.float16:
+    if is_tracing() or dtype == torch.float16:
         return plain_cross_entropy(features, weight, bias, labels, ignored=ignored, label_smoothing=label_smoothing)
     features, labels = features.flatten(0, -2), labels.flatten().long().contiguous()
     if features.device.type == "cpu":

@@ -1,16 +1,16 @@
 """Dot-product attention: the formula, and the kernels held to it."""
 
-from regard.kernels.dot.packed import PackedRead, packed_refusals, read_packed
-from regard.kernels.dot.reference import DotRead, dot_scores, join_groups, part_groups, read_plain, spread_groups
+from regard.kernels.dot.packed import PackedRequest, attend_packed, packed_unsupported_reasons
+from regard.kernels.dot.reference import DotRequest, attend_plain, dot_scores, expand_groups, join_groups, split_groups
 
 __all__ = [
-    "DotRead",
-    "PackedRead",
+    "DotRequest",
+    "PackedRequest",
+    "attend_packed",
+    "attend_plain",
     "dot_scores",
+    "expand_groups",
     "join_groups",
-    "packed_refusals",
-    "part_groups",
-    "read_packed",
-    "read_plain",
-    "spread_groups",
+    "packed_unsupported_reasons",
+    "split_groups",
 ]

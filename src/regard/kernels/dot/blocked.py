@@ -12,17 +12,17 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.kernels.autograd import can_look
-from regard.kernels.dot.reference import DotRead, read_plain
-from regard.kernels.dot.sdpa import read_sdpa
-from regard.kernels.dot.sdpa import refusals as sdpa_refusals
+from regard.kernels.autograd import is_concrete
+from regard.kernels.dot.reference import DotRequest, attend_plain
+from regard.kernels.dot.sdpa import attend_sdpa
+from regard.kernels.dot.sdpa import unsupported_reasons as sdpa_refusals
 
 BLOCK = 512
 WORTH_IT = 2**24
 """Booleans in the mask from which blocks pay: below, one call with the mask written out is as fast."""
 
 
-def refusals(read: DotRead) -> Iterator[str]:
+def unsupported_reasons(read: DotRequest) -> Iterator[str]:
     """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     yield from sdpa_refusals(read)
     if read.queries.device.type != "cpu":
@@ -39,20 +39,20 @@ def refusals(read: DotRead) -> Iterator[str]:
         yield "torch.compile sees one graph, not a loop over blocks"
 
 
-def read_blocked(read: DotRead) -> Float[Tensor, "... Q value"]:
+def attend_blocked(read: DotRequest) -> Float[Tensor, "... Q value"]:
     """Block after block of queries, each with the keys it can see."""
     blocks = [
         block_of(read, slice(start, min(start + BLOCK, read.queries.shape[-2])))
         for start in range(0, read.queries.shape[-2], BLOCK)
     ]
     # torch.func has its own backward, which cannot compute a block again
-    again = can_look(read.queries) and torch.is_grad_enabled()
+    again = is_concrete(read.queries) and torch.is_grad_enabled()
     again = again and any(tensor.requires_grad for tensor in (read.queries, read.keys, read.values))
     parts = [checkpoint(read_block, block, use_reentrant=False) if again else read_block(block) for block in blocks]
     return torch.cat(parts, dim=-2)
 
 
-def block_of(read: DotRead, part: slice) -> DotRead:
+def block_of(read: DotRequest, part: slice) -> DotRequest:
     """The read of some queries, narrowed to the keys in their mask's span."""
     assert read.mask is not None
     first = read.first_query + part.start
@@ -76,6 +76,6 @@ def block_of(read: DotRead, part: slice) -> DotRead:
     )
 
 
-def read_block(block: DotRead) -> Float[Tensor, "... Q value"]:
+def read_block(block: DotRequest) -> Float[Tensor, "... Q value"]:
     """One block; where its span is empty the formula says what reading nothing gives."""
-    return read_sdpa(block) if block.keys.shape[-2] else read_plain(block)
+    return attend_sdpa(block) if block.keys.shape[-2] else attend_plain(block)

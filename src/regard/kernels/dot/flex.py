@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from regard.contracts import Grid, Mask
-from regard.kernels.dot.reference import DotRead
+from regard.kernels.dot.reference import DotRequest
 from regard.kernels.dot.sdpa import fold_key_bias, four_dimensional, widened
 from regard.kernels.triton_support import HALF
 
@@ -25,7 +25,7 @@ KERNELS = 256
 """How many kernels may be kept, one for each kind of mask, size and precision."""
 
 
-def refusals(read: DotRead) -> Iterator[str]:
+def unsupported_reasons(read: DotRequest) -> Iterator[str]:
     """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     *leading, num_queries, num_keys = read.shape
     if read.queries.device.type != "cuda":
@@ -48,7 +48,7 @@ def refusals(read: DotRead) -> Iterator[str]:
         yield "sizes over 256 do not fit its tiles"
 
 
-def read_flex(read: DotRead) -> Float[Tensor, "... Q value"]:
+def attend_flex(read: DotRequest) -> Float[Tensor, "... Q value"]:
     """Fused attention that skips what the mask forbids."""
     leading = read.shape[:-2]
     queries, keys = fold_key_bias(read)
@@ -82,7 +82,7 @@ def run_compiled(*tensors: Tensor, **options: Any) -> Tensor:
     return found
 
 
-def block_mask(read: DotRead) -> BlockMask:
+def block_mask(read: DotRequest) -> BlockMask:
     """Which blocks hold anything; the last few are kept, since making one costs more than a read."""
     assert read.mask is not None
     asked = Asked(read.shape, read.first_query, read.first_key, str(read.queries.device))

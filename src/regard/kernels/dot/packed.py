@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import Packed
+from regard.contracts import PackedTokens
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
 from regard.kernels.triton_support import launch, serves, tile_size
 
@@ -26,19 +26,19 @@ SIZES = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackedRead:
+class PackedRequest:
     """Every row's queries read that row's keys; with `causal` those up to their own position."""
 
     queries: Float[Tensor, "N heads size"]
     keys: Float[Tensor, "M heads size"]
     values: Float[Tensor, "M heads size"]
-    query_rows: Packed
-    key_rows: Packed
+    query_rows: PackedTokens
+    key_rows: PackedTokens
     scale: float
     causal: bool
 
 
-def packed_refusals(heads: Float[Tensor, "N heads size"], rows: Packed) -> Iterator[str]:
+def packed_unsupported_reasons(heads: Float[Tensor, "N heads size"], rows: PackedTokens) -> Iterator[str]:
     """Every reason why this kernel cannot serve these queries, or these keys."""
     size = heads.shape[-1]
     if not serves(heads):
@@ -47,26 +47,26 @@ def packed_refusals(heads: Float[Tensor, "N heads size"], rows: Packed) -> Itera
         yield f"heads of size {size} are none of {', '.join(map(str, SIZES))}"
     if heads.dtype not in LONGEST:
         yield f"{heads.dtype} is none of {', '.join(map(str, LONGEST))}"
-    elif rows.longest > LONGEST[heads.dtype]:
-        yield f"the longest row has {rows.longest} tokens, and a tile of {heads.dtype} holds {LONGEST[heads.dtype]}"
+    elif rows.max_seqlen > LONGEST[heads.dtype]:
+        yield f"the longest row has {rows.max_seqlen} tokens, and a tile of {heads.dtype} holds {LONGEST[heads.dtype]}"
 
 
-def read_packed(read: PackedRead) -> Float[Tensor, "N heads size"]:
+def attend_packed(read: PackedRequest) -> Float[Tensor, "N heads size"]:
     """The context of every query; zeros where its row has no keys."""
     context: Tensor = _read(
         read.queries,
         read.keys,
         read.values,
-        read.query_rows.offsets,
-        read.key_rows.offsets,
-        [tile_size(read.query_rows.longest), tile_size(read.key_rows.longest)],
+        read.query_rows.cu_seqlens,
+        read.key_rows.cu_seqlens,
+        [tile_size(read.query_rows.max_seqlen), tile_size(read.key_rows.max_seqlen)],
         read.scale,
         read.causal,
     )
     return context
 
 
-@torch.library.custom_op("regard::read_packed", mutates_args=())
+@torch.library.custom_op("regard::attend_packed", mutates_args=())
 def _read(  # noqa: PLR0917 - an operator
     queries: Tensor,
     keys: Tensor,

@@ -14,7 +14,7 @@ def places(offsets, row, head, stride, TILE: constexpr, SIZE: constexpr):
 
 
 @jit
-def weights_of(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL: constexpr):
+def weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL: constexpr):
     """Softmax over a row's keys, in float32; empty rows are zeros."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     allowed = (rows[:, None] < num_queries) & (columns[None, :] < num_keys)
@@ -50,7 +50,7 @@ def forward_kernel(
     q = tl.load(queries + at_query, mask=is_query, other=0.0)
     k = tl.load(keys + at_key, mask=is_key, other=0.0)
     v = tl.load(values + at_key, mask=is_key, other=0.0)
-    weights = weights_of(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
+    weights = weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
     found = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
     tl.store(context + at_query, found.to(q.dtype), mask=is_query)
 
@@ -81,7 +81,7 @@ def backward_kernel(
     k = tl.load(keys + at_key, mask=is_key, other=0.0)
     v = tl.load(values + at_key, mask=is_key, other=0.0)
     g = tl.load(grad + at_query, mask=is_query, other=0.0)
-    weights = weights_of(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
+    weights = weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
     value_grad = tl.dot(tl.trans(weights.to(g.dtype)), g, input_precision="ieee")
     tl.store(value_grads + at_key, value_grad.to(v.dtype), mask=is_key)
     weight_grad = tl.dot(g, tl.trans(v), input_precision="ieee")

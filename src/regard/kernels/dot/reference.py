@@ -19,7 +19,7 @@ from regard.kernels.softmax import masked_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotRead(Read):
+class DotRequest(Read):
     """Queries and keys have one size; `bias` broadcasts to the scores."""
 
     scale: float
@@ -53,22 +53,22 @@ def join_groups(queries: Float[Tensor, "... H Q size"], group_size: int) -> Floa
     return queries.unflatten(-3, (-1, group_size)).flatten(-3, -2)
 
 
-def part_groups(queries: Float[Tensor, "... G GQ size"], group_size: int) -> Float[Tensor, "... H Q size"]:
+def split_groups(queries: Float[Tensor, "... G GQ size"], group_size: int) -> Float[Tensor, "... H Q size"]:
     """Each head its own again."""
     return queries.unflatten(-2, (group_size, -1)).flatten(-4, -3)
 
 
-def spread_groups(tensor: Float[Tensor, "... K size"], group_size: int) -> Float[Tensor, "... K size"]:
+def expand_groups(tensor: Float[Tensor, "... K size"], group_size: int) -> Float[Tensor, "... K size"]:
     """Each key head repeated for the query heads it serves."""
     return tensor if group_size == 1 else tensor.repeat_interleave(group_size, dim=-3)
 
 
-def read_plain(read: DotRead) -> Float[Tensor, "... Q value"]:
+def attend_plain(read: DotRequest) -> Float[Tensor, "... Q value"]:
     """Forms every weight."""
-    keys, values = (spread_groups(tensor, read.group_size) for tensor in (read.keys, read.values))
+    keys, values = (expand_groups(tensor, read.group_size) for tensor in (read.keys, read.values))
     scores = dot_scores(read.queries, keys, read.scale)
     if read.key_bias is not None:
-        scores = scores + spread_groups(read.key_bias.unsqueeze(-2), read.group_size)
+        scores = scores + expand_groups(read.key_bias.unsqueeze(-2), read.group_size)
     if read.bias is not None:
         scores = scores + read.bias
     return masked_softmax(scores, read.allowed()) @ values

@@ -15,24 +15,24 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.autograd import product_dtype
-from regard.kernels.dot.reference import DotRead
+from regard.kernels.dot.reference import DotRequest
 from regard.kernels.triton_support import HALF
 
 
-def refusals(read: DotRead) -> Iterator[str]:
+def unsupported_reasons(read: DotRequest) -> Iterator[str]:
     """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     if read.values.numel() == 0 or read.queries.numel() == 0 or read.keys.numel() == 0:
         yield "there is nothing to read (an empty batch, no queries or no keys)"
 
 
-def read_sdpa(read: DotRead) -> Float[Tensor, "... Q value"]:
+def attend_sdpa(read: DotRequest) -> Float[Tensor, "... Q value"]:
     """Fused softmax attention."""
     dtype = read.values.dtype
     if is_slow_half(read):
         wide = {name: getattr(read, name).float() for name in ("queries", "keys", "values")}
         # autocast would take it back to half
         with torch.autocast("cpu", enabled=False):
-            return read_sdpa(replace(read, **wide)).to(dtype)
+            return attend_sdpa(replace(read, **wide)).to(dtype)
     leading = read.shape[:-2]
     key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
     queries, keys = fold_key_bias(read)
@@ -71,7 +71,7 @@ def sizes_for(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[in
     return (max(size, value_size),) * 2
 
 
-def is_slow_half(read: DotRead) -> bool:
+def is_slow_half(read: DotRequest) -> bool:
     """Half precision with gradients on a CPU: its backward pass is three times slower than float32's."""
     return (
         read.queries.device.type == "cpu"
@@ -87,7 +87,7 @@ def widened(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, "..
     return F.pad(tensor, (0, missing)) if missing else tensor
 
 
-def fold_key_bias(read: DotRead) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
+def fold_key_bias(read: DotRequest) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
     """A bias that is the same for every query becomes features of the keys: [q, 1] . [k, bias] = q . k + bias.
 
     In half precision one feature would round the bias, so a second one holds what the first lost.

@@ -1,9 +1,9 @@
 """Gaussian scores."""
 
-from regard.kernels.gaussian.reference import GaussianRead, gaussian_scores, multiply_out, scaled
+from regard.kernels.gaussian.reference import GaussianRequest, gaussian_scores, multiply_out, scaled
 
 __all__ = [
-    "GaussianRead",
+    "GaussianRequest",
     "gaussian_scores",
     "multiply_out",
     "scaled",

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.autograd import differentiable_once, is_plain_here
+from regard.kernels.autograd import differentiable_once, is_tracing
 from regard.kernels.gaussian.features import STEP, feature_refusals, gaussian_features
 from regard.kernels.gaussian.fused_triton import keys_kernel, queries_kernel, sides_kernel
-from regard.kernels.gaussian.reference import GaussianRead
+from regard.kernels.gaussian.reference import GaussianRequest
 from regard.kernels.triton_support import launch, serves
 
 SIZES = (32, 64, 128)
@@ -25,7 +25,7 @@ TILES = {64: ((64, 64, 3, 4), (64, 64, 2, 4)), 128: ((64, 64, 2, 4), (128, 64, 3
 """Queries and keys at a time, stages and warps of either kernel, by the larger of both sizes."""
 
 
-def refusals(read: GaussianRead) -> Iterator[str]:
+def unsupported_reasons(read: GaussianRequest) -> Iterator[str]:
     """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
     sides = (read.queries, read.keys, read.values)
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in (*sides, read.width)):
@@ -35,7 +35,7 @@ def refusals(read: GaussianRead) -> Iterator[str]:
         yield "it needs cuDNN's attention on a Hopper GPU or newer"
     if read.values.dtype != read.queries.dtype:
         yield f"the values are {read.values.dtype}, the queries {read.queries.dtype}"
-    if is_plain_here():
+    if is_tracing():
         yield "a compiler or torch.func reads along"
     if read.mask is not None and not read.is_triangle:
         yield "of masks it knows the plain triangle"
@@ -53,7 +53,7 @@ def is_hopper(tensor: Tensor) -> bool:
     return torch.cuda.get_device_capability(tensor.device) >= (9, 0) and torch.backends.cuda.cudnn_sdp_enabled()
 
 
-def read_gaussian(read: GaussianRead) -> Float[Tensor, "... Q value"]:
+def attend_gaussian(read: GaussianRequest) -> Float[Tensor, "... Q value"]:
     """Fused softmax attention."""
     leading = read.queries.shape[:-2]
     sides = (*gaussian_features(read.queries, read.keys, read.width), read.values)

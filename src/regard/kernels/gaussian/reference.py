@@ -22,19 +22,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.contracts import Lowered, LoweredSquare
-from regard.kernels.autograd import can_look, in_query_blocks
-from regard.kernels.dot.reference import DotRead, join_groups, part_groups
+from regard.kernels.autograd import in_query_blocks, is_concrete
+from regard.kernels.dot.reference import DotRequest, join_groups, split_groups
 from regard.kernels.gaussian.features import feature_refusals, gaussian_features
 from regard.kernels.request import Read
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRead(Read):
+class GaussianRequest(Read):
     """One read on a GPU; there is one width, or one for each dimension."""
 
     width: Float[Tensor, "..."]
 
-    def as_dot(self) -> DotRead:
+    def as_dot(self) -> DotRequest:
         """The same read as a dot kernel knows it; heads that share a key head are more queries of that head."""
         size = self.group_size
         queries = self.queries if size == 1 else join_groups(self.queries, size)
@@ -45,8 +45,8 @@ class GaussianRead(Read):
             found = multiply_out(LoweredSquare(queries=queries, keys=self.keys, width=self.width))
             assert isinstance(found, Lowered), "where nobody looks at the numbers nothing is refused"
             lowered = found
-        return DotRead(
-            queries=lowered.queries if size == 1 else part_groups(lowered.queries, size),
+        return DotRequest(
+            queries=lowered.queries if size == 1 else split_groups(lowered.queries, size),
             keys=lowered.keys,
             values=self.values,
             scale=lowered.scale,
@@ -81,7 +81,7 @@ def multiply_out(square: LoweredSquare) -> Lowered | str:
     origin = middle(keys) if keys.shape[-2] else keys.new_zeros(keys.shape[-1])
     queries, keys = (scaled(side - origin, square.width) for side in (queries, keys))
     squares = half_square(keys)
-    if keys.numel() and queries.numel() and can_look(keys) and can_look(queries):
+    if keys.numel() and queries.numel() and is_concrete(keys) and is_concrete(queries):
         farthest = float(torch.maximum(squares.detach().max(), half_square(queries.detach()).max()))
         if farthest * torch.finfo(squares.dtype).eps > SCORE_ERROR:
             return f"a dot product of points {(2 * farthest) ** 0.5:.3g} widths apart would lose the scores' digits"

@@ -28,7 +28,7 @@ from regard._utils import named
 from regard.attention import GrowingCache, WindowCache
 from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, Learned, Rotary, Sinusoidal
-from regard.contracts import Cache, InsideHeads, Read
+from regard.contracts import Cache, PositionScheme, Read
 from regard.layers import CausalLayer, Readout
 from regard.models.language_modeling.base import Reader
 
@@ -73,17 +73,17 @@ class GPT(Reader):
         super().__init__()
         self.config = config
         kind, size = named(config.positions, GPT_POSITIONS, "positions"), config.hidden_size
-        self.is_placed = not issubclass(kind, InsideHeads)
+        self.is_placed = not issubclass(kind, PositionScheme)
         self.embedding = nn.Embedding(config.vocab_size, size)
         self.positions: nn.Module = nn.Identity()
         if kind is Learned:
-            self.positions = Learned(size=size, max_length=config.context)
+            self.positions = Learned(hidden_size=size, max_length=config.context)
         elif kind is Sinusoidal:
-            self.positions = Sinusoidal(size=size)
+            self.positions = Sinusoidal(hidden_size=size)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(make_layer(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(size)
-        self.readout = Readout(size=size, vocab_size=config.vocab_size, tied=self.embedding.weight)
+        self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size, tied=self.embedding.weight)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -151,9 +151,9 @@ class GPT(Reader):
 
 def make_layer(config: GPTConfig) -> CausalLayer:
     """A layer of these sizes, with its places inside the heads if they belong there."""
-    inside: InsideHeads | None = None
+    inside: PositionScheme | None = None
     if config.positions == "rotary":
-        inside = Rotary(size=config.hidden_size // config.num_heads)
+        inside = Rotary(head_size=config.hidden_size // config.num_heads)
     elif config.positions == "alibi":
         inside = Alibi(num_heads=config.num_heads)
     return CausalLayer(

@@ -91,7 +91,7 @@ class LookingBack(Reader):
         self.context_proj = nn.Linear(size, size, bias=False)
         self.own_proj = nn.Linear(size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=size, vocab_size=config.vocab_size)
+        self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
         draw_uniform(self, BOUND)
         open_forget_gates(self.words.lstm)
 
@@ -121,7 +121,7 @@ class LookingBack(Reader):
         """h* of every output, from what came strictly before it."""
         keys, values = past.chunk(2, dim=-1) if self.num_parts > 1 else (past, past)
         parts = outputs.chunk(self.num_parts, dim=-1)
-        memory = self.attention.remember(keys, values=values, mask=real)
+        memory = self.attention.prepare_memory(keys, values=values, mask=real)
         before = causal() & window(self.config.window) & ~window(0)
         context = self.attention(parts[0], memory, mask=before).context
         return torch.tanh(self.context_proj(context) + self.own_proj(parts[-1]))

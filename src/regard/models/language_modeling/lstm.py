@@ -49,7 +49,7 @@ class LSTMLanguageModel(Reader):
         )
         self.dropout = nn.Dropout(config.dropout)
         table = self.words.embedding.weight if config.tied else None
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=table)
+        self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=table)
         draw_uniform(self, BOUND)
         if config.forget_bias:
             open_forget_gates(self.words.lstm, config.forget_bias)

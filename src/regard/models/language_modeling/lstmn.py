@@ -56,7 +56,7 @@ class LSTMNLanguageModel(Reader):
         nn.init.uniform_(self.embedding.weight, -BOUND, BOUND)
         for cell in cells:
             nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size)
+        self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size)
 
     def start(self, num_rows: int) -> tuple[RollingTape, ...]:
         """A tape a layer, with nothing written."""

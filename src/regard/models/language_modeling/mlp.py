@@ -49,7 +49,7 @@ class MLPLanguageModel(Reader):
         self.hidden = nn.Linear(seen_size, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
         size = config.hidden_size + (seen_size if config.direct else 0)
-        self.readout = Readout(size=size, vocab_size=config.vocab_size)
+        self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
 
     def start(self, num_rows: int) -> Int[Tensor, "B seen"]:
         """Nothing but ends of lines."""

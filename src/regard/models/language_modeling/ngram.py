@@ -85,7 +85,7 @@ class Level(nn.Module):
         places = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         return torch.where(self.keys[places] == keys, places, -1)
 
-    def weights_of(self, contexts: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
+    def weights_for_queries(self, contexts: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
         """How much is left to the shorter context: all, after one never seen."""
         return pick(self.weights, contexts, default=1.0)
 
@@ -122,7 +122,7 @@ class NGramReadout(nn.Module):
         contexts = features.flatten(0, -2).long()
         spread = self._uniform().expand(len(contexts), -1)
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
-            spread = spread * level.weights_of(entries)[:, None]
+            spread = spread * level.weights_for_queries(entries)[:, None]
             first, past = (torch.searchsorted(level.keys, (entries + more) * self.vocab_size) for more in (0, 1))
             number = past - first
             rows = torch.arange(len(contexts), device=number.device).repeat_interleave(number)
@@ -145,7 +145,7 @@ class NGramReadout(nn.Module):
         chance = self._uniform()[words]
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
             found = level.find(entries * self.vocab_size + words)
-            chance = level.weights_of(entries) * chance + level.shares_of(found)
+            chance = level.weights_for_queries(entries) * chance + level.shares_of(found)
         return -chance.clamp_min(NEVER).log().sum()
 
     def _uniform(self) -> Float[Tensor, " vocab"]:

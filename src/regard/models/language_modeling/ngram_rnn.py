@@ -64,7 +64,7 @@ class NGramRNN(Reader):
         )
         self.joined = nn.Linear(num_parts * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=size, vocab_size=config.vocab_size)
+        self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
         draw_uniform(self, BOUND)
         open_forget_gates(self.words.lstm)
 

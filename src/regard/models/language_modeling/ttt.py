@@ -61,8 +61,8 @@ class TTTBlock(nn.Module):
             model=named(config.inner, INNER_MODELS, "inner")(**sizes), mini_batch=config.mini_batch, **sizes
         )
         self.mixer = TTT(hidden_size=size, num_heads=heads, learner=learner, base_rate=config.base_rate)
-        self.feed_forward = GatedFeedForward(size=size, hidden_size=config.feed_forward_size)
-        self.mixer_norm, self.feed_forward_norm = (PreNorm(size=size, dropout=config.dropout) for _ in range(2))
+        self.feed_forward = GatedFeedForward(hidden_size=size, feed_forward_size=config.feed_forward_size)
+        self.mixer_norm, self.feed_forward_norm = (PreNorm(hidden_size=size, dropout=config.dropout) for _ in range(2))
 
     def forward(self, states: Float[Tensor, "B T size"], state: Any) -> tuple[Float[Tensor, "B T size"], Any]:
         """States of the next layer, and this one's learners after the last place."""
@@ -87,7 +87,7 @@ class TTTLanguageModel(Reader):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(TTTBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
+        self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
         self.apply(begin_small)
 
     def start(self, num_rows: int) -> tuple[Any, ...]:

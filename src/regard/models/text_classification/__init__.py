@@ -10,7 +10,7 @@ from regard.models.text_classification.structured_self_attention import (
 )
 from regard.models.text_classification.transformer import TransformerEncoder, TransformerEncoderConfig
 
-SENTENCE_MODELS: dict[str, ModelEntry] = {
+TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
     "cnn": ModelEntry(
         build=CNN,
         config=CNNConfig,
@@ -67,7 +67,7 @@ SENTENCE_MODELS: dict[str, ModelEntry] = {
 
 __all__ = [
     "CNN",
-    "SENTENCE_MODELS",
+    "TEXT_CLASSIFICATION_MODELS",
     "BiLSTM",
     "BiLSTMConfig",
     "CNNConfig",

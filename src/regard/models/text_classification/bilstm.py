@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from regard.contracts import Classified, Sequences
+from regard.contracts import ClassifierOutput, PaddedTokens
 from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_words, widened
 
 
@@ -40,8 +40,8 @@ class BiLSTM(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(2 * config.hidden_size, config.num_classes)
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
         sentences = widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
-        return Classified(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))
+        return ClassifierOutput(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.contracts import Classified, Sequences
+from regard.contracts import ClassifierOutput, PaddedTokens
 from regard.layers import WordDropout, random_words, widened
 
 
@@ -51,7 +51,7 @@ class CNN(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.num_maps * len(config.widths), config.num_classes)
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes; nothing is looked at more than anything else."""
         sentences = widened(sentences)
         words = (
@@ -60,10 +60,10 @@ class CNN(nn.Module):
             .transpose(1, 2)
         )
         found = [largest(F.relu(filters(words)), sentences) for filters in self.filters]
-        return Classified(logits=self.output(self.dropout(torch.cat(found, dim=-1))))
+        return ClassifierOutput(logits=self.output(self.dropout(torch.cat(found, dim=-1))))
 
 
-def largest(answers: Float[Tensor, "B maps windows"], sentences: Sequences) -> Float[Tensor, "B maps"]:
+def largest(answers: Float[Tensor, "B maps windows"], sentences: PaddedTokens) -> Float[Tensor, "B maps"]:
     """The largest answer of each filter among the windows that touch a word, and 0 where none does."""
     beyond = answers.shape[-1] - sentences.ids.shape[1]
     windows = torch.arange(answers.shape[-1], device=answers.device)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from regard.contracts import Classified, Sequences
-from regard.layers import Classifier, TapeStack, WordDropout, mean_of_words, random_words, widened
+from regard.contracts import ClassifierOutput, PaddedTokens
+from regard.layers import ClassifierHead, TapeStack, WordDropout, mean_of_words, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +42,14 @@ class LSTMNEncoder(nn.Module):
         self.encoder = TapeStack(
             input_size=config.embedding_size, hidden_size=size, num_layers=config.num_layers, dropout=config.dropout
         )
-        self.classifier = Classifier(
-            size=size, hidden_size=size, num_classes=config.num_classes, dropout=config.dropout
+        self.classifier = ClassifierHead(
+            input_size=size, hidden_size=size, num_classes=config.num_classes, dropout=config.dropout
         )
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
         sentences = widened(sentences)
         tapes = self.encoder.run(
             self.dropout(self.embedding(self.word_dropout(sentences.ids))), lengths=sentences.lengths
         )
-        return Classified(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))
+        return ClassifierOutput(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

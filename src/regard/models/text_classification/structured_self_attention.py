@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.attention.scores import Dot
-from regard.contracts import Classified, Sequences
-from regard.layers import BidirectionalLSTM, Classifier, WordDropout, random_words, widened
+from regard.contracts import ClassifierOutput, PaddedTokens
+from regard.layers import BidirectionalLSTM, ClassifierHead, WordDropout, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,21 +57,21 @@ class StructuredSelfAttention(nn.Module):
         self.queries = nn.Parameter(torch.empty(config.num_rows, config.attention_size))
         nn.init.normal_(self.queries, std=config.attention_size**-0.5)
         self.attention = Attention(Dot())
-        self.classifier = Classifier(
-            size=config.num_rows * size,
+        self.classifier = ClassifierHead(
+            input_size=config.num_rows * size,
             hidden_size=config.classifier_size,
             num_classes=config.num_classes,
             dropout=config.dropout,
         )
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes, the rows of A, and how much they overlap."""
         length, sentences = sentences.ids.shape[1], widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
-        memory = self.attention.remember(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
+        memory = self.attention.prepare_memory(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
         read = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
         assert read.weights is not None
-        return Classified(
+        return ClassifierOutput(
             logits=self.classifier(read.context.flatten(1)),
             weights=read.weights[..., :length],
             # a sentence without words has no rows to keep apart

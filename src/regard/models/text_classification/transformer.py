@@ -16,7 +16,7 @@ from torch import nn
 from regard._utils import named
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import ScaledDot
-from regard.contracts import Classified, Score, Sequences
+from regard.contracts import ClassifierOutput, PaddedTokens, Score
 from regard.layers import NORMS, Embedding, EncoderLayer, LayerSizes, PostNorm, WordDropout, mean_of_words, widened
 
 
@@ -56,15 +56,15 @@ class TransformerEncoder(nn.Module):
             make_score=scaled_dot,
         )
         self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding = Embedding(vocab_size=config.vocab_size, size=size)
-        self.positions = Sinusoidal(size=size)
+        self.embedding = Embedding(vocab_size=config.vocab_size, hidden_size=size)
+        self.positions = Sinusoidal(hidden_size=size)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(sizes) for _ in range(config.num_layers))
         # the paper's order ends every layer with a norm; the other order needs one at the top
         self.norm = nn.Identity() if sizes.norm is PostNorm else nn.LayerNorm(size)
         self.output = nn.Linear(size, config.num_classes)
 
-    def forward(self, sentences: Sequences) -> Classified:
+    def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
         sentences = widened(sentences)
         states = self.dropout(self.positions(self.embedding(self.word_dropout(sentences.ids))))
@@ -72,4 +72,4 @@ class TransformerEncoder(nn.Module):
         keys = sentences.mask[:, None, None, :]
         for layer in self.layers:
             states = layer(states, keys, None)
-        return Classified(logits=self.output(self.dropout(mean_of_words(self.norm(states), sentences.mask))))
+        return ClassifierOutput(logits=self.output(self.dropout(mean_of_words(self.norm(states), sentences.mask))))

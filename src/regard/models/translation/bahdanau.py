@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.contracts import Memory, Sequences, Step
+from regard.contracts import Memory, PaddedTokens, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, gru_blend, gru_reset
 from regard.layers import (
@@ -83,7 +83,7 @@ class Bahdanau(nn.Module):
         self.decoder = GRUUpdate(hidden_size=size)
         self.maxout = Maxout(input_size=size + 2 * size + word, output_size=config.maxout_size)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=config.maxout_size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=config.maxout_size, vocab_size=config.target_vocab_size)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -102,13 +102,13 @@ class Bahdanau(nn.Module):
             elif name.startswith("attention."):
                 nn.init.normal_(parameter, std=0.001)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Read the source once, both ways; the keys are prepared here."""
         states = self._read(source)
         # a matrix times a weighted sum is the weighted sum of its products: C h_j is computed once, not C c_i each step
         values = torch.cat([states, self.context_gates(states)], dim=-1)
         return Encoded(
-            memory=self.attention.remember(states, values, mask=source.mask),
+            memory=self.attention.prepare_memory(states, values, mask=source.mask),
             first_backward=states[:, 0, self.config.hidden_size :],
         )
 
@@ -130,7 +130,7 @@ class Bahdanau(nn.Module):
         done = self.advance(self.word_gates(word), state, encoded)
         return Step(logits=self.readout(self._say(done.features, word)), state=done.state, alignment=done.alignment)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T maxout"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T maxout"]:
         """What the readout sees at every target position; only looking and moving go step by step."""
         layers = (self.word_gates, self.context_gates, self.start_proj, self.decoder.gates, self.decoder.candidate)
         compared = cast(nn.Module, self.attention.score).children()
@@ -142,15 +142,15 @@ class Bahdanau(nn.Module):
         moved = unroll_features(self.advance, self.word_gates(words), state=self.start(encoded), encoded=encoded)
         return self._say(moved, words)
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 
-    def _read(self, source: Sequences) -> Float[Tensor, "B source states"]:
+    def _read(self, source: PaddedTokens) -> Float[Tensor, "B source states"]:
         """h_j at every place of the source."""
         return self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
 
-    def _move(self, source: Sequences, words: Float[Tensor, "N word"], steps: Steps) -> Float[Tensor, "N moved"]:
+    def _move(self, source: PaddedTokens, words: Float[Tensor, "N word"], steps: Steps) -> Float[Tensor, "N moved"]:
         """What `advance` gives at every position; in the loop is only what needs the state before."""
         score, size, sizes = cast(Additive, self.attention.score), self.config.hidden_size, steps.sizes
         read = self._read(source)

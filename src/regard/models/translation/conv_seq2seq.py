@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.positions import Learned
 from regard.attention.scores import Dot
-from regard.contracts import Memory, Sequences, Step
+from regard.contracts import Memory, PaddedTokens, Step
 from regard.layers import CausalConvolution, Readout, SameConvolution, normalised_linear
 
 HALF = 0.5**0.5
@@ -82,7 +82,7 @@ class ConvSeq2Seq(nn.Module):
         self.target_embedding = PlacedEmbedding(config.target_vocab_size, config)
         self.encoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
         self.encoder = nn.ModuleList(
-            SameConvolution(size=hidden_size, kernel_size=config.kernel_size, dropout=config.dropout)
+            SameConvolution(hidden_size=hidden_size, kernel_size=config.kernel_size, dropout=config.dropout)
             for _ in range(config.num_layers)
         )
         self.encoder_output = normalised_linear(hidden_size, embedding_size)
@@ -91,10 +91,10 @@ class ConvSeq2Seq(nn.Module):
         self.decoder = cast("Sequence[DecoderLayer]", layers)
         self.decoder_output = normalised_linear(hidden_size, embedding_size)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=embedding_size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=embedding_size, vocab_size=config.target_vocab_size)
         nn.init.normal_(self.readout.weight, std=(keep / embedding_size) ** 0.5)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Read the source once; keys are the convolutions' output, values add the words themselves."""
         mask = source.mask
         words = self.dropout(self.source_embedding(source.ids))
@@ -135,12 +135,12 @@ class ConvSeq2Seq(nn.Module):
             alignment=torch.stack(done.weights).mean(dim=0)[:, 0],
         )
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T embedding"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T embedding"]:
         """What the readout sees at every target position, all at once."""
         encoded = self.encode(source)
         return self.advance(target.ids, self.start(encoded), encoded).features
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 
@@ -151,7 +151,7 @@ class PlacedEmbedding(nn.Module):
     def __init__(self, vocab_size: int, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         self.words = nn.Embedding(vocab_size, config.embedding_size)
-        self.places = Learned(size=config.embedding_size, max_length=config.max_length)
+        self.places = Learned(hidden_size=config.embedding_size, max_length=config.max_length)
         self.last = config.max_length - 1
         for table in (self.words, self.places.table):
             nn.init.normal_(table.weight, std=0.1)
@@ -177,7 +177,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         size = config.hidden_size
-        self.convolution = CausalConvolution(size=size, kernel_size=config.kernel_size, dropout=config.dropout)
+        self.convolution = CausalConvolution(hidden_size=size, kernel_size=config.kernel_size, dropout=config.dropout)
         self.query_proj = normalised_linear(size, config.embedding_size)
         self.attention = Attention(Dot())
         self.context_proj = normalised_linear(config.embedding_size, size)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from regard._utils import named
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.contracts import Memory, Sequences, Step
+from regard.contracts import Memory, PaddedTokens, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
 from regard.layers import (
@@ -94,9 +94,9 @@ class ShallowFusion(nn.Module):
         self.attention = Attention(Additive(query_size=size, key_size=size, hidden_size=size))
         self.context_proj = nn.Linear(size, 5 * size, bias=False)
 
-    def remember(self, tapes: tuple[Tape, ...], mask: Bool[Tensor, "B source"]) -> tuple[Memory, ...]:
+    def prepare_memory(self, tapes: tuple[Tape, ...], mask: Bool[Tensor, "B source"]) -> tuple[Memory, ...]:
         """The top hidden tape."""
-        return (self.attention.remember(tapes[-1].hidden, mask=mask),)
+        return (self.attention.prepare_memory(tapes[-1].hidden, mask=mask),)
 
     def start(self, states: Float[Tensor, "B ..."]) -> State:
         """Empty tapes; the query is the state itself, so no g~ is carried."""
@@ -199,7 +199,7 @@ class DeepFusion(nn.Module):
         self.layers = cast("Sequence[DeepLayer]", nn.ModuleList(layers))
         self.dropout = nn.Dropout(config.dropout)
 
-    def remember(self, tapes: tuple[Tape, ...], mask: Bool[Tensor, "B source"]) -> tuple[Memory, ...]:
+    def prepare_memory(self, tapes: tuple[Tape, ...], mask: Bool[Tensor, "B source"]) -> tuple[Memory, ...]:
         """Hidden and memory tape of each layer, compared by the hidden one."""
         return tuple(
             Memory(keys=layer.across.prepare(tape.hidden), values=tape.cells, mask=mask)
@@ -254,12 +254,12 @@ class LSTMN(nn.Module):
         self.encoder = make_stack(config)
         self.decoder = named(config.fusion, FUSIONS, "fusion")(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.target_vocab_size)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Write the source's tapes."""
         tapes = self.encoder.run(self.dropout(self.source_embedding(source.ids)), lengths=source.lengths)
-        return Encoded(memories=self.decoder.remember(tapes, source.mask))
+        return Encoded(memories=self.decoder.prepare_memory(tapes, source.mask))
 
     def start(self, encoded: Encoded) -> State:
         """Nothing written yet."""
@@ -275,7 +275,7 @@ class LSTMN(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(self.dropout(done.features)), state=done.state, alignment=done.alignment)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, cells one by one."""
         encoded = self.encode(source)
         if may_fuse(self) and self.decoder.may_fuse():
@@ -286,7 +286,7 @@ class LSTMN(nn.Module):
         moved = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
         return self.dropout(moved)
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 

@@ -26,7 +26,7 @@ from regard._utils import named
 from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
-from regard.contracts import Align, Look, Memory, Score, Sequences, Step
+from regard.contracts import Alignment, Memory, PaddedTokens, PositionInfo, Score, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, lstm_update
 from regard.layers import (
@@ -71,7 +71,7 @@ LUONG_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
     "location": lambda config: Location(query_size=config.hidden_size, max_length=config.max_length),
 }
 
-LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Align]] = {
+LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
     "global": lambda config: Softmax(),
     "local_monotonic": lambda config: LocalMonotonic(window=config.window),
     "local_predictive": lambda config: LocalPredictive(
@@ -128,16 +128,16 @@ class Luong(nn.Module):
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Read the source backwards; the states go back to where their words stand."""
         words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
         read = run_lstm(self.encoder, words, lengths=source.lengths)
         return Encoded(
-            memory=self.attention.remember(reverse_rows(read.outputs, source.lengths), mask=source.mask),
+            memory=self.attention.prepare_memory(reverse_rows(read.outputs, source.lengths), mask=source.mask),
             lengths=source.lengths,
             hidden=read.state.hidden.unbind(1),
             cells=read.state.cell.unbind(1),
@@ -158,8 +158,8 @@ class Luong(nn.Module):
             cells.append(torch.sigmoid(kept) * state.cells[layer] + torch.sigmoid(taken) * torch.tanh(new))
             hidden.append(torch.sigmoid(shown) * torch.tanh(cells[-1]))
             below = self.dropout(hidden[-1]) if layer + 1 < len(self.gates) else hidden[-1]
-        look = Look(positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths)
-        read = self.attention(hidden[-1].unsqueeze(1), encoded.memory, look=look, return_weights=True)
+        look = PositionInfo(positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths)
+        read = self.attention(hidden[-1].unsqueeze(1), encoded.memory, position_info=look, return_weights=True)
         assert read.weights is not None
         attended = self.dropout(torch.tanh(self.combine(torch.cat([read.context[:, 0], hidden[-1]], dim=-1))))
         after = State(hidden=tuple(hidden), cells=tuple(cells), attended=attended, length=state.length + 1)
@@ -170,7 +170,7 @@ class Luong(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(done.features), state=done.state, alignment=done.alignment)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
         """What the readout sees at every target position; words enter all at once, states one by one."""
         encoded = self.encode(source)
         layers = (self.combine, self.word_gates, *self.gates, *cast(nn.Module, self.attention.score).children())
@@ -180,7 +180,7 @@ class Luong(nn.Module):
             return steps.unpack(self._move(words, self.start(encoded), steps.sort_memory(encoded.memory), steps))
         return unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Sequences, Step
+from regard.contracts import PaddedTokens, Step
 from regard.layers import Advanced, Readout, unroll_features
 
 
@@ -48,7 +48,7 @@ class RCTMConfig:
             raise ValueError(f"max_width is {self.max_width}, expected 2 or more: a fold joins neighbours.")
 
 
-class SentenceModel(nn.Module):
+class ConvolutionalSentenceModel(nn.Module):
     """Columns to one column, by narrow convolutions of growing width with a kernel for each row."""
 
     def __init__(self, *, size: int, max_width: int) -> None:
@@ -100,14 +100,14 @@ class RCTM(nn.Module):
         self.config = config
         self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
-        self.sentence_model = SentenceModel(size=config.embedding_size, max_width=config.max_width)
+        self.sentence_model = ConvolutionalSentenceModel(size=config.embedding_size, max_width=config.max_width)
         self.word_proj = nn.Linear(config.embedding_size, config.hidden_size)
         self.sentence_proj = nn.Linear(config.embedding_size, config.hidden_size, bias=False)
         self.state_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=config.hidden_size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.target_vocab_size)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Fold the source into one vector."""
         words = self.dropout(self.source_embedding(source.ids))
         return Encoded(sentence=self.sentence_proj(self.sentence_model(words.transpose(1, 2), source.lengths)))
@@ -126,13 +126,13 @@ class RCTM(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(self.dropout(done.features)), state=done.state)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
         """The state at every target position; words are mapped all at once."""
         encoded = self.encode(source)
         states = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
         return self.dropout(states)
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Sequences, Step
+from regard.contracts import PaddedTokens, Step
 from regard.layers import Maxout, Readout, last_states
 
 
@@ -58,9 +58,9 @@ class RNNEncoderDecoder(nn.Module):
         self.maxout = Maxout(input_size=size + word + size, output_size=config.maxout_size)
         self.narrow = nn.Linear(config.maxout_size, word, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=word, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=word, vocab_size=config.target_vocab_size)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Read the source into one vector."""
         states, _ = self.encoder(self.dropout(self.source_embedding(source.ids)))
         return Encoded(summary=torch.tanh(self.summary_proj(last_states(states, source.lengths))))
@@ -74,13 +74,13 @@ class RNNEncoderDecoder(nn.Module):
         features, state = self._write(tokens[:, None], state, encoded)
         return Step(logits=self.readout(features[:, 0]), state=state)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T word"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T word"]:
         """What the readout sees at every target position; no step waits for Python."""
         encoded = self.encode(source)
         features, _ = self._write(target.ids, self.start(encoded), encoded)
         return features
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 

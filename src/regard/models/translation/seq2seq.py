@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Sequences, Step
+from regard.contracts import PaddedTokens, Step
 from regard.layers import LSTMState, Readout, reverse_rows, run_lstm
 
 
@@ -54,9 +54,9 @@ class Seq2Seq(nn.Module):
         self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
         self.decoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
         self.dropout = nn.Dropout(config.dropout)
-        self.readout = Readout(size=size, vocab_size=config.target_vocab_size)
+        self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
 
-    def encode(self, source: Sequences) -> Encoded:
+    def encode(self, source: PaddedTokens) -> Encoded:
         """Read the source from its end to its beginning."""
         backwards = reverse_rows(source.ids, source.lengths)
         words = self.dropout(self.source_embedding(backwards))
@@ -71,12 +71,12 @@ class Seq2Seq(nn.Module):
         run = run_lstm(self.decoder, self.dropout(self.target_embedding(tokens[:, None])), state=state)
         return Step(logits=self.readout(self.dropout(run.outputs[:, 0])), state=run.state)
 
-    def features(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
         """The top layer at every target position; no step waits for Python."""
         words = self.dropout(self.target_embedding(target.ids))
         run = run_lstm(self.decoder, words, state=self.start(self.encode(source)))
         return self.dropout(run.outputs)
 
-    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "B T vocab"]:
+    def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))

@@ -23,10 +23,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import named
-from regard.attention import GrowingCache, spread_memory
+from regard.attention import GrowingCache, pad_memory
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import SCORES
-from regard.contracts import Memory, Packed, Score, Sequences, Step
+from regard.contracts import Memory, PackedTokens, PaddedTokens, Score, Step
 from regard.layers import NORMS, DecoderLayer, Embedding, EncoderLayer, LayerSizes, PostNorm, Readout
 
 
@@ -76,28 +76,30 @@ class Transformer(nn.Module):
             norm=named(config.norm, NORMS, "norm"),
             make_score=partial(make_score, config.score),
         )
-        self.target_embedding = Embedding(vocab_size=config.target_vocab_size, size=size)
+        self.target_embedding = Embedding(vocab_size=config.target_vocab_size, hidden_size=size)
         self.source_embedding = (
             self.target_embedding
             if config.shared_embeddings and config.source_vocab_size == config.target_vocab_size
-            else Embedding(vocab_size=config.source_vocab_size, size=size)
+            else Embedding(vocab_size=config.source_vocab_size, hidden_size=size)
         )
-        self.positions = Sinusoidal(size=size)
+        self.positions = Sinusoidal(hidden_size=size)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(sizes) for _ in range(config.num_layers))
         self.decoder = nn.ModuleList(DecoderLayer(sizes) for _ in range(config.num_layers))
         # the paper's order ends every layer with a norm; the other order needs one at the top
         ends = nn.Identity if sizes.norm is PostNorm else partial(nn.LayerNorm, size)
         self.encoder_norm, self.decoder_norm = ends(), ends()
-        self.readout = Readout(size=size, vocab_size=config.target_vocab_size, tied=self.target_embedding.table.weight)
+        self.readout = Readout(
+            hidden_size=size, vocab_size=config.target_vocab_size, tied=self.target_embedding.table.weight
+        )
 
-    def encode(self, source: Sequences | Packed) -> Encoded:
+    def encode(self, source: PaddedTokens | PackedTokens) -> Encoded:
         """Encode the source once; every decoder layer has its own keys and values of it."""
-        return Encoded(memories=tuple(map(spread_memory, self._prepare_memories(source))))
+        return Encoded(memories=tuple(map(pad_memory, self._prepare_memories(source))))
 
-    def _prepare_memories(self, source: Sequences | Packed) -> tuple[Memory, ...]:
+    def _prepare_memories(self, source: PaddedTokens | PackedTokens) -> tuple[Memory, ...]:
         """Keys and values of the source for each decoder layer."""
-        packed, mask = (source, None) if isinstance(source, Packed) else (None, source.mask)
+        packed, mask = (source, None) if isinstance(source, PackedTokens) else (None, source.mask)
         states = self._embed(self.source_embedding, source)
         # packed rows know their lengths; padded ones are masked as (batch, heads, queries, keys)
         keys = None if mask is None else mask[:, None, None, :]
@@ -105,7 +107,7 @@ class Transformer(nn.Module):
             states = layer(states, keys, packed)
         states = self.encoder_norm(states)
         layers = cast(Iterable[DecoderLayer], self.decoder)
-        return tuple(layer.cross_attention.remember(states, mask=mask, packed=packed) for layer in layers)
+        return tuple(layer.cross_attention.prepare_memory(states, mask=mask, packed=packed) for layer in layers)
 
     def start(self, encoded: Encoded) -> State:
         """Nothing read yet."""
@@ -129,30 +131,30 @@ class Transformer(nn.Module):
         )
 
     def features(
-        self, source: Sequences | Packed, target: Sequences | Packed
+        self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
         """What the readout sees at every target position, all at once; packed where the target is."""
         memories = self._prepare_memories(source)
-        packed = target if isinstance(target, Packed) else None
+        packed = target if isinstance(target, PackedTokens) else None
         states = self._embed(self.target_embedding, target)
         for layer, memory in zip(self.decoder, memories, strict=True):
             states = layer(states, memory, packed)
         return self.decoder_norm(states)
 
     def forward(
-        self, source: Sequences | Packed, target: Sequences | Packed
+        self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
         return self.readout(self.features(source, target))
 
     def _embed(
-        self, embedding: Embedding, tokens: Sequences | Packed
+        self, embedding: Embedding, tokens: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B L size"] | Float[Tensor, "N size"]:
         """Words with their places."""
         words = embedding(tokens.ids)
-        longest = tokens.longest if isinstance(tokens, Packed) else words.shape[1]
+        longest = tokens.max_seqlen if isinstance(tokens, PackedTokens) else words.shape[1]
         places = self.positions.encode(torch.arange(longest, device=words.device), words.dtype)
-        return self.dropout(words + (places[tokens.positions] if isinstance(tokens, Packed) else places))
+        return self.dropout(words + (places[tokens.positions] if isinstance(tokens, PackedTokens) else places))
 
 
 def make_score(name: str, head_size: int) -> Score:

@@ -62,7 +62,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
             both(f"Weights, {ahead} ahead", f"注意力权重，向后看 {ahead} 个词"),
             list(ARTICLES),
             WORDS,
-            weights_of(ahead),
+            weights_for_queries(ahead),
             visible(ahead),
         ),
         curves(),
@@ -114,7 +114,7 @@ def visible(ahead: int) -> Bool[Tensor, "2 9"]:
     return torch.arange(len(WORDS)) <= places[:, None] + ahead
 
 
-def weights_of(ahead: int) -> Float[Tensor, "2 9"]:
+def weights_for_queries(ahead: int) -> Float[Tensor, "2 9"]:
     """Where the writer of each article looks."""
     places = torch.tensor(list(ARTICLES.values()))
     scores = CONTENT - (places[:, None] - torch.arange(len(WORDS))).abs()
@@ -123,7 +123,7 @@ def weights_of(ahead: int) -> Float[Tensor, "2 9"]:
 
 def probabilities(ahead: int) -> Float[Tensor, " 2"]:
     """P(an) for each article."""
-    return torch.sigmoid(CERTAINTY * (weights_of(ahead) @ SOUND))
+    return torch.sigmoid(CERTAINTY * (weights_for_queries(ahead) @ SOUND))
 
 
 def curves() -> ChartBlock:

@@ -52,7 +52,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     state = DIRECTIONS[ORDER[step]]
     hidden = score.query_proj(state) + score.prepare(STATES)
     attention = Attention(score)
-    read = attention(state[None], attention.remember(STATES), return_weights=True)
+    read = attention(state[None], attention.prepare_memory(STATES), return_weights=True)
     assert read.weights is not None
     scores, weights = score(state[None], score.prepare(STATES))[0], read.weights[0]
     return [

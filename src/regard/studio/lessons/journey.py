@@ -35,7 +35,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     """Scores, mask, weights."""
     words = torch.randn(len(WORDS), SIZE, generator=make_generator(int(settings["seed"])))
     scores, allowed = ScaledDot()(words, words), torch.ones(len(WORDS), len(WORDS)).tril().bool()
-    free, masked = weights_of(words, masked=False), weights_of(words, masked=True)
+    free, masked = weights_for_queries(words, masked=False), weights_for_queries(words, masked=True)
     ahead = number(free[0, 1:].sum())
     return [
         INTRODUCTION,
@@ -56,7 +56,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     ]
 
 
-def weights_of(words: Float[Tensor, "3 8"], *, masked: bool) -> Float[Tensor, "3 3"]:
+def weights_for_queries(words: Float[Tensor, "3 8"], *, masked: bool) -> Float[Tensor, "3 3"]:
     """Each word reads the sentence, or what the mask leaves of it."""
     weights = attend(words, words, words, mask=causal() if masked else None, return_weights=True).weights
     assert weights is not None

@@ -2,12 +2,12 @@
 
 from regard.tasks.language_modeling.evaluate import likelihood, spans
 from regard.tasks.language_modeling.predictor import Continuation, Writer
-from regard.tasks.language_modeling.run import LanguageRun, LanguageValidation
+from regard.tasks.language_modeling.run import LanguageModelingRun, LanguageValidationSettings
 
 __all__ = [
     "Continuation",
-    "LanguageRun",
-    "LanguageValidation",
+    "LanguageModelingRun",
+    "LanguageValidationSettings",
     "Writer",
     "likelihood",
     "spans",

@@ -23,10 +23,10 @@ from regard.metrics import Likelihood, SpanMass
 from regard.tasks.base import check_pairs, check_texts, parse_text
 from regard.tasks.language_modeling.evaluate import evaluate_language, spans, sure_likelihood
 from regard.tasks.language_modeling.inspection import inspect_text, respond_text
-from regard.tasks.language_modeling.run import LanguageRun
+from regard.tasks.language_modeling.run import LanguageModelingRun
 
 
-class Unfolding:
+class IncrementalDetokenizer:
     """The text of a stream of ids, line by line; what a token adds depends on the token before it in its line."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Sequence[int] = ()) -> None:
@@ -113,7 +113,7 @@ class Writer:
 
     model: Any
     tokenizer: Tokenizer
-    run: LanguageRun
+    run: LanguageModelingRun
     fused: bool = True
 
     def generate(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> list[Continuation]:
@@ -180,7 +180,7 @@ class Writer:
     ) -> Iterator[Piece]:
         """Of those prompts that are numbered, side by side."""
         rows = [ids[number] for number in numbers]
-        texts = [(Unfolding(self.tokenizer, row), StoppedText(stop)) for row in rows]
+        texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
         closed: set[int] = set()
         for step in stream(self.decoder, rows, options, numbers=numbers, closed=closed):
             for said in step:

@@ -10,7 +10,7 @@ from regard.training import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageValidation:
+class LanguageValidationSettings:
     """What is measured as training goes: the loss of the validation text.
 
     It is read in `rows` pieces side by side, each from the start, which says a little more than the truth; 1 is exact
@@ -25,7 +25,7 @@ class LanguageValidation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageRun:
+class LanguageModelingRun:
     """Everything that makes a trained language model."""
 
     recipe: str
@@ -34,5 +34,5 @@ class LanguageRun:
     data: TextCorpus
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     batch: SegmentSettings = field(default_factory=SegmentSettings)
-    validation: LanguageValidation = field(default_factory=LanguageValidation)
+    validation: LanguageValidationSettings = field(default_factory=LanguageValidationSettings)
     training: TrainingSettings

@@ -14,7 +14,7 @@ from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.language_modeling.evaluate import likelihood
 from regard.tasks.language_modeling.predictor import Writer
-from regard.tasks.language_modeling.run import LanguageRun
+from regard.tasks.language_modeling.run import LanguageModelingRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
 from regard.training import CropObjective, StreamObjective
 
@@ -23,7 +23,7 @@ EXAMPLE_CHARACTERS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageValidationMeasure:
+class LanguageModelingValidation:
     """Called with the model during training."""
 
     stream: Stream
@@ -43,7 +43,7 @@ class LanguageValidationMeasure:
         return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
 
 
-def setup_language(run: LanguageRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_language(run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
     """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
     check_length(run)
@@ -64,7 +64,7 @@ def setup_language(run: LanguageRun, checkpoint: Checkpoint, *, resume: bool, no
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=data,
-        validate=LanguageValidationMeasure(stream=held_out, batch=run.batch, rows=run.validation.rows),
+        validate=LanguageModelingValidation(stream=held_out, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
         model=model,
@@ -72,12 +72,12 @@ def setup_language(run: LanguageRun, checkpoint: Checkpoint, *, resume: bool, no
     )
 
 
-def open_writer(run: LanguageRun, model: Any, checkpoint: Checkpoint) -> Writer:
+def open_writer(run: LanguageModelingRun, model: Any, checkpoint: Checkpoint) -> Writer:
     """A writer of a model and the folder's tokenizer."""
     return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
-def read_texts(run: LanguageRun, source: ExampleSource) -> Mapping[str, str]:
+def read_texts(run: LanguageModelingRun, source: ExampleSource) -> Mapping[str, str]:
     """One split of the run's text, all but the training text, or a file."""
     refuse_target(run, source)
     if source.source is not None:
@@ -86,12 +86,12 @@ def read_texts(run: LanguageRun, source: ExampleSource) -> Mapping[str, str]:
     return read_splits(corpus_of(run, source.folder), source.split)
 
 
-def example_command(run: LanguageRun, folder: str, example: str) -> str:
+def example_command(run: LanguageModelingRun, folder: str, example: str) -> str:
     """A command that continues the example."""
     return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
 
 
-def check_length(run: LanguageRun) -> None:
+def check_length(run: LanguageModelingRun) -> None:
     """A segment fits into the context of a model that has one, and only models that learn from crops have one."""
     context = getattr(run.model, "context", None)
     if context is None:

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from regard.contracts import (
     Cell,
+    Classifier,
     Column,
     Metric,
+    PaddedTokens,
     Predictor,
     Report,
     ReportTable,
     RunInfo,
-    SentenceModel,
-    Sequences,
     Speed,
     device_of,
     evaluating,
@@ -65,7 +65,7 @@ def answers_of(model: Any, examples: LabelledExamples) -> Answers:
     return replace(answers, log_probs=answers.log_probs[places])
 
 
-def classify(model: SentenceModel, batches: Iterable[Sequences]) -> Answers:
+def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
     """The predictions for every sentence, in the order of the batches, which are moved to the model's device."""
     device = device_of(model)
     log_probs: list[Tensor] = []

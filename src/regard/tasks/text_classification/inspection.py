@@ -16,11 +16,11 @@ from regard.contracts import (
     Around,
     AttentionSite,
     ClassesPanel,
-    Classified,
+    ClassifierOutput,
     Inspection,
     ModelCall,
+    PaddedTokens,
     Response,
-    Sequences,
     Title,
     Trace,
     device_of,
@@ -64,13 +64,13 @@ def inspect_sentence(
         panels=(panel,),
         unknown=tuple(unknown_in(text, classifier.tokenizer)),
         num_dropped=len(whole) - len(ids),
-        call=ModelCall(inputs=f"sentence = Sequences.of([{ids}])\n", call="model(sentence)"),
+        call=ModelCall(inputs=f"sentence = PaddedTokens.from_lists([{ids}])\n", call="model(sentence)"),
         tokens=ids,
         seconds=time.perf_counter() - began,
     )
 
 
-def classes_panel(output: Classified, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:
+def classes_panel(output: ClassifierOutput, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:
     """Logits and probabilities of all classes, and the rows of attention where the model has them."""
     logits = output.logits[0].double().cpu()
     if not logits.isfinite().all():
@@ -106,9 +106,9 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
     return tuple(describe_site(path, one, query_axis=query_axis, key_axis=SOURCE) for path, one in maps.items())
 
 
-def record(model: Any, ids: Sequence[int]) -> tuple[Trace, Classified]:
+def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ClassifierOutput]:
     """Every attention of a classifier over this sentence, and its output."""
-    batch, device = Sequences.of([list(ids)]), device_of(model)
+    batch, device = PaddedTokens.from_lists([list(ids)]), device_of(model)
     with torch.inference_mode(), trace(model) as maps:
-        output = model(Sequences(batch.ids.to(device), batch.lengths.to(device)))
+        output = model(PaddedTokens(batch.ids.to(device), batch.lengths.to(device)))
     return maps, output

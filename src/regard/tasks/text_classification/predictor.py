@@ -15,14 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard._utils import check_name
-from regard.contracts import UNK, Around, Inspection, Report, Response, Sequences, device_of, evaluating, map_tensors
+from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating, map_tensors
 from regard.data.corpora import samples_of
 from regard.data.text import Sentence, Tokenizer, unknown_in
 from regard.fused import fuse
 from regard.tasks.base import check_pairs, check_texts, parse_text
 from regard.tasks.text_classification.evaluate import evaluate_sentences
 from regard.tasks.text_classification.inspection import inspect_sentence, respond_sentence
-from regard.tasks.text_classification.run import SentenceRun
+from regard.tasks.text_classification.run import TextClassificationRun
 
 SENTENCES_AT_ONCE = 64
 
@@ -53,7 +53,7 @@ class Classifier:
 
     model: Any
     tokenizer: Tokenizer
-    run: SentenceRun
+    run: TextClassificationRun
     fused: bool = True
 
     def classify(self, texts: Sequence[str], *, return_weights: bool = False) -> list[Classification]:
@@ -87,7 +87,7 @@ class Classifier:
         longest = self.run.batch.max_length
         whole = self.tokenizer.encode_batch(texts)
         rows = [row[:longest] for row in whole]
-        given = map_tensors(lambda tensor: tensor.to(self.device), Sequences.of(rows))
+        given = map_tensors(lambda tensor: tensor.to(self.device), PaddedTokens.from_lists(rows))
         with evaluating(self.model):
             said = (fuse(self.model) if self.fused else self.model)(given)
             shares = torch.softmax(said.logits.double(), dim=-1).cpu()

@@ -10,7 +10,7 @@ from regard.training import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceRun:
+class TextClassificationRun:
     """Everything that makes a trained classifier; `classes` are the labels of its training sentences."""
 
     recipe: str

@@ -7,19 +7,19 @@ from typing import Any
 from regard.checkpoint import Checkpoint
 from regard.data.batching import ExampleData, LabelledExamples, make_labelled
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
-from regard.models.text_classification import SENTENCE_MODELS
+from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.text_classification.evaluate import answers_of
 from regard.tasks.text_classification.predictor import Classifier
-from regard.tasks.text_classification.run import SentenceRun
+from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
-from regard.training import SentenceObjective
+from regard.training import ClassificationObjective
 
 FEWEST_CLASSES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceValidation:
+class ClassificationValidation:
     """Called with the model during training."""
 
     examples: LabelledExamples
@@ -36,7 +36,9 @@ class SentenceValidation:
         return {"loss": float(-rows[range(len(rows)), self.examples.labels[known]].mean()), "accuracy": accuracy}
 
 
-def setup_sentences(run: SentenceRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_sentences(
+    run: TextClassificationRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify
+) -> TrainingSetup:
     """Read the sentences, learn their words (or, resumed, take those of the folder) and their classes."""
     if run.batch.packed:
         raise ValueError("sentences are classified in padded batches. Leave out batch.packed=true.")
@@ -60,13 +62,13 @@ def setup_sentences(run: SentenceRun, checkpoint: Checkpoint, *, resume: bool, n
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=ExampleData(examples, run.batch),
-        validate=SentenceValidation(examples=held_out),
+        validate=ClassificationValidation(examples=held_out),
         example=validation[0].text,
-        objective=SentenceObjective,
+        objective=ClassificationObjective,
     )
 
 
-def open_classifier(run: SentenceRun, model: Any, checkpoint: Checkpoint) -> Classifier:
+def open_classifier(run: TextClassificationRun, model: Any, checkpoint: Checkpoint) -> Classifier:
     """A classifier of a model and the folder's tokenizer."""
     count = len(set(run.classes))
     if not count == len(run.classes) == run.model.num_classes:
@@ -77,7 +79,7 @@ def open_classifier(run: SentenceRun, model: Any, checkpoint: Checkpoint) -> Cla
     return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
-def read_labelled(run: SentenceRun, source: ExampleSource) -> Mapping[str, Sentences]:
+def read_labelled(run: TextClassificationRun, source: ExampleSource) -> Mapping[str, Sentences]:
     """One split of the run's sentences, all but the training sentences, or a file."""
     refuse_target(run, source)
     if source.folder is not None:
@@ -87,7 +89,7 @@ def read_labelled(run: SentenceRun, source: ExampleSource) -> Mapping[str, Sente
     return read_splits(corpus_of(run, None), source.split)
 
 
-def example_command(run: SentenceRun, folder: str, example: str) -> str:
+def example_command(run: TextClassificationRun, folder: str, example: str) -> str:
     """A command that classifies the example."""
-    explained = " --explain" if SENTENCE_MODELS[run.model_name].attends else ""
+    explained = " --explain" if TEXT_CLASSIFICATION_MODELS[run.model_name].attends else ""
     return f"regard classify {folder}{explained} -- {example}"

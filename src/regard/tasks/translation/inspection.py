@@ -25,8 +25,8 @@ from regard.contracts import (
     Inspection,
     Limit,
     ModelCall,
+    PaddedTokens,
     Response,
-    Sequences,
     Title,
     Trace,
     device_of,
@@ -102,7 +102,7 @@ def inspect_translation(
         num_dropped=len(ids) + 1 - len(source),
         response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
         call=ModelCall(
-            inputs=f"source = Sequences.of([{source}])\ntarget = Sequences.of([{tokens.prefix}])\n",
+            inputs=f"source = PaddedTokens.from_lists([{source}])\ntarget = PaddedTokens.from_lists([{tokens.prefix}])\n",
             call="model(source, target)",
         ),
         tokens=tokens,
@@ -157,7 +157,7 @@ def record(model: Any, source: Sequence[int], prefix: Sequence[int]) -> Trace:
 
 def search(model: Any, source: list[int]) -> Hypothesis:
     """The greedy translation, with the model's own alignment where it has one."""
-    return decode(model, one_example(model, source), limit=LIMIT, return_alignment=True)[0][0]
+    return decode(model, one_example(model, source), limit=LIMIT, return_weights=True)[0][0]
 
 
 def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
@@ -179,10 +179,10 @@ def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
     )
 
 
-def one_example(model: Any, ids: Sequence[int]) -> Sequences:
+def one_example(model: Any, ids: Sequence[int]) -> PaddedTokens:
     """A batch of one, on the model's device."""
     device = device_of(model)
-    return Sequences(torch.tensor([list(ids)], device=device), torch.tensor([len(ids)], device=device))
+    return PaddedTokens(torch.tensor([list(ids)], device=device), torch.tensor([len(ids)], device=device))
 
 
 def axes_of(tokenizers: Any, tokens: TranslationTokens) -> tuple[Axis, ...]:

@@ -108,7 +108,7 @@ class Translator:
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
             search=chosen,
             tokens_per_batch=max(TOKENS_PER_BATCH // getattr(chosen, "size", 1), 1),
-            return_alignment=return_weights,
+            return_weights=return_weights,
             numbers=[first + number for number in numbers],
         )
         translations = [Translation(text="") for _ in inputs]
