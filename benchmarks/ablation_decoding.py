@@ -1,4 +1,4 @@
-"""Decoding: steps in fewer calls, a step as one CUDA graph, and batches in parallel, against the readable path.
+"""Decoding: steps in fewer calls, and a step as one CUDA graph, against the readable path.
 
 The Transformer of the Multi30k recipe, beam 5 and greedy, as `regard translate` searches; every source is answered with
 as many tokens as it has. GPT of the recipes `text` and `ptb`, 100 tokens behind prompts of 16, as `regard generate` has
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from benchmarks.ablation_batches import SEED, VOCAB_SIZE, pair_lengths
 from benchmarks.ablation_training import refused
 from benchmarks.sides import Case, Duel, Side
-from regard.contracts import EOS, UNK, Limit, PaddedTokens
-from regard.decoding import Beam, Generation, Greedy, decode, decode_all, generate, many, side_by_side
+from regard.contracts import EOS, UNK, LengthLimit, PaddedTokens
+from regard.decoding import Beam, Generation, Greedy, decode, generate
 from regard.kernels import linear
 from regard.layers import lean, lean_gpt, lean_gpt_graph, lean_stack, ready
 from regard.models.language_modeling import LANGUAGE_MODELS, gpt
@@ -27,11 +27,8 @@ from regard.models.translation import MODELS, transformer
 from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 
-LIMIT = Limit(factor=1.0, extra=0)
-TOKENS_PER_BATCH = 4_096
+LIMIT = LengthLimit(factor=1.0, extra=0)
 PROMPT, NEW = 16, 100
-TEXT = 128
-"""Sentences of a text that is decoded in parallel."""
 SECONDS = {1: 15.0, 16: 8.0, 64: 25.0}
 GPT_SECONDS = {"text": 6.0, "ptb": 15.0}
 """Of a case on two CPU cores, about."""
@@ -107,8 +104,7 @@ def translation_sides(
 
 def translation_duel(device: str, beam: int, count: int) -> Duel:
     """One batch of so many sentences."""
-    source = PaddedTokens.from_lists(sources(count))
-    source = PaddedTokens(source.ids.to(device), source.lengths.to(device))
+    source = PaddedTokens.from_lists(sources(count)).to(device)
     search = Greedy() if beam == 1 else Beam(size=beam)
     times = max(8 // count, 1) if device == "cpu" else 1
     sides = {}
@@ -141,8 +137,7 @@ def numbers_of(run: Callable[[], Any], length: int) -> Callable[[], list[int]]:
 
 def encode_duel(device: str, count: int) -> Duel:
     """What is done before the first step."""
-    source = PaddedTokens.from_lists(sources(count))
-    source = PaddedTokens(source.ids.to(device), source.lengths.to(device))
+    source = PaddedTokens.from_lists(sources(count)).to(device)
 
     def run(model: Any) -> Any:
         with torch.inference_mode():
@@ -161,23 +156,6 @@ def encode_duel(device: str, count: int) -> Duel:
             avoids=avoids,
         )  # fmt: skip
     return Duel(sides=sides, tolerance=1e-3, notes={"runs a turn": 4, "seed": SEED})
-
-
-def parallel_duel(*, fused: bool) -> Duel:
-    """A text in parallel batches, each with its share of the threads, and one batch after another."""
-    rows, search = sources(TEXT), Beam(size=5)
-    lean_or_not = () if fused else ((transformer, "can_be_lean", refused),)
-    in_turn = ((many, "count_workers", lambda *_: 1),)
-    pool = ((side_by_side, "ThreadPoolExecutor"),)
-    run = partial(
-        decode_all, translator("cpu"), rows, search=search, limit=LIMIT, tokens_per_batch=TOKENS_PER_BATCH // 5
-    )
-    numbers = numbers_of(run, max(map(len, rows)))
-    sides = {
-        "one after another": Side(run=run, numbers=numbers, swaps=(*lean_or_not, *in_turn), avoids=pool),
-        "in parallel": Side(run=run, numbers=numbers, swaps=lean_or_not, calls=pool),
-    }
-    return Duel(sides=sides, tolerance=TOLERANCE, notes={"sentences": TEXT, "beam": 5, "seed": SEED})
 
 
 def gpt_sides(device: str) -> dict[str, Changes]:
@@ -246,12 +224,4 @@ def cases(device: str) -> list[Case]:
         for label, recipe, vocab_size in (("text", text, 8_000), ("ptb", ptb, 10_002))
         for count in (1, 16)
     ]  # fmt: skip
-    if device == "cpu":
-        made += [
-            Case(
-                group="parallel decoding", name=f"{TEXT} sentences, beam 5, {'fused' if fused else 'readable'} steps",
-                build=partial(parallel_duel, fused=fused), own=(side_by_side,), share=15.0 if fused else 25.0,
-            )
-            for fused in (True, False)
-        ]  # fmt: skip
     return made

@@ -1,11 +1,10 @@
-"""Kernels by themselves: matrix products, the best columns of a row, the chunked loss, Gaussian attention's backward.
+"""Kernels by themselves: matrix products, the best columns of a row, the chunked loss.
 
 Sizes are those that the recipes' models multiply. Each side is the same function of the same tensors.
 """
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,28 +13,21 @@ from torch import Tensor
 
 from benchmarks.ablation_batches import SEED
 from benchmarks.ablation_decoding import repeated
-from benchmarks.ablation_training import one_side, transformer_task, unmade
-from benchmarks.harness import device_clock, device_peak_mib, peak_memory_mib
+from benchmarks.harness import device_peak_mib, peak_memory_mib
 from benchmarks.sides import Case, Duel, Side
-from regard import attend
-from regard.attention.masks import causal
-from regard.attention.scores import Gaussian
 from regard.contracts import PAD
-from regard.decoding import top
+from regard.decoding import ops
 from regard.kernels import cross_entropy, linear, product
 from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, logits_triton, plain_cross_entropy
 from regard.kernels.cross_entropy import chunked as logits
-from regard.kernels.gaussian import features, features_triton, fused, fused_triton
-from regard.kernels.gaussian import reference as read
 
 PRODUCTS = {"projection": (256, 256), "hidden": (256, 1024), "output": (1024, 256), "readout": (256, 10_000)}
 """Input and output of the Multi30k Transformer's layers."""
-CHOICE = import_module("regard.kernels.dispatch")
-"""The module: in its package the name is a function's."""
 LOSSES = {"multi30k": (3_600, 256, 10_000), "ptb, gpt": (4_096, 384, 10_002), "bahdanau": (3_600, 512, 10_000)}
 """Labels, features, vocabulary of a training batch."""
 MEASURED_MEMORY = "multi30k"
 """The one whose memory is measured on a CPU, which takes three processes."""
+BLOCKS = (ops.best_column, ops.best_columns, ops.supports_blocks, ops.split_columns, ops.candidates_of)
 SMOOTHING = 0.1
 MEMORY = """
 from benchmarks.ablation_kernels import loss_tensors, loss_step, plain_cross_entropy, chunked_cross_entropy
@@ -103,11 +95,11 @@ def top_duel(num_rows: int, count: int) -> Duel:
     values = torch.randn(num_rows, 9_997).log_softmax(dim=1)
     times = max(2_000 // num_rows, 4)
     if count == 1:
-        plain, blocks = work(times, lambda: values.argmax(dim=1)), work(times, lambda: top.best(values))
+        plain, blocks = work(times, lambda: values.argmax(dim=1)), work(times, lambda: ops.best_column(values))
         return Duel(sides={"torch.argmax": plain, "by blocks": blocks}, tolerance=0.0)
     sides = {
         "torch.topk": work(times, lambda: values.topk(count, dim=1).values),
-        "by blocks": work(times, lambda: top.top(values, count)[0]),
+        "by blocks": work(times, lambda: ops.best_columns(values, count)[0]),
     }
     return Duel(sides=sides, tolerance=0.0, notes={"calls a turn": times, "seed": SEED})
 
@@ -153,39 +145,6 @@ def loss_duel(label: str, device: str) -> Duel:
     return Duel(sides=sides, tolerance=1e-2, notes=notes)
 
 
-def gaussian_duel(shape: tuple[int, ...], *, is_causal: bool) -> Duel:
-    """Forward and backward, the square multiplied out by torch; in features for a dot product; with our backward."""
-    torch.manual_seed(SEED)
-    tensors = [torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3)]
-    grad = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-    score = Gaussian(width=shape[-1] ** -0.5).to("cuda", torch.bfloat16).requires_grad_(False)
-    mask = causal() if is_causal else None
-
-    def run() -> dict[str, Tensor]:
-        context = attend(*tensors, score=score, mask=mask).context
-        return dict(zip("qkv", torch.autograd.grad(context, tensors, grad), strict=True))
-
-    by_dot = (CHOICE, "GAUSSIAN_PATHS", {})
-    by_square = (read, "feature_refusals", lambda *_: iter(("measured without it",)))
-    kernels = ((fused, "gradients"),)
-    sides = {
-        "square multiplied out, dot product": Side(run=run, swaps=(by_dot, by_square), avoids=kernels),
-        "features, dot product": Side(run=run, swaps=(by_dot,), avoids=kernels),
-        "features, our backward": Side(run=run, calls=kernels),
-    }
-    return Duel(sides=sides, tolerance=5e-2, clock=device_clock, notes={"shape": shape, "seed": SEED})
-
-
-def gaussian_training_duel() -> Duel:
-    """A training step of the recipe's Transformer with Gaussian scores, packed rows; the kernels may not be reached."""
-    task = transformer_task(is_packed=True, score="gaussian")
-    sides = {
-        "features, dot product": one_side(task, "cuda", Side(run=unmade, swaps=((CHOICE, "GAUSSIAN_PATHS", {}),))),
-        "as it is": one_side(task, "cuda", Side(run=unmade)),
-    }
-    return Duel(sides=sides, tolerance=5e-2, notes={"seed": SEED})
-
-
 def cpu_cases() -> list[Case]:
     """Products and the best columns, which are done otherwise on a CPU alone."""
     made = [
@@ -206,30 +165,12 @@ def cpu_cases() -> list[Case]:
     made += [
         Case(
             group="best columns", name=f"{'the best' if count == 1 else f'{count} best'} of 9,997, {num_rows} rows",
-            build=partial(top_duel, num_rows, count), own=(top,), share=0.6,
+            build=partial(top_duel, num_rows, count), own=BLOCKS, share=0.6,
         )
         for count in (1, 5)
         for num_rows in (1, 5, 16, 80, 320)
     ]  # fmt: skip
     return made
-
-
-def cuda_cases() -> list[Case]:
-    """Gaussian attention, which has kernels of its own on a GPU alone."""
-    made = [
-        Case(
-            group="Gaussian backward", name=f"{shape}, {'causal' if is_causal else 'full'}, bfloat16",
-            build=partial(gaussian_duel, shape, is_causal=is_causal), own=(fused, fused_triton),
-            shared=(features, features_triton), share=2.0,
-        )
-        for shape in ((64, 8, 128, 64), (16, 8, 512, 64), (4, 16, 4096, 64), (4, 16, 4096, 128))
-        for is_causal in (False, True)
-    ]  # fmt: skip
-    training = Case(
-        group="Gaussian backward", name="training step of the Transformer with Gaussian scores, eager",
-        build=gaussian_training_duel, own=(fused, fused_triton), share=4.0,
-    )  # fmt: skip
-    return [*made, training]
 
 
 def cases(device: str) -> list[Case]:
@@ -242,4 +183,4 @@ def cases(device: str) -> list[Case]:
         )
         for label in LOSSES
     ]  # fmt: skip
-    return losses + (cpu_cases() if device == "cpu" else cuda_cases())
+    return losses + (cpu_cases() if device == "cpu" else [])

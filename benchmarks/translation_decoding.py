@@ -29,9 +29,9 @@ from benchmarks.harness import Report, Timing, command, machine, save, show, tim
 from benchmarks.peers import available, marian_generate, our_model, same_marian, save_ctranslate2, versions
 from benchmarks.translation_pairs import load_pairs
 from benchmarks.translation_training import CONFIG, VOCAB_SIZE
-from regard.contracts import Limit, PaddedTokens
+from regard.contracts import LengthLimit, PaddedTokens
 from regard.decoding import Beam, Greedy, decode, decode_all
-from regard.decoding.many import batches as cut
+from regard.decoding.decode import batches as cut
 from regard.fused import fuse
 from regard.models.translation.transformer import Transformer
 
@@ -95,11 +95,14 @@ def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
     """Our search over the task's batches, or over its text."""
     fused = fuse(model)
     search = Greedy() if task["beam_size"] == 1 else Beam(size=task["beam_size"])
-    limit = Limit(factor=0.0, extra=task["most"])
+    limit = LengthLimit(factor=0.0, extra=task["most"])
     if (tokens := task["tokens_a_batch"]) is not None:
         (text,) = task["batches"]
         return lambda: [
-            list(found[0].ids) for found in decode_all(fused, text, search=search, limit=limit, tokens_per_batch=tokens)
+            list(found[0].ids)
+            for found in decode_all(
+                fused, text, search=search, limit=limit, tokens_per_batch=tokens, stack=PaddedTokens.from_lists
+            )
         ]
     sources = [PaddedTokens.from_lists(rows) for rows in task["batches"]]
     return lambda: [

@@ -20,7 +20,6 @@ from regard.kernels.additive.sine import SineWalk
 from regard.kernels.cross_entropy.chunked import by_kernel
 from regard.kernels.dot import packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
-from regard.kernels.gaussian import fused
 from regard.kernels.gaussian.features import gaussian_features
 from tests.kernels.additive_cases import gradient, make
 
@@ -101,14 +100,6 @@ def test_gaussian_features(compiler, size, widths):
     made = gaussian_features(queries, keys, width)
     torch.autograd.grad(made, (queries, keys, width), [torch.ones_like(side) for side in made])
     assert compiler.names == ["features_kernel", "backward_kernel"]
-
-
-@pytest.mark.parametrize("size", fused.SIZES)
-@pytest.mark.parametrize(("length", "is_causal"), [(128, False), (128, True), (100, True)])
-def test_gaussian_backward(compiler, size, length, is_causal):
-    rows = tuple(torch.randn(1, 2, length, wide, dtype=torch.bfloat16) for wide in (size + 16, size + 16, size))
-    fused.gradients(rows, rows[2], torch.randn(2 * length), rows[2], is_causal=is_causal)
-    assert compiler.names == ["sides_kernel", "keys_kernel", "queries_kernel"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -242,7 +242,7 @@ def test_cuda_equals_cpu(name, change):
     )
     expected = model(source, target)
     model.cuda()
-    found = model(*(PaddedTokens(rows.ids.cuda(), rows.lengths.cuda()) for rows in (source, target)))
+    found = model(*(rows.to("cuda") for rows in (source, target)))
     # where a row has ended a CPU drops it from its loops, and a GPU goes on
     assert found.cpu()[target.mask].allclose(expected[target.mask], atol=1e-3)
 

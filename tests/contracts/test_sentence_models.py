@@ -200,7 +200,7 @@ def test_cuda_equals_cpu(name, change):
     model, sentences = make(name, change, torch.float32), PaddedTokens.from_lists(SENTENCES)
     expected = model(sentences).logits
     model.cuda()
-    found = model(PaddedTokens(sentences.ids.cuda(), sentences.lengths.cuda())).logits
+    found = model(sentences.to("cuda")).logits
     assert found.cpu().allclose(expected, atol=1e-3)
 
 
@@ -210,7 +210,7 @@ def test_the_host_is_never_waited_for(name, change):
     """Whatever a CUDA graph captures must not ask the device for a number."""
     model, batch = make(name, change, torch.float32).cuda(), labelled()
     on_device = Labelled(
-        sentences=PaddedTokens(batch.sentences.ids.cuda(), batch.sentences.lengths.cuda()),
+        sentences=batch.sentences.to("cuda"),
         labels=batch.labels.cuda(),
         num_tokens=5,
     )

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import EOS, PAD, UNK, Memory, PaddedTokens, Step
+from regard.contracts import EOS, PAD, UNK, LengthLimit, Memory, PaddedTokens, Step
+
+LIMIT = LengthLimit()
 
 
 class Identity:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.contracts import BOS, EOS, PAD, Read, Step
 from regard.decoding import Generation, generate, stream
-from regard.decoding.sampling import Chooser
+from regard.decoding.sampling import TokenSampler
 from regard.models.language_modeling.gpt import GPT, GPTConfig
 
 VOCAB = 17
@@ -78,8 +78,8 @@ def uncached(model, prompt, options, *, number):
         for step in range(1, options.max_tokens + 1):
             text = torch.tensor([ids])
             logits = model(text)[:, -1]
-            chooser = Chooser(options, numbers=torch.tensor([number]), texts=text, vocab_size=VOCAB)
-            token = chooser(logits, torch.tensor([step])).item()
+            sampler = TokenSampler(options, numbers=torch.tensor([number]), texts=text, vocab_size=VOCAB)
+            token = sampler(logits, torch.tensor([step])).item()
             log_probs.append(logits.log_softmax(-1)[0, token].item())
             ids.append(token)
             if token in options.stop_ids:
@@ -175,17 +175,17 @@ def test_rows_that_ended_leave():
 def test_the_penalty_by_hand():
     logits = torch.tensor([[9.0, 9.0, 2.0, 1.9, -1.0, -1.1]])
     options = Generation(temperature=0.0, repetition_penalty=2.0)
-    chooser = Chooser(options, numbers=torch.tensor([0]), texts=torch.tensor([[2, 4]]), vocab_size=6)
+    sampler = TokenSampler(options, numbers=torch.tensor([0]), texts=torch.tensor([[2, 4]]), vocab_size=6)
     step = torch.tensor([1])
-    assert chooser(logits, step).item() == 3
-    chooser.record(torch.tensor([3]))
-    assert chooser(logits, step).item() == 2
+    assert sampler(logits, step).item() == 3
+    sampler.record(torch.tensor([3]))
+    assert sampler(logits, step).item() == 2
     negative = torch.tensor([[0.0, 0.0, -3.0, -3.0, -1.0, -1.5]])
     # -1 said is -2
-    assert chooser(negative, step).item() == 5
+    assert sampler(negative, step).item() == 5
     rewarding = Generation(temperature=0.0, repetition_penalty=0.5)
-    chooser = Chooser(rewarding, numbers=torch.tensor([0]), texts=torch.tensor([[3]]), vocab_size=6)
-    assert chooser(logits, step).item() == 3
+    sampler = TokenSampler(rewarding, numbers=torch.tensor([0]), texts=torch.tensor([[3]]), vocab_size=6)
+    assert sampler(logits, step).item() == 3
 
 
 def test_log_probs_only_where_asked():

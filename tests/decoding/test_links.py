@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from regard.contracts import BOS, EOS, Hypothesis, PaddedTokens
-from regard.decoding import Beam, Greedy, Sample, decode, decode_all, forced_alignment, score, score_all
-from regard.decoding.many import batches
+from regard.decoding import Beam, Greedy, Sampling, decode, decode_all, forced_alignment, score, score_all
+from regard.decoding.decode import batches
 from regard.metrics import best_links, from_pharaoh, links, merge_words, to_pharaoh
-from tests.decoding.fakes import Attending, markov, sources
+from tests.decoding.fakes import LIMIT, Attending, markov, sources
 
 
-@pytest.mark.parametrize("search", [Greedy(), Beam(size=4, num_best=4), Sample()], ids=str)
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=4, num_best=4), Sampling()], ids=str)
 def test_alignment_is_that_of_the_winning_hypothesis(search):
     model, rows = Attending().double(), sources(8)
-    found = decode_all(model, rows, search=search, return_weights=True)
+    found = decode_all(model, rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists)
     for row, hypotheses in zip(rows, found, strict=True):
         for hypothesis in hypotheses:
             read = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
@@ -25,9 +25,19 @@ def test_alignment_is_that_of_the_winning_hypothesis(search):
 
 def test_no_alignment_unless_asked_for_and_given():
     rows = sources(3)
-    assert decode_all(Attending(), rows)[0][0].alignment is None
+    assert decode_all(Attending(), rows, limit=LIMIT, stack=PaddedTokens.from_lists)[0][0].alignment is None
     for search in (Greedy(), Beam(size=3)):
-        assert decode_all(markov(vocab_size=8), rows, search=search, return_weights=True)[0][0].alignment is None
+        assert (
+            decode_all(
+                markov(vocab_size=8),
+                rows,
+                search=search,
+                return_weights=True,
+                limit=LIMIT,
+                stack=PaddedTokens.from_lists,
+            )[0][0].alignment
+            is None
+        )
     assert (
         forced_alignment(markov(vocab_size=8), PaddedTokens.from_lists(rows), PaddedTokens.from_lists([[BOS]] * 3))
         is None
@@ -84,14 +94,22 @@ def test_pharaoh_text():
 
 def test_long_lists_come_back_in_order():
     model, rows = Attending().double(), sources(30)
-    expected = [row[0].ids for row in decode(model, PaddedTokens.from_lists(rows))]
+    expected = [row[0].ids for row in decode(model, PaddedTokens.from_lists(rows), limit=LIMIT)]
     for budget in (1, 20, 10_000):
-        assert [row[0].ids for row in decode_all(model, rows, tokens_per_batch=budget, device="cpu")] == expected
-    assert decode_all(model, []) == [] and score_all(model, [], []) == []
+        assert [
+            row[0].ids
+            for row in decode_all(
+                model, rows, tokens_per_batch=budget, device="cpu", limit=LIMIT, stack=PaddedTokens.from_lists
+            )
+        ] == expected
+    assert (
+        decode_all(model, [], limit=LIMIT, stack=PaddedTokens.from_lists) == []
+        and score_all(model, [], [], stack=PaddedTokens.from_lists) == []
+    )
     with pytest.raises(ValueError, match="tokens_per_batch is 0"):
-        decode_all(model, rows, tokens_per_batch=0)
+        decode_all(model, rows, tokens_per_batch=0, limit=LIMIT, stack=PaddedTokens.from_lists)
     with pytest.raises(ValueError, match="30 sources and 1 targets"):
-        score_all(model, rows, [[3]])
+        score_all(model, rows, [[3]], stack=PaddedTokens.from_lists)
 
 
 def test_batches_hold_their_budget():
@@ -105,7 +123,7 @@ def test_batches_hold_their_budget():
 def test_scores_are_sums_of_log_probabilities():
     model, rows = Attending(), sources(6)
     targets = [row[:-1] for row in sources(6, seed=2)]
-    found = score_all(model, rows, targets, tokens_per_batch=15)
+    found = score_all(model, rows, targets, tokens_per_batch=15, stack=PaddedTokens.from_lists)
     assert model.training
     model.eval()
     for row, target, got in zip(rows, targets, found, strict=True):

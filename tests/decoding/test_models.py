@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from regard.contracts import BOS, Limit, PaddedTokens
-from regard.decoding import Beam, Greedy, Sample, decode, forced_alignment, score_all
+from regard.contracts import BOS, LengthLimit, PaddedTokens
+from regard.decoding import Beam, Greedy, Sampling, decode, forced_alignment, score_all
 from regard.models.translation import MODELS
 from tests.contracts.test_models import SOURCES, every_model, make
 
-LIMIT = Limit(1.0, 3)
+LIMIT = LengthLimit(1.0, 3)
 
 
 @every_model
 @pytest.mark.parametrize(
-    "search", [Greedy(), Beam(size=3, num_best=2), Sample()], ids=lambda search: type(search).__name__
+    "search", [Greedy(), Beam(size=3, num_best=2), Sampling()], ids=lambda search: type(search).__name__
 )
 def test_alone_and_together_and_as_scored(name, change, search):
     model = make(name, change)
@@ -27,7 +27,9 @@ def test_alone_and_together_and_as_scored(name, change, search):
         for one in hypotheses:
             assert len(one.ids) + one.finished <= len(row) + 3
             if one.finished:
-                assert score_all(model, [row], [list(one.ids)]) == pytest.approx([one.log_prob], abs=1e-9)
+                assert score_all(model, [row], [list(one.ids)], stack=PaddedTokens.from_lists) == pytest.approx(
+                    [one.log_prob], abs=1e-9
+                )
             assert (one.alignment is not None) == MODELS[name].attends
             if one.alignment is not None:
                 read = [BOS, *one.ids][: len(one.ids) + one.finished]
@@ -39,8 +41,10 @@ def test_alone_and_together_and_as_scored(name, change, search):
 def test_a_beam_reorders_the_state(name, change):
     model = make(name, change)
     (found,) = decode(
-        model, PaddedTokens.from_lists(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=Limit(0.0, 4)
+        model, PaddedTokens.from_lists(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=LengthLimit(0.0, 4)
     )
     finished = [one for one in found if one.finished]
-    scores = score_all(model, SOURCES[:1] * len(finished), [list(one.ids) for one in finished])
+    scores = score_all(
+        model, SOURCES[:1] * len(finished), [list(one.ids) for one in finished], stack=PaddedTokens.from_lists
+    )
     assert finished and scores == pytest.approx([one.log_prob for one in finished], abs=1e-9)

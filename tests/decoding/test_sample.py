@@ -4,10 +4,10 @@ import pytest
 import torch
 from scipy import stats
 
-from regard.contracts import EOS, Limit, PaddedTokens
-from regard.decoding import Sample, decode, decode_all
+from regard.contracts import EOS, LengthLimit, PaddedTokens
+from regard.decoding import Sampling, decode, decode_all
 from regard.decoding.sampling import uniform
-from tests.decoding.fakes import Attending, Markov, markov, sources
+from tests.decoding.fakes import LIMIT, Attending, Markov, markov, sources
 
 LOGITS = torch.tensor([9.0, 9.0, 0.3, 1.2, -0.5, 2.0, 0.9, -3.0], dtype=torch.float64)
 
@@ -20,7 +20,7 @@ def shares(search, count=4000):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
 def test_frequencies_are_probabilities(temperature):
-    counts = shares(Sample(temperature=temperature, seed=1))
+    counts = shares(Sampling(temperature=temperature, seed=1))
     assert counts[:2].sum() == 0
     expected = (LOGITS[2:] / temperature).softmax(-1) * 4000
     assert stats.chisquare(counts[2:].numpy(), expected.numpy()).pvalue > 0.01
@@ -28,7 +28,7 @@ def test_frequencies_are_probabilities(temperature):
 
 def test_whole_sequences_follow_the_model():
     model, count = markov(vocab_size=5, num_sources=1, ending=1.0), 3000
-    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * count), search=Sample(), limit=Limit(0.0, 3))
+    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * count), search=Sampling(), limit=LengthLimit(0.0, 3))
     model.table[:, :, :2] = float("-inf")
     one, two, three = ((model.table[0] * (1 + step / 10)).softmax(-1) for step in range(3))
     said, expected = {}, {}
@@ -52,23 +52,23 @@ def test_whole_sequences_follow_the_model():
 @pytest.mark.parametrize(
     ("search", "kept"),
     [
-        (Sample(top_k=1), {5}),
-        (Sample(top_k=3), {5, 3, 6}),
-        (Sample(top_k=99), {2, 3, 4, 5, 6, 7}),
+        (Sampling(top_k=1), {5}),
+        (Sampling(top_k=3), {5, 3, 6}),
+        (Sampling(top_k=99), {2, 3, 4, 5, 6, 7}),
         # shares without <pad> and <bos>: 5 has .48, 3 has .22, 6 has .16, 2 has .09, 4 has .04, 7 has .003
-        (Sample(top_p=0.47), {5}),
-        (Sample(top_p=0.5), {5, 3}),
-        (Sample(top_p=0.75), {5, 3, 6}),
-        (Sample(top_p=1.0), {2, 3, 4, 5, 6, 7}),
+        (Sampling(top_p=0.47), {5}),
+        (Sampling(top_p=0.5), {5, 3}),
+        (Sampling(top_p=0.75), {5, 3, 6}),
+        (Sampling(top_p=1.0), {2, 3, 4, 5, 6, 7}),
         # of two, 5 has .69
-        (Sample(top_k=2, top_p=0.68), {5}),
-        (Sample(top_k=2, top_p=0.7), {5, 3}),
+        (Sampling(top_k=2, top_p=0.68), {5}),
+        (Sampling(top_k=2, top_p=0.7), {5, 3}),
         # 3 is e^-0.8 = .45 of 5, 6 is .33, 2 is .18, 4 is .08, 7 is .007
-        (Sample(min_p=0.0), {2, 3, 4, 5, 6, 7}),
-        (Sample(min_p=0.17), {5, 3, 6, 2}),
-        (Sample(min_p=0.4), {5, 3}),
-        (Sample(min_p=1.0), {5}),
-        (Sample(top_k=2, min_p=0.17), {5, 3}),
+        (Sampling(min_p=0.0), {2, 3, 4, 5, 6, 7}),
+        (Sampling(min_p=0.17), {5, 3, 6, 2}),
+        (Sampling(min_p=0.4), {5, 3}),
+        (Sampling(min_p=1.0), {5}),
+        (Sampling(top_k=2, min_p=0.17), {5, 3}),
     ],
     ids=str,
 )
@@ -82,19 +82,25 @@ def test_what_is_kept(search, kept):
 
 
 def test_equals_are_kept_in_their_order():
-    drawn = Sample(top_k=2).draw(torch.zeros(500, 8), torch.arange(500), 1)
+    drawn = Sampling(top_k=2).draw(torch.zeros(500, 8), torch.arange(500), 1)
     assert set(drawn.tolist()) == {2, 3}
 
 
 def test_seeds_and_batches():
     model, rows = Attending().double(), sources(20, longest=4)
-    first = decode_all(model, rows, search=Sample(seed=5), tokens_per_batch=1000)
-    assert first == decode_all(model, rows, search=Sample(seed=5), tokens_per_batch=1000)
-    small = decode_all(model, rows, search=Sample(seed=5), tokens_per_batch=12)
+    first = decode_all(
+        model, rows, search=Sampling(seed=5), tokens_per_batch=1000, limit=LIMIT, stack=PaddedTokens.from_lists
+    )
+    assert first == decode_all(
+        model, rows, search=Sampling(seed=5), tokens_per_batch=1000, limit=LIMIT, stack=PaddedTokens.from_lists
+    )
+    small = decode_all(
+        model, rows, search=Sampling(seed=5), tokens_per_batch=12, limit=LIMIT, stack=PaddedTokens.from_lists
+    )
     assert [row[0].ids for row in first] == [row[0].ids for row in small]
-    other = decode_all(model, rows, search=Sample(seed=6))
+    other = decode_all(model, rows, search=Sampling(seed=6), limit=LIMIT, stack=PaddedTokens.from_lists)
     assert sum(one[0].ids == two[0].ids for one, two in zip(first, other, strict=True)) < 10
-    equal = decode_all(model, [rows[0]] * 20, search=Sample(seed=5))
+    equal = decode_all(model, [rows[0]] * 20, search=Sampling(seed=5), limit=LIMIT, stack=PaddedTokens.from_lists)
     assert len({row[0].ids for row in equal}) > 10
 
 
@@ -113,7 +119,7 @@ def test_noise_is_uniform_and_independent():
 def test_log_prob_is_the_models_own():
     model = Markov(LOGITS.expand(1, 8, 8).clone())
     (hypothesis,) = decode(
-        model, PaddedTokens.from_lists([[EOS]]), search=Sample(temperature=0.1, top_k=1), limit=Limit(0.0, 2)
+        model, PaddedTokens.from_lists([[EOS]]), search=Sampling(temperature=0.1, top_k=1), limit=LengthLimit(0.0, 2)
     )[0]
     assert hypothesis.ids == (5, 5)
     own = LOGITS.log_softmax(-1)[5] + (1.1 * LOGITS).log_softmax(-1)[5]
@@ -133,4 +139,4 @@ def test_log_prob_is_the_models_own():
 )
 def test_wrong_settings_are_sentences(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Sample(**settings)
+        Sampling(**settings)

@@ -5,10 +5,10 @@ import itertools
 import pytest
 import torch
 
-from regard.contracts import BOS, EOS, PAD, UNK, Limit, PaddedTokens
-from regard.decoding import Beam, Greedy, Sample, beam, decode, decode_all, score_all
-from regard.decoding import greedy as walk
-from tests.decoding.fakes import Attending, Markov, markov, padded, sources
+from regard.contracts import BOS, EOS, PAD, UNK, LengthLimit, PaddedTokens
+from regard.decoding import Beam, Greedy, Sampling, beam, decode, decode_all, score_all
+from regard.decoding import greedy as greedy_module
+from tests.decoding.fakes import LIMIT, Attending, Markov, markov, padded, sources
 
 
 def log_prob(model, source, ids):
@@ -30,7 +30,7 @@ def test_a_wide_beam_is_exhaustive(alpha):
     rows = [[3, EOS], [4, 5, EOS], [5, EOS]]
     # what lives on at the last step must fit beside what ends
     search = Beam(size=4**limit, length_penalty=alpha, num_best=len(answers))
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(0.0, limit))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, limit))
     for row, hypotheses in zip(rows, found, strict=True):
         scored = {ids: log_prob(model, row, ids) / ((6 + len(ids)) / 6) ** alpha for ids in answers}
         expected = sorted(answers, key=lambda ids: -scored[ids])
@@ -72,7 +72,7 @@ def test_beam_is_the_plain_algorithm(size, ending):
     model = markov(vocab_size=9, num_sources=8, seed=1, ending=ending)
     rows = sources(12, longest=5, vocab_size=12)
     search = Beam(size=size, num_best=size)
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(1.0, 3))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(1.0, 3))
     for row, hypotheses in zip(rows, found, strict=True):
         expected = reference_beam(model, row, size=size, limit=len(row) + 3, alpha=1.0)
         assert [(got.ids, got.finished) for got in hypotheses] == [(ids, done) for ids, _, done in expected]
@@ -82,31 +82,44 @@ def test_beam_is_the_plain_algorithm(size, ending):
 
 def test_beam_of_one_is_greedy():
     model, source = Attending(), PaddedTokens.from_lists(sources(20))
-    greedy, beam = decode(model, source), decode(model, source, search=Beam(size=1, length_penalty=0.0))
+    greedy, beam = (
+        decode(model, source, limit=LIMIT),
+        decode(model, source, search=Beam(size=1, length_penalty=0.0), limit=LIMIT),
+    )
     assert greedy == beam
-    penalised = decode(model, source, search=Beam(size=1))
+    penalised = decode(model, source, search=Beam(size=1), limit=LIMIT)
     for (one,), (other,) in zip(greedy, penalised, strict=True):
         assert (one.ids, one.log_prob, one.finished) == (other.ids, other.log_prob, other.finished)
         assert other.score == one.log_prob / ((5 + len(one.ids) + one.finished) / 6)
 
 
-SEARCHES = [Greedy(), Beam(size=4, num_best=3), Sample(seed=3), Sample(top_k=4, top_p=0.9, temperature=1.5)]
+SEARCHES = [Greedy(), Beam(size=4, num_best=3), Sampling(seed=3), Sampling(top_k=4, top_p=0.9, temperature=1.5)]
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_answers_do_not_depend_on_the_batch(search):
     model, rows = Attending().double(), sources(17)
-    together = decode(model, PaddedTokens.from_lists(rows), search=search, return_weights=True)
+    together = decode(model, PaddedTokens.from_lists(rows), search=search, return_weights=True, limit=LIMIT)
     alone = [
         decode(
-            model, PaddedTokens.from_lists([row]), search=search, return_weights=True, numbers=torch.tensor([number])
+            model,
+            PaddedTokens.from_lists([row]),
+            search=search,
+            return_weights=True,
+            numbers=torch.tensor([number]),
+            limit=LIMIT,
         )[0]
         for number, row in enumerate(rows)
     ]
-    wide = decode(model, padded(rows, 5), search=search, return_weights=True)
+    wide = decode(model, padded(rows, 5), search=search, return_weights=True, limit=LIMIT)
     order = torch.randperm(len(rows))
     mixed = decode(
-        model, PaddedTokens.from_lists([rows[i] for i in order]), search=search, return_weights=True, numbers=order
+        model,
+        PaddedTokens.from_lists([rows[i] for i in order]),
+        search=search,
+        return_weights=True,
+        numbers=order,
+        limit=LIMIT,
     )
     mixed = [mixed[place] for place in order.argsort()]
     assert len({len(row[0].ids) for row in together}) > 3
@@ -120,13 +133,13 @@ def test_answers_do_not_depend_on_the_batch(search):
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize(("every", "share"), [(1, 0), (4, 0), (4, 1), (1000, 0.25)])
-def test_answers_do_not_depend_on_when_the_host_looks(search, every, share, monkeypatch):
+def test_answers_do_not_depend_on_the_interval_of_transfers(search, every, share, monkeypatch):
     model, rows = Attending().double(), PaddedTokens.from_lists(sources(17))
-    expected = decode(model, rows, search=search, return_weights=True)
-    for module in (walk, beam):
-        monkeypatch.setattr(module, "steps_between_looks", lambda device: every)
-        monkeypatch.setattr(module, "leaving_pays", lambda closed, count: closed > share * count)
-    found = decode(model, rows, search=search, return_weights=True)
+    expected = decode(model, rows, search=search, return_weights=True, limit=LIMIT)
+    for module in (greedy_module, beam):
+        monkeypatch.setattr(module, "transfer_interval", lambda device: every)
+        monkeypatch.setattr(module, "compaction_pays", lambda closed, count: closed > share * count)
+    found = decode(model, rows, search=search, return_weights=True, limit=LIMIT)
     for one, two in zip(expected, found, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         for mine, other in zip(one, two, strict=True):
@@ -137,10 +150,12 @@ def test_answers_do_not_depend_on_when_the_host_looks(search, every, share, monk
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_log_prob_is_what_teacher_forcing_gives(search):
     model, rows = Attending(), sources(12)
-    found = decode_all(model, rows, search=search)
+    found = decode_all(model, rows, search=search, limit=LIMIT, stack=PaddedTokens.from_lists)
     pairs = [(row, one) for row, hypotheses in zip(rows, found, strict=True) for one in hypotheses if one.finished]
     assert len(pairs) > 5
-    scores = score_all(model, [row for row, _ in pairs], [list(one.ids) for _, one in pairs])
+    scores = score_all(
+        model, [row for row, _ in pairs], [list(one.ids) for _, one in pairs], stack=PaddedTokens.from_lists
+    )
     assert scores == pytest.approx([one.log_prob for _, one in pairs], abs=1e-5)
 
 
@@ -148,7 +163,7 @@ def test_log_prob_is_what_teacher_forcing_gives(search):
 def test_padding_and_beginning_are_never_said(search):
     model = markov(vocab_size=8)
     model.table[:, :, [PAD, BOS]] = 50.0
-    for hypotheses in decode(model, PaddedTokens.from_lists(sources(9)), search=search):
+    for hypotheses in decode(model, PaddedTokens.from_lists(sources(9)), search=search, limit=LIMIT):
         for hypothesis in hypotheses:
             assert not {PAD, BOS, EOS} & set(hypothesis.ids)
             assert hypothesis.log_prob < -40 * len(hypothesis.ids)
@@ -157,7 +172,7 @@ def test_padding_and_beginning_are_never_said(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_each_row_has_its_own_limit(search):
     model, rows = markov(vocab_size=8, ending=-100.0), [[3, EOS], [4, 4, 4, 4, EOS], [EOS]]
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=Limit(2.0, 1))
+    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(2.0, 1))
     assert [len(row[0].ids) for row in found] == [5, 11, 3]
     assert not any(hypothesis.finished for row in found for hypothesis in row)
 
@@ -165,17 +180,22 @@ def test_each_row_has_its_own_limit(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_an_end_at_once_and_an_unknown_word(search):
     certain = markov(vocab_size=8, ending=100.0)
-    assert [row[0].ids for row in decode(certain, PaddedTokens.from_lists([[3, EOS]]), search=search)] == [()]
+    assert [row[0].ids for row in decode(certain, PaddedTokens.from_lists([[3, EOS]]), search=search, limit=LIMIT)] == [
+        ()
+    ]
     unknown = markov(vocab_size=8)
     unknown.table[:, :, UNK] = 100.0
     assert (
-        decode(unknown, PaddedTokens.from_lists([[3, EOS]]), search=search, limit=Limit(0.0, 3))[0][0].ids == (UNK,) * 3
+        decode(unknown, PaddedTokens.from_lists([[3, EOS]]), search=search, limit=LengthLimit(0.0, 3))[0][0].ids
+        == (UNK,) * 3
     )
 
 
 def test_a_vocabulary_smaller_than_the_beam():
     model = markov(vocab_size=4)
-    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=Limit(0.0, 3))
+    found = decode(
+        model, PaddedTokens.from_lists([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=LengthLimit(0.0, 3)
+    )
     assert {hypothesis.ids for hypothesis in found[0]} == {(), (3,), (3, 3), (3, 3, 3)}
     assert [hypothesis.finished for hypothesis in found[0]] == [True, True, True, False]
 
@@ -183,7 +203,9 @@ def test_a_vocabulary_smaller_than_the_beam():
 def test_a_model_that_must_end_stops_the_search():
     model = markov(vocab_size=8)
     model.table[:, :, UNK:] = float("-inf")
-    found = decode(model, PaddedTokens.from_lists([[3, EOS]]), search=Beam(size=3, num_best=3), limit=Limit(0.0, 50))
+    found = decode(
+        model, PaddedTokens.from_lists([[3, EOS]]), search=Beam(size=3, num_best=3), limit=LengthLimit(0.0, 50)
+    )
     assert [hypothesis.ids for hypothesis in found[0]] == [()]
     assert model.num_steps == 1
 
@@ -192,38 +214,49 @@ def test_finished_rows_leave_the_batch():
     model = markov(vocab_size=8, num_sources=2)
     model.table[0, :, EOS], model.table[1, :, EOS] = 100.0, -100.0
     rows = [[4, EOS]] * 30 + [[5, EOS]] * 2
-    decode(model, PaddedTokens.from_lists(rows), limit=Limit(0.0, 11))
+    decode(model, PaddedTokens.from_lists(rows), limit=LengthLimit(0.0, 11))
     assert model.num_rows == 32 + 10 * 2
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_an_empty_batch_and_an_empty_source(search):
-    assert decode(markov(vocab_size=8), PaddedTokens.from_lists([]), search=search) == []
+    assert decode(markov(vocab_size=8), PaddedTokens.from_lists([]), search=search, limit=LIMIT) == []
     with pytest.raises(ValueError, match=r"source 1 is empty\. A source ends with <eos>"):
-        decode(markov(vocab_size=8), PaddedTokens.from_lists([[3, EOS], []]), search=search)
+        decode(markov(vocab_size=8), PaddedTokens.from_lists([[3, EOS], []]), search=search, limit=LIMIT)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_a_broken_model_is_refused(search):
     with pytest.raises(ValueError, match="gives NaN for source 0"):
-        decode(Markov(torch.full((1, 8, 8), float("nan"))), PaddedTokens.from_lists([[3, EOS]]), search=search)
+        decode(
+            Markov(torch.full((1, 8, 8), float("nan"))), PaddedTokens.from_lists([[3, EOS]]), search=search, limit=LIMIT
+        )
 
 
 def test_modes_are_restored():
     model = Attending()
     model.cell.eval()
-    first = decode(model, PaddedTokens.from_lists(sources(4)))
+    first = decode(model, PaddedTokens.from_lists(sources(4)), limit=LIMIT)
     assert model.training and model.dropout.training and not model.cell.training
-    assert decode(model, PaddedTokens.from_lists(sources(4))) == first
+    assert decode(model, PaddedTokens.from_lists(sources(4)), limit=LIMIT) == first
     model.eval()
-    decode(model, PaddedTokens.from_lists(sources(4)))
+    decode(model, PaddedTokens.from_lists(sources(4)), limit=LIMIT)
     assert not model.training
 
 
 def test_ties_go_to_the_first_token():
     model = Markov(torch.zeros(1, 3000, 3000))
     model.table[:, :, 1200:] = 1.0
-    assert decode(model, PaddedTokens.from_lists([[3, EOS]]), limit=Limit(0.0, 2))[0][0].ids == (1200, 1200)
+    assert decode(model, PaddedTokens.from_lists([[3, EOS]]), limit=LengthLimit(0.0, 2))[0][0].ids == (1200, 1200)
+
+
+def test_ties_in_a_beam_do_not_depend_on_the_batch():
+    torch.manual_seed(0)
+    model = Markov(torch.randint(0, 3, (4, 1300, 1300)).double())
+    rows, search = [[first, EOS] for first in (4, 5, 6, 7)] * 5, Beam(size=3, num_best=3)
+    together = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, 4))
+    alone = [decode(model, PaddedTokens.from_lists([row]), search=search, limit=LengthLimit(0.0, 4))[0] for row in rows]
+    assert [[one.ids for one in found] for found in together] == [[one.ids for one in found] for found in alone]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +265,8 @@ def test_ties_go_to_the_first_token():
         (lambda: Beam(size=0), "size is 0, expected 1 hypothesis or more"),
         (lambda: Beam(size=3, num_best=4), "num_best is 4, but the beam looks for 3"),
         (lambda: Beam(length_penalty=-1.0), "length_penalty is -1.0"),
-        (lambda: Limit(0.0, 0), "leaves no room for a token"),
-        (lambda: Limit(-1.0, 5), "leaves no room for a token"),
+        (lambda: LengthLimit(0.0, 0), "leaves no room for a token"),
+        (lambda: LengthLimit(-1.0, 5), "leaves no room for a token"),
     ],
 )
 def test_wrong_settings_are_sentences(make, sentence):
@@ -245,8 +278,10 @@ def test_wrong_settings_are_sentences(make, sentence):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_cuda_gives_the_same(search):
     model, rows = Attending().double(), sources(17)
-    expected = decode_all(model, rows, search=search, return_weights=True)
-    found = decode_all(model.cuda(), rows, search=search, return_weights=True)
+    expected = decode_all(model, rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists)
+    found = decode_all(
+        model.cuda(), rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists
+    )
     for one, two in zip(expected, found, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         torch.testing.assert_close(one[0].alignment, two[0].alignment)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from regard.contracts import EOS, Limit
+from regard.contracts import EOS, LengthLimit, PaddedTokens
 from regard.data.text import Tokenizer, Tokenizers, TokenizerSettings
 from regard.decoding import Beam, Generation, Greedy, decode_all, generate
 from regard.fused import fuse
@@ -102,7 +102,7 @@ def searching(search):
     """Translate by a search."""
 
     def answer(model):
-        rows = decode_all(fuse(model), SOURCES, search=search, limit=Limit(0, 6))
+        rows = decode_all(fuse(model), SOURCES, search=search, stack=PaddedTokens.from_lists, limit=LengthLimit(0, 6))
         return [(one.ids, one.log_prob) for hypotheses in rows for one in hypotheses]
 
     return answer

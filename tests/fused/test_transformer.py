@@ -190,9 +190,7 @@ def test_autocast_is_the_models_own_code():
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-3), (torch.bfloat16, 0.5)])
 def test_cuda_equals_readable_steps(dtype, atol):
     model = make_transformer().to("cuda", dtype)
-    source, target = (
-        PaddedTokens(one.ids.cuda(), one.lengths.cuda()) for one in map(PaddedTokens.from_lists, (SOURCE, TARGET))
-    )
+    source, target = (one.to("cuda") for one in map(PaddedTokens.from_lists, (SOURCE, TARGET)))
     with torch.inference_mode():
         encoded, logits, _ = take_steps(fuse(model), source, target)
         assert isinstance(encoded, FusedEncoded)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from regard._utils import override, write_text
 from regard.checkpoint import Checkpoint
-from regard.contracts import Limit
+from regard.contracts import LengthLimit
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
 from tests.small_models import LANGUAGE, SENTENCES, TEXTS, train_small_models
@@ -90,7 +90,7 @@ def read(readers):
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
     """What has barely learnt to write does not know where to stop."""
-    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", Limit(factor=1.0, extra=0))
+    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit(factor=1.0, extra=0))
 
 
 @pytest.fixture

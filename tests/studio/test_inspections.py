@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard import load, trace
-from regard.contracts import BOS, EOS, Limit, PaddedTokens
+from regard.contracts import BOS, EOS, LengthLimit, PaddedTokens
 from tests.studio.conftest import NAMES, TEXT
 
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
@@ -19,7 +19,7 @@ def test_a_system_without_attention_answers_and_has_no_sites(look):
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_the_answer_is_the_translators_and_its_alignment_too(name, look, weights, folder, monkeypatch):
-    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", Limit())
+    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit())
     text = "6 May 2024"
     made = look(name, text)
     expected = load(folder / name).translate([text], beam=1, return_weights=True)[0]

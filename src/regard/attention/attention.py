@@ -94,7 +94,7 @@ def which_backend(
     """Which kernel `attend` would use for these arguments, and every reason against the faster ones.
 
     "plain" forms all weights; the others are fused and never write them down: "sdpa", "blocked" and "flex" for scores
-    that lower to a dot product, "gaussian" for squares, "sine", "exact" and "blocked" for additive ones.
+    that lower to a dot product, "sine", "exact" and "blocked" for additive ones.
     """
     check_parts(score, align)
     check_inputs(queries, keys, values, score)

@@ -13,7 +13,7 @@ from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Scor
 from regard.kernels import Read, is_concrete
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.dot import DotRequest, expand_groups, join_groups, split_groups
-from regard.kernels.gaussian import GaussianRequest, multiply_out
+from regard.kernels.gaussian import dot_product_form
 
 
 def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
@@ -34,14 +34,14 @@ def lower(
     queries: Float[Tensor, "... Q query"],
     keys: Float[Tensor, "... K prepared"],
     group_size: int = 1,
-) -> Lowered | LoweredSum | LoweredSquare | str:
+) -> Lowered | LoweredSum | str:
     """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head.
 
-    Squares have a kernel of their own on CUDA; elsewhere they are multiplied out.
+    A square is lowered to a dot product.
     """
     lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
-    if isinstance(lowered, LoweredSquare) and lowered.queries.device.type != "cuda":
-        lowered = multiply_out(lowered)
+    if isinstance(lowered, LoweredSquare):
+        lowered = dot_product_form(lowered)
     if group_size > 1 and not isinstance(lowered, str):
         lowered = replace(lowered, queries=split_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
@@ -52,7 +52,7 @@ def lower(
 
 
 def fused_request(
-    lowered: Lowered | LoweredSum | LoweredSquare,
+    lowered: Lowered | LoweredSum,
     values: Float[Tensor, "... K value"],
     *,
     mask: ComposableMask | None,
@@ -71,8 +71,6 @@ def fused_request(
     }  # fmt: skip
     if isinstance(lowered, LoweredSum):
         return AdditiveRequest(**asked, energy=lowered.energy)
-    if isinstance(lowered, LoweredSquare):
-        return GaussianRequest(**asked, width=lowered.width)
     return DotRequest(**asked, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
 
 

@@ -15,7 +15,7 @@ import typer
 
 from regard.cli.streams import read_input, warn
 from regard.contracts import Search
-from regard.decoding import Sample
+from regard.decoding import Sampling
 from regard.display import checked_file, show
 from regard.metrics import to_pharaoh
 from regard.tasks import entry_of, load_as
@@ -53,7 +53,7 @@ def translate(
         )
     if not sample and not 1 <= num_best <= beam:
         raise ValueError(f"--n-best is {num_best}, but the beam looks for {beam}. Widen it: --beam {max(num_best, 1)}.")
-    search: Search = Sample(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
+    search: Search = Sampling(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
     for lines in blocks(read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         attends = alignments or attention is not None

@@ -14,7 +14,7 @@ from regard.contracts.attention import (
     Score,
 )
 from regard.contracts.batch import Batch, Labelled, Segment
-from regard.contracts.decoding import Hypothesis, Limit, Search, Task
+from regard.contracts.decoding import DecodingEngine, Hypothesis, LengthLimit, Search, SearchInput
 from regard.contracts.execution import (
     active_recorders,
     device_of,
@@ -43,7 +43,7 @@ from regard.contracts.model import Classifier, ClassifierOutput, LanguageModel, 
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
 from regard.contracts.pytree import leaves, map_tensors, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
-from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens
+from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens, Source
 from regard.contracts.table import Entry, ModelEntry
 from regard.contracts.trace import AttentionMap, Change, Recorder, RecorderType, Trace
 
@@ -70,13 +70,14 @@ __all__ = [
     "Classifier",
     "ClassifierOutput",
     "Column",
+    "DecodingEngine",
     "Entry",
     "Grid",
     "Hypothesis",
     "Inspection",
     "Labelled",
     "LanguageModel",
-    "Limit",
+    "LengthLimit",
     "Lowered",
     "LoweredSquare",
     "LoweredSum",
@@ -102,14 +103,15 @@ __all__ = [
     "RunInfo",
     "Score",
     "Search",
+    "SearchInput",
     "Segment",
+    "Source",
     "Speed",
     "StatePanel",
     "StatePart",
     "Step",
     "StepFunction",
     "StreamingPredictor",
-    "Task",
     "Title",
     "Trace",
     "active_recorders",

@@ -1,23 +1,23 @@
-"""What a search is given and what it gives: a task, hypotheses, and how long one may be."""
+"""Decoding: the input of a search, hypotheses, their length limit, and the protocols of a search and an engine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.contracts.model import Model
-from regard.contracts.sources import PaddedTokens
+from regard.contracts.sources import Source
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """One answer: its tokens without <bos> and <eos>, and how probable the model finds it.
+    """One output: its tokens without <bos> and <eos>, and its log-probability.
 
-    `log_prob` is log p(ids <eos> | source) over the whole vocabulary, so it equals what `score` gives; an unfinished
-    hypothesis ran into its limit and has no <eos>. `score` is what the search ranks by. `alignment` has a row per token
-    (and one for <eos> where finished) and a column per source token; None where not asked for, or where the model does
-    not attend.
+    `log_prob` is log p(ids <eos> | source) over the whole vocabulary, which equals the result of `score`; an unfinished
+    hypothesis reached its limit and has no <eos>. The search ranks by `score`. `alignment` has a row per token (and one
+    for <eos> if finished) and a column per source token; it is None if not requested, or if the model does not attend.
     """
 
     ids: tuple[int, ...]
@@ -28,10 +28,10 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Limit:
+class LengthLimit:
     """At most factor * source length + extra tokens, <eos> among them on both sides.
 
-    Each row counts its own source, so that no answer depends on what else is in the batch.
+    Each example has the limit of its own source: no output depends on the rest of the batch.
     """
 
     factor: float = 2.0
@@ -40,24 +40,24 @@ class Limit:
     def __post_init__(self) -> None:
         if self.factor < 0 or self.extra < 0 or self.factor + self.extra < 1:
             raise ValueError(
-                f"Limit(factor={self.factor}, extra={self.extra}) leaves no room for a token. "
+                f"LengthLimit(factor={self.factor}, extra={self.extra}) leaves no room for a token. "
                 f"Give an extra of 1 or more, or a factor of 1 or more, and neither below 0."
             )
 
     def of(self, length: int) -> int:
-        """How many tokens may answer a source of this length."""
+        """The largest number of tokens for a source of this length."""
         return int(self.factor * length) + self.extra
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """What a search works on: a batch of sources, how many tokens each may be answered with, and each one's number.
+class SearchInput:
+    """A model, a batch of sources, and for each source the largest number of tokens and its number.
 
-    The numbers are the rows' places in the caller's own list: a search that draws at random draws by them.
+    The numbers are the positions of the sources in the caller's list; random draws depend on them.
     """
 
     model: Model
-    source: PaddedTokens
+    source: Source
     limits: list[int]
     numbers: Int[Tensor, " B"]
     return_weights: bool
@@ -65,8 +65,29 @@ class Task:
 
 @runtime_checkable
 class Search(Protocol):
-    """A way to look for good answers: Greedy(), Beam(..), Sample(..)."""
+    """A search algorithm: Greedy(), Beam(..), Sampling(..)."""
 
-    def run(self, task: Task) -> list[list[Hypothesis]]:
-        """Answers to each source, best first."""
+    def run(self, inputs: SearchInput) -> list[list[Hypothesis]]:
+        """Hypotheses for each source, best first."""
+        ...
+
+
+@runtime_checkable
+class DecodingEngine(Protocol):
+    """Decodes a list of sources with a model of its own, such as one in torch or one that was exported."""
+
+    def decode(
+        self,
+        sources: Sequence[Any],
+        search: Search,
+        limit: LengthLimit,
+        *,
+        return_weights: bool = False,
+        numbers: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Hypotheses for each source, best first.
+
+        Random draws depend on `numbers`, one for each source; left out, they count from 0. An engine that does not
+        support a search or an option raises a ValueError.
+        """
         ...

@@ -1,28 +1,52 @@
-"""Sources: padded and packed batches of token sequences, and the special token ids.
+"""Sources: the protocol of a batch of inputs, padded and packed batches of token sequences, the special token ids.
 
-Four marks that every vocabulary begins with, so that data, models, search and training agree without asking.
+A padded batch fills its sequences up to one length, on the right. A packed batch lays them end to end, without padding:
 
-A batch of token sequences, padded on the right.
+    "a b c", "d e"   ->   ids = a b c d e,   cu_seqlens = 0 3 5
 
-A batch of token sequences laid end to end: no padding is ever multiplied.
-
-    rows "a b c", "d e"   ->   ids = a b c d e,   cu_seqlens = 0 3 5
-
-Work that goes token by token (projections, feed-forward, the loss) runs on the packed tokens; attention asks `cells`
-where each of them would stand in the padded rectangle.
+Computations on single tokens (projections, feed-forward, the loss) run on the packed tokens; attention needs `cells`,
+the positions of the tokens in the padded rectangle.
 """
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.contracts.pytree import map_tensors
+
 PAD, BOS, EOS, UNK = range(4)
-"""Nothing here; a target begins; a sentence ends; a token the vocabulary does not know."""
+"""Padding; the beginning of a target; the end of a sentence; a token that is not in the vocabulary.
+
+Every vocabulary begins with these four.
+"""
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""As they are spelled, in the order of their ids."""
+"""Their spelling, in the order of their ids."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A batch of inputs of any kind: token sequences, audio frames, images.
+
+    Its tensors are batch-first. Decoding uses these three members and passes the source to `Model.encode`.
+    """
+
+    @property
+    def lengths(self) -> Int[Tensor, " B"]:
+        """The number of keys of each example: tokens, frames, cells of a grid."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the tensors."""
+        ...
+
+    def to(self, device: torch.device | str) -> "Source":
+        """The same source on a device."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +65,15 @@ class PaddedTokens:
         for place, row in enumerate(rows):
             ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
         return cls(ids, lengths)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the ids."""
+        return self.ids.device
+
+    def to(self, device: torch.device | str) -> "PaddedTokens":
+        """The same batch on a device."""
+        return map_tensors(lambda tensor: tensor.to(device), self)
 
     @property
     def mask(self) -> Bool[Tensor, "B L"]:
@@ -95,6 +128,15 @@ class PackedTokens:
             positions=torch.cat([self.positions, extra % max_seqlen]),
             max_seqlen=max_seqlen,
         )
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the ids."""
+        return self.ids.device
+
+    def to(self, device: torch.device | str) -> "PackedTokens":
+        """The same batch on a device."""
+        return map_tensors(lambda tensor: tensor.to(device), self)
 
     @property
     def lengths(self) -> Int[Tensor, " rows"]:

@@ -1,11 +1,10 @@
-"""Search over the Model contract, scoring, alignments as links; generation over LanguageModel. Knows no model class."""
+"""Greedy search, beam search, sampling, scoring and text generation, for any model of the protocols."""
 
 from regard.decoding.beam import Beam
-from regard.decoding.decode import decode
-from regard.decoding.generate import Generated, Said, generate, stream
+from regard.decoding.decode import decode, decode_all, score_all
+from regard.decoding.generate import Generated, TokenOutput, generate, stream
 from regard.decoding.greedy import Greedy
-from regard.decoding.many import decode_all, score_all
-from regard.decoding.sampling import Generation, Sample
+from regard.decoding.sampling import Generation, Sampling
 from regard.decoding.score import forced_alignment, nats_of, pieces, score, score_continuation
 
 __all__ = [
@@ -13,8 +12,8 @@ __all__ = [
     "Generated",
     "Generation",
     "Greedy",
-    "Said",
-    "Sample",
+    "Sampling",
+    "TokenOutput",
     "decode",
     "decode_all",
     "forced_alignment",

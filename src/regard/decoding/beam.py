@@ -1,26 +1,18 @@
-"""Beam search: the most probable continuations, extended step by step, with back-pointers.
+"""Beam search: at every step, the `size` most probable continuations of each source's hypotheses stay in the beam.
 
-One step of beam search, for all sources at once: which continuations live on, and which end here.
-
-What a beam search has found: steps with back-pointers on the device, ends on the host.
-
-Tokens and parents stay where they are until the search is over; then the few hypotheses that are asked for are read
-back from their last token to their first.
-
-Beam search: the `size` best beginnings of an answer go on at every step.
-
-A beginning that says <eos> is finished when it is among the `size` best of that step; the live ones keep their full
-number. A source is done when `size` hypotheses are finished, or at its limit, where what is live is closed unfinished
-and ranked after all that finished. Finished ones are ranked by
+A hypothesis that continues with <eos> is finished if it is among the `size` best continuations of that step; the beam
+keeps `size` live hypotheses beside the finished ones. A source is done when `size` hypotheses are finished, or at its
+limit, where the live ones are closed as unfinished and ranked after all finished ones. The rank is by
 
     score = log p(y | x) / lp(y),    lp(y) = ((5 + |y|) / 6) ^ alpha
 
 Wu et al. 2016, section 7. https://arxiv.org/abs/1609.08144
-|y| counts <eos>. Every token lowers log p, so without a penalty (alpha 0) short answers win. At alpha 1 the score is
-close to the mean per token, which needs no tuning.
+|y| counts <eos>. Every token lowers log p: without a penalty (alpha 0) short outputs win. With alpha 1 the score is
+close to the mean per token, and no tuning is needed.
 
-The rows of a source lie side by side (source * size + place), so that what the model read of the source is spread once
-and never reordered; only the decoder's state follows the hypotheses.
+The hypotheses of a source are adjacent in the batch (source * size + position in the beam), so the encoded source is
+repeated once and never reordered; only the decoder's state follows the hypotheses. Tokens and back-pointers stay on the
+device during the search, and the best hypotheses are read from their last token to their first at the end.
 """
 
 from collections.abc import Callable
@@ -31,153 +23,23 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, UNK, Hypothesis, Task, select_batch
+from regard.contracts import BOS, EOS, UNK, Hypothesis, SearchInput, select_batch
 from regard.decoding.greedy import Greedy
-from regard.decoding.rows import Steps, check_number, leaving_pays, own, steps_between_looks
-from regard.decoding.top import top
+from regard.decoding.ops import (
+    StepValues,
+    best_columns,
+    check_not_nan,
+    compaction_pays,
+    outside_inference,
+    transfer_interval,
+)
 
-NEVER = float("-inf")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extended:
-    """The live hypotheses of n sources after a step, best first, and what <eos> made of those before it.
-
-    `parents` are places among the hypotheses before the step. `ends` is -inf where <eos> was not good enough.
-    """
-
-    tokens: Int[Tensor, "n size"]
-    parents: Int[Tensor, "n size"]
-    live: Float[Tensor, "n size"]
-    ends: Float[Tensor, "n width"]
-
-
-def extend(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"], size: int) -> Extended:
-    """The `size` best continuations of each source's live hypotheses, which have these log-probabilities.
-
-    <eos> ends a hypothesis where it is among the `size` best of all. <pad> and <bos> are never said.
-    """
-    sources, width = live.shape
-    if logits.shape[1] <= UNK:
-        raise ValueError(f"the model knows {logits.shape[1]} tokens, expected the four marks at least.")
-    # faster than logsumexp, which makes several passes
-    log_probs = logits.log_softmax(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    values, columns = top(log_probs[:, UNK:], min(size, log_probs.shape[1] - UNK))
-    each = values.shape[1]
-    totals = (values.view(sources, width, each) + live[:, :, None]).flatten(1)
-    ends = log_probs[:, EOS].view(sources, width) + live
-    # a small vocabulary has fewer continuations than the beam has places
-    if width * each < size:
-        totals = F.pad(totals, (0, size - width * each), value=NEVER)
-    totals, picked = totals.topk(size, dim=1)
-    picked = picked.clamp_(max=width * each - 1)
-    worst = torch.cat([totals, ends], dim=1).topk(size, dim=1).values[:, -1:]
-    return Extended(
-        tokens=columns.view(sources, width * each).gather(1, picked) + UNK,
-        parents=picked.div(each, rounding_mode="floor"),
-        live=totals,
-        ends=ends.masked_fill(ends < worst, NEVER),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    """Where a hypothesis ends: after `num_tokens` steps, <eos> among them where finished, from `place` of the beam.
-
-    The place is that of its last token other than <eos>.
-    """
-
-    score: float
-    log_prob: float
-    num_tokens: int
-    place: int
-    finished: bool
-
-
-class Lattice:
-    """All steps of a batch of sources, and the ends found so far."""
-
-    def __init__(self, *, limits: list[int], size: int, penalty: Callable[[int], float]) -> None:
-        self.limits, self.size, self.penalty = limits, size, penalty
-        self.num_steps = [0] * len(limits)
-        self.open = [True] * len(limits)
-        self.ends: list[list[End]] = [[] for _ in limits]
-        self.tokens, self.parents, self.looks = Steps(), Steps(), Steps()
-        self.pending: list[tuple[list[int], Extended]] = []
-
-    def add(self, sources: list[int], found: Extended, alignment: Tensor | None) -> None:
-        """One step of these sources; the alignment is that of the hypotheses before it, [n, size, source]."""
-        self.pending.append((sources, found))
-        self.tokens.add(sources, found.tokens)
-        self.parents.add(sources, found.parents)
-        if alignment is not None:
-            self.looks.add(sources, alignment)
-
-    def close(self) -> list[bool]:
-        """Take in the steps since the last call; which sources are open still."""
-        for sources, found in self.pending:
-            for source, live, ends in zip(sources, found.live.tolist(), found.ends.tolist(), strict=True):
-                if self.open[source]:
-                    self.open[source] = self.take(source, live, ends)
-        self.pending.clear()
-        return self.open
-
-    def take(self, source: int, live: list[float], ends: list[float]) -> bool:
-        """One step of one source; whether it goes on."""
-        check_number(live[0], source)
-        self.num_steps[source] += 1
-        self.note(source, ends, finished=True)
-        if len(self.ends[source]) >= self.size:
-            return False
-        if self.num_steps[source] < self.limits[source] and live[0] > NEVER:
-            return True
-        self.note(source, live, finished=False)
-        return False
-
-    def note(self, source: int, log_probs: list[float], *, finished: bool) -> None:
-        """Hypotheses that end at the present step; -inf is none."""
-        length = self.num_steps[source]
-        for place, log_prob in enumerate(log_probs):
-            if log_prob > NEVER:
-                score = log_prob / self.penalty(length)
-                end = End(score=score, log_prob=log_prob, num_tokens=length, place=place, finished=finished)
-                self.ends[source].append(end)
-
-    def best(self, count: int, lengths: list[int]) -> list[list[Hypothesis]]:
-        """The best hypotheses of each source, finished ones first."""
-        tokens, parents, looks = self.tokens.of_each(), self.parents.of_each(), self.looks.of_each()
-        results = []
-        for source, ends in enumerate(self.ends):
-            if not ends:
-                raise ValueError(
-                    f"the model leaves no token possible for source {source}: all it may say has logit -inf."
-                )
-            ranked = sorted(ends, key=lambda end: (not end.finished, -end.score))[:count]
-            said, came = tokens[source].tolist(), parents[source].tolist()
-            looked = looks[source][..., : lengths[source]] if source in looks else None
-            results.append([read(end, said, came, looked) for end in ranked])
-        return results
-
-
-def read(end: End, tokens: list[list[int]], parents: list[list[int]], looked: Tensor | None) -> Hypothesis:
-    """Follow a hypothesis from its end to its beginning."""
-    place, num_ids = end.place, end.num_tokens - end.finished
-    ids, places = [], [place] if end.finished else []
-    for step in range(num_ids - 1, -1, -1):
-        ids.append(tokens[step][place])
-        place = parents[step][place]
-        places.append(place)
-    alignment = None
-    if looked is not None:
-        alignment = own(looked[torch.arange(end.num_tokens), torch.tensor(places[::-1])])
-    return Hypothesis(
-        ids=tuple(ids[::-1]), log_prob=end.log_prob, score=end.score, finished=end.finished, alignment=alignment
-    )
+IMPOSSIBLE = float("-inf")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
-    """`num_best` answers a source, of `size` that are looked for; a beam of one is greedy search."""
+    """`num_best` hypotheses for each source, from a beam of `size`; a beam of one is greedy search."""
 
     size: int = 5
     length_penalty: float = 1.0
@@ -195,71 +57,222 @@ class Beam:
             raise ValueError(f"length_penalty is {self.length_penalty}, expected 0 (none) or more; 1.0 is usual.")
 
     def penalty(self, length: int) -> float:
-        """What the log-probability of this many tokens is divided by."""
+        """lp(y) of an output of this many tokens."""
         return ((5 + length) / 6) ** self.length_penalty
 
-    def run(self, task: Task) -> list[list[Hypothesis]]:
+    def run(self, inputs: SearchInput) -> list[list[Hypothesis]]:
         """The best hypotheses for each source."""
         if self.size == 1:
-            return [[self.rescored(hypothesis) for hypothesis in row] for row in Greedy().run(task)]
-        lattice = Lattice(limits=task.limits, size=self.size, penalty=self.penalty)
-        explore(task, self.size, lattice)
-        return lattice.best(self.num_best, task.source.lengths.tolist())
+            return [[self.penalized(hypothesis) for hypothesis in row] for row in Greedy().run(inputs)]
+        pointers = BackPointers(limits=inputs.limits, size=self.size, penalty=self.penalty)
+        beam_loop(inputs, self.size, pointers)
+        return pointers.best(self.num_best, inputs.source.lengths.tolist())
 
-    def rescored(self, hypothesis: Hypothesis) -> Hypothesis:
-        """The same hypothesis, under the penalty."""
+    def penalized(self, hypothesis: Hypothesis) -> Hypothesis:
+        """The same hypothesis with the score of a beam."""
         length = len(hypothesis.ids) + hypothesis.finished
         return replace(hypothesis, score=hypothesis.log_prob / self.penalty(length))
 
 
-def explore(task: Task, size: int, lattice: Lattice) -> None:
-    """Search every source to its end; the lattice keeps what was found."""
-    device = task.source.ids.device
-    encoded = task.model.encode(task.source)
-    state = task.model.start(encoded)
-    sources, width = list(range(len(task.limits))), 1
+@dataclass(frozen=True, kw_only=True)
+class BeamStep:
+    """The live hypotheses of n sources after a step, best first, and the log-probabilities of those that end in it.
+
+    `parents` are positions in the beam before the step. `ends` is -inf where <eos> is not among the `size` best.
+    """
+
+    tokens: Int[Tensor, "n size"]
+    parents: Int[Tensor, "n size"]
+    live: Float[Tensor, "n size"]
+    ends: Float[Tensor, "n width"]
+
+
+def beam_step(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"], size: int) -> BeamStep:
+    """The `size` best continuations of each source's live hypotheses, whose log-probabilities are `live`.
+
+    <eos> ends a hypothesis if it is among the `size` best of all continuations. <pad> and <bos> are never chosen.
+    """
+    num_sources, width = live.shape
+    if logits.shape[1] <= UNK:
+        raise ValueError(f"the model knows {logits.shape[1]} tokens, expected the four marks at least.")
+    # faster than logsumexp, which makes several passes over the logits
+    log_probs = logits.log_softmax(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    # the best `size` of all continuations are among the best `size` of every hypothesis
+    values, columns = best_columns(log_probs[:, UNK:], min(size, log_probs.shape[1] - UNK))
+    num_each = values.shape[1]
+    totals = (values.view(num_sources, width, num_each) + live[:, :, None]).flatten(1)
+    ends = log_probs[:, EOS].view(num_sources, width) + live
+    # a small vocabulary has fewer continuations than the beam has positions
+    if width * num_each < size:
+        totals = F.pad(totals, (0, size - width * num_each), value=IMPOSSIBLE)
+    totals, chosen = totals.topk(size, dim=1)
+    # an index of the padding above is no candidate; its total of -inf excludes the hypothesis
+    chosen = chosen.clamp_(max=width * num_each - 1)
+    # the lowest of the `size` best continuations, <eos> included
+    threshold = torch.cat([totals, ends], dim=1).topk(size, dim=1).values[:, -1:]
+    return BeamStep(
+        tokens=columns.view(num_sources, width * num_each).gather(1, chosen) + UNK,
+        parents=chosen.div(num_each, rounding_mode="floor"),
+        live=totals,
+        ends=ends.masked_fill(ends < threshold, IMPOSSIBLE),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypothesisEnd:
+    """Where a hypothesis ends: after `num_tokens` steps, <eos> included if finished.
+
+    `position` is that of its last token other than <eos> in the beam.
+    """
+
+    score: float
+    log_prob: float
+    num_tokens: int
+    position: int
+    finished: bool
+
+
+class BackPointers:
+    """Tokens and parents of every step on the device, and the ends of hypotheses on the host."""
+
+    def __init__(self, *, limits: list[int], size: int, penalty: Callable[[int], float]) -> None:
+        self.limits, self.size, self.penalty = limits, size, penalty
+        self.num_steps = [0] * len(limits)
+        self.open = [True] * len(limits)
+        self.ends: list[list[HypothesisEnd]] = [[] for _ in limits]
+        self.tokens, self.parents, self.alignments = StepValues(), StepValues(), StepValues()
+        self.pending: list[tuple[list[int], BeamStep]] = []
+
+    def add(self, sources: list[int], step: BeamStep, alignment: Tensor | None) -> None:
+        """One step of these sources; the alignment is that of the hypotheses before it, [n, size, source]."""
+        self.pending.append((sources, step))
+        self.tokens.add(sources, step.tokens)
+        self.parents.add(sources, step.parents)
+        if alignment is not None:
+            self.alignments.add(sources, alignment)
+
+    def update(self) -> list[bool]:
+        """Transfer the steps since the last call to the host; for each source, whether it is still open."""
+        for sources, step in self.pending:
+            for source, live, ends in zip(sources, step.live.tolist(), step.ends.tolist(), strict=True):
+                # a source that closed within the interval ran on until the transfer: its later steps do not count
+                if self.open[source]:
+                    self.open[source] = self.add_ends(source, live, ends)
+        self.pending.clear()
+        return self.open
+
+    def add_ends(self, source: int, live: list[float], ends: list[float]) -> bool:
+        """The ends of one step of one source; whether the source is still open."""
+        check_not_nan(live[0], source)
+        self.num_steps[source] += 1
+        self.close(source, ends, finished=True)
+        if len(self.ends[source]) >= self.size:
+            return False
+        if self.num_steps[source] < self.limits[source] and live[0] > IMPOSSIBLE:
+            return True
+        self.close(source, live, finished=False)
+        return False
+
+    def close(self, source: int, log_probs: list[float], *, finished: bool) -> None:
+        """End the hypotheses whose log-probability is not -inf at the present step."""
+        length = self.num_steps[source]
+        for position, log_prob in enumerate(log_probs):
+            if log_prob > IMPOSSIBLE:
+                end = HypothesisEnd(
+                    score=log_prob / self.penalty(length),
+                    log_prob=log_prob,
+                    num_tokens=length,
+                    position=position,
+                    finished=finished,
+                )
+                self.ends[source].append(end)
+
+    def best(self, count: int, lengths: list[int]) -> list[list[Hypothesis]]:
+        """The best hypotheses of each source, finished ones first."""
+        tokens, parents, alignments = (steps.by_source() for steps in (self.tokens, self.parents, self.alignments))
+        hypotheses = []
+        for source, ends in enumerate(self.ends):
+            if not ends:
+                raise ValueError(
+                    f"the model leaves no token possible for source {source}: all it may say has logit -inf."
+                )
+            ranked = sorted(ends, key=lambda end: (not end.finished, -end.score))[:count]
+            token_lists, parent_lists = tokens[source].tolist(), parents[source].tolist()
+            alignment = alignments[source][..., : lengths[source]] if source in alignments else None
+            hypotheses.append([follow(end, token_lists, parent_lists, alignment) for end in ranked])
+        return hypotheses
+
+
+def follow(
+    end: HypothesisEnd, tokens: list[list[int]], parents: list[list[int]], alignments: Tensor | None
+) -> Hypothesis:
+    """Follow the back-pointers of a hypothesis from its end to its beginning."""
+    position, num_ids = end.position, end.num_tokens - end.finished
+    # <eos> has no entry among the tokens; its alignment is that of the hypothesis it ends
+    ids, positions = [], [position] if end.finished else []
+    for step in range(num_ids - 1, -1, -1):
+        ids.append(tokens[step][position])
+        # the alignment of a step belongs to the hypothesis before it: the parent
+        position = parents[step][position]
+        positions.append(position)
+    alignment = None
+    if alignments is not None:
+        alignment = outside_inference(alignments[torch.arange(end.num_tokens), torch.tensor(positions[::-1])])
+    return Hypothesis(
+        ids=tuple(ids[::-1]), log_prob=end.log_prob, score=end.score, finished=end.finished, alignment=alignment
+    )
+
+
+def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
+    """Take beam steps until every source is closed."""
+    device = inputs.source.device
+    encoded = inputs.model.encode(inputs.source)
+    state = inputs.model.start(encoded)
+    # before the first step a source has one hypothesis, <bos>, afterwards `size`
+    sources, width = list(range(len(inputs.limits))), 1
     live = torch.zeros(len(sources), width, dtype=torch.float64, device=device)
     tokens = torch.full((len(sources),), BOS, device=device)
-    every, last = steps_between_looks(device), max(task.limits)
-    for step in range(1, last + 1):
-        done = task.model.step(tokens, state, encoded)
-        found = extend(done.logits, live, size)
-        looked = done.alignment if task.return_weights else None
-        if looked is not None:
-            looked = looked.unflatten(0, (len(sources), width)).expand(-1, size, -1)
-        lattice.add(sources, found, looked)
-        kept = list(range(len(sources)))
-        if step % every == 0 or step == last:
-            is_open = lattice.close()
-            still = [place for place in kept if is_open[sources[place]]]
-            if not still:
+    interval, last = transfer_interval(device), max(inputs.limits)
+    for number in range(1, last + 1):
+        step = inputs.model.step(tokens, state, encoded)
+        extended = beam_step(step.logits, live, size)
+        alignment = step.alignment if inputs.return_weights else None
+        if alignment is not None:
+            alignment = alignment.unflatten(0, (len(sources), width)).expand(-1, size, -1)
+        pointers.add(sources, extended, alignment)
+        remaining = list(range(len(sources)))
+        if number % interval == 0 or number == last:
+            is_open = pointers.update()
+            open_positions = [position for position in remaining if is_open[sources[position]]]
+            if not open_positions:
                 return
-            kept = still if leaving_pays(len(kept) - len(still), len(kept)) else kept
-        live, tokens, state, rows = found.live, found.tokens, done.state, followed(found.parents, width)
-        if len(kept) < len(sources) or width < size:
-            chosen = torch.tensor(kept, device=device)
-            encoded = select_batch(encoded, spread(chosen, width, size))
+            if compaction_pays(len(remaining) - len(open_positions), len(remaining)):
+                remaining = open_positions
+        live, tokens, state, rows = extended.live, extended.tokens, step.state, parent_rows(extended.parents, width)
+        if len(remaining) < len(sources) or width < size:
+            chosen = torch.tensor(remaining, device=device)
+            encoded = select_batch(encoded, source_rows(chosen, width, size))
             live, tokens, rows = select_batch((live, tokens, rows), chosen)
-            sources, width = [sources[place] for place in kept], size
+            sources, width = [sources[position] for position in remaining], size
             state = select_batch(state, rows.flatten())
-        elif not in_order(rows.flatten()):
+        elif not is_identity(rows.flatten()):
             state = select_batch(state, rows.flatten())
         tokens = tokens.flatten()
 
 
-def followed(parents: Int[Tensor, "n size"], width: int) -> Int[Tensor, "n size"]:
-    """The row of each hypothesis's parent, where a source has `width` rows."""
+def parent_rows(parents: Int[Tensor, "n size"], width: int) -> Int[Tensor, "n size"]:
+    """The batch element of each hypothesis's parent, where a source has `width` batch elements."""
     first = torch.arange(0, len(parents) * width, width, device=parents.device)
     return parents + first[:, None]
 
 
-def spread(chosen: Int[Tensor, " n"], width: int, size: int) -> Int[Tensor, " rows"]:
-    """The rows of the chosen sources: after the first step one becomes `size`, later there are `size` already."""
+def source_rows(chosen: Int[Tensor, " n"], width: int, size: int) -> Int[Tensor, " rows"]:
+    """The batch elements of the chosen sources: one is repeated `size` times after the first step, then all `size`."""
     if width < size:
         return chosen.repeat_interleave(size)
     return (chosen[:, None] * size + torch.arange(size, device=chosen.device)).flatten()
 
 
-def in_order(rows: Int[Tensor, " rows"]) -> bool:
-    """Whether every hypothesis stays in its row; not asked on a GPU, where the answer costs more than the copy."""
+def is_identity(rows: Int[Tensor, " rows"]) -> bool:
+    """Whether no batch element moves; False on a GPU, where the comparison costs more than the copy it may save."""
     return rows.device.type == "cpu" and bool(torch.equal(rows, torch.arange(len(rows))))

@@ -1,13 +1,9 @@
 """Generation: a language model continues texts, token by token, in batches.
 
-The steps of a generation: those that the model offers as a step function, or its own `step`.
+    read the prompts -> choose the next token of each text -> read these -> ...
 
-Generation: a language model goes on with texts, token by token, several side by side.
-
-    read the prompts -> choose a token of each row -> read those -> ...
-
-Prompts of different lengths are not padded: all are read as far as the shortest goes, and then step by step; a row
-whose prompt is not yet over is given the prompt's own next token. So every row sees exactly what it would see alone.
+Prompts of different lengths are not padded: all are read up to the length of the shortest, and then step by step; a
+text whose prompt is longer continues with the next token of its prompt. So every text is computed as if it were alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +16,8 @@ from torch import Tensor
 
 from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, select_batch, unwrap
 from regard.decoding.greedy import log_prob_of
-from regard.decoding.rows import check_number, leaving_pays, steps_between_looks
-from regard.decoding.sampling import Chooser, Generation
+from regard.decoding.ops import check_not_nan, compaction_pays, transfer_interval
+from regard.decoding.sampling import Generation, TokenSampler
 
 
 class ModelSteps:
@@ -47,22 +43,23 @@ class ModelSteps:
 
 
 def step_function_of(model: LanguageModel, state: Any, *, limit: int) -> StepFunction:
-    """The model's own step function from this state, if it offers one; otherwise its steps."""
-    offer = getattr(model, "step_function", None)
-    offered: StepFunction | None = None if offer is None else offer(state, limit)
-    return ModelSteps(model, state) if offered is None else offered
+    """The model's own step function from this state, if it offers one; otherwise its `step`."""
+    method = getattr(model, "step_function", None)
+    step_function: StepFunction | None = None if method is None else method(state, limit)
+    return ModelSteps(model, state) if step_function is None else step_function
 
 
 OPTIONS = Generation()
 Stop = Callable[[int, Sequence[int]], bool]
-"""A row and the tokens it has said so far -> whether it is to end there."""
+"""A text's position in the list and its new tokens -> whether it ends there."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
-    """One new token of one row. `log_prob` is the model's own, before any option; None where not asked for.
+class TokenOutput:
+    """One new token of the text at position `row`.
 
-    `ended` is None while the row goes on; then "tokens", for it has said as many as it may, or "stop".
+    `log_prob` is the model's own, before any option; None if not requested. `ended` is None while the text continues,
+    then "tokens" (it has as many as it may) or "stop".
     """
 
     row: int
@@ -73,7 +70,7 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated:
-    """How one text goes on: its new tokens, the stop token that ended it among them, and why it ended."""
+    """The new tokens of one text, the stop token that ended it included, and why it ended."""
 
     ids: tuple[int, ...]
     log_probs: tuple[float, ...] | None
@@ -89,28 +86,29 @@ def generate(
     stop: Stop | None = None,
     return_log_probs: bool = True,
 ) -> list[Generated]:
-    """How each prompt goes on. No answer depends on the rest of the batch; prompts of like lengths are the fastest.
+    """A continuation of each prompt. It does not depend on the rest of the batch; similar lengths are the fastest.
 
-    `numbers` are the rows' places in the caller's own list (0, 1, .. where left out): chance draws by them.
+    `numbers` are the positions of the prompts in the caller's list (0, 1, .. if left out): random draws depend on them.
     """
     ids: list[list[int]] = [[] for _ in prompts]
     log_probs: list[list[float]] = [[] for _ in prompts]
-    ended, closed = ["tokens" for _ in prompts], set[int]()
+    reasons, closed = ["tokens" for _ in prompts], set[int]()
     steps = stream(model, prompts, options, numbers=numbers, closed=closed, return_log_probs=return_log_probs)
+    # once for all steps: `stream` sets the mode again at each of them
     with evaluating(model):
         for step in steps:
-            for said in step:
-                ids[said.row].append(said.token)
-                if said.log_prob is not None:
-                    log_probs[said.row].append(said.log_prob)
-                if said.ended is not None:
-                    ended[said.row] = said.ended
-                elif stop is not None and stop(said.row, ids[said.row]):
-                    ended[said.row] = "stop"
-                    closed.add(said.row)
+            for output in step:
+                ids[output.row].append(output.token)
+                if output.log_prob is not None:
+                    log_probs[output.row].append(output.log_prob)
+                if output.ended is not None:
+                    reasons[output.row] = output.ended
+                elif stop is not None and stop(output.row, ids[output.row]):
+                    reasons[output.row] = "stop"
+                    closed.add(output.row)
     return [
-        Generated(ids=tuple(row), log_probs=tuple(own) if return_log_probs else None, ended=why)
-        for row, own, why in zip(ids, log_probs, ended, strict=True)
+        Generated(ids=tuple(tokens), log_probs=tuple(values) if return_log_probs else None, ended=reason)
+        for tokens, values, reason in zip(ids, log_probs, reasons, strict=True)
     ]
 
 
@@ -122,17 +120,17 @@ def stream(
     numbers: Sequence[int] | None = None,
     closed: set[int] | None = None,
     return_log_probs: bool = True,
-) -> Iterator[list[Said]]:
-    """As generate, but step by step: the new token of every row that has one.
+) -> Iterator[list[TokenOutput]]:
+    """As `generate`, step by step: the new token of every text that has one.
 
-    A row that the caller puts into `closed` says nothing more: so text that ends a row, which only the caller can read,
-    ends it; rows that ended are put there too. Rows count from 0, whatever their numbers.
+    The caller ends a text by adding its position to `closed`, for reasons that only its decoded text shows; positions
+    of texts that ended are added too. Positions count from 0, whatever the numbers.
     """
     check_prompts(prompts, getattr(getattr(unwrap(model), "config", None), "vocab_size", None))
     if numbers is not None and len(numbers) != len(prompts):
         raise ValueError(f"there are {len(numbers)} numbers for {len(prompts)} prompts. Give one a prompt, or none.")
-    # a generator's body begins only when it is first asked: what is wrong is said at once
-    return writing(
+    # a function of its own: the body of a generator function runs at the first `next`, and errors belong to the call
+    return token_outputs(
         model,
         prompts,
         options,
@@ -143,7 +141,7 @@ def stream(
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], vocab_size: int | None = None) -> None:
-    """Refuse a prompt without a token, or with one that the model cannot know."""
+    """Refuse a prompt without a token, or with one that is not in the vocabulary."""
     for row, prompt in enumerate(prompts):
         if not len(prompt):
             raise ValueError(
@@ -151,14 +149,14 @@ def check_prompts(prompts: Sequence[Sequence[int]], vocab_size: int | None = Non
                 f"new text begins."
             )
         if min(prompt) < 0 or (vocab_size is not None and max(prompt) >= vocab_size):
-            known = "0 or more" if vocab_size is None else f"0 to {vocab_size - 1}"
+            expected = "0 or more" if vocab_size is None else f"0 to {vocab_size - 1}"
             raise ValueError(
-                f"prompt {row} has tokens from {min(prompt)} to {max(prompt)}, expected {known}. Encode it with the "
+                f"prompt {row} has tokens from {min(prompt)} to {max(prompt)}, expected {expected}. Encode it with the "
                 f"tokenizer that the model learned with."
             )
 
 
-def writing(
+def token_outputs(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     options: Generation,
@@ -166,29 +164,32 @@ def writing(
     numbers: Sequence[int],
     closed: set[int],
     return_log_probs: bool,
-) -> Iterator[list[Said]]:
-    """The steps of a stream; inference mode ends before each is handed out, so that the caller never works in it."""
+) -> Iterator[list[TokenOutput]]:
+    """The steps of a stream. Inference mode ends before each `yield`: the caller's code must not run in it."""
     if not prompts:
         return
     with evaluating(model):
-        batch = Texts(model, prompts, options, numbers=numbers, closed=closed, return_log_probs=return_log_probs)
+        batch = GenerationBatch(
+            model, prompts, options, numbers=numbers, closed=closed, return_log_probs=return_log_probs
+        )
     try:
         while batch.live:
             with evaluating(model):
                 steps = batch.advance()
             for step in steps:
-                said = [one for one in step if one.row not in closed]
-                closed.update(one.row for one in said if one.ended is not None)
-                if said:
-                    yield said
+                # several steps may come at once: the caller can have closed a text since
+                outputs = [output for output in step if output.row not in closed]
+                closed.update(output.row for output in outputs if output.ended is not None)
+                if outputs:
+                    yield outputs
             with evaluating(model):
-                batch.leave()
+                batch.compact()
     finally:
         batch.step.close()
 
 
-class Texts:
-    """Texts side by side. `place` is where the next token of each stands; `live` are the rows still in the batch."""
+class GenerationBatch:
+    """Texts in a batch. `position` is that of the next token of all; `live` are the texts still in the batch."""
 
     def __init__(
         self,
@@ -201,67 +202,71 @@ class Texts:
         return_log_probs: bool,
     ) -> None:
         self.options, self.closed, self.return_log_probs = options, closed, return_log_probs
-        self.sizes = [len(prompt) for prompt in prompts]
-        self.live, self.place, longest = list(range(len(prompts))), min(self.sizes), max(self.sizes)
+        self.prompt_lengths = [len(prompt) for prompt in prompts]
+        longest = max(self.prompt_lengths)
+        self.live, self.position = list(range(len(prompts))), min(self.prompt_lengths)
         self.device = device_of(model)
-        rows = [[*prompt, *[PAD] * (longest - len(prompt))] for prompt in prompts]
-        self.prompts = torch.tensor(rows, device=self.device)
-        self.lengths = torch.tensor(self.sizes, device=self.device)
-        order = torch.tensor(list(numbers), device=self.device)
-        read = model.read(self.prompts[:, : self.place], model.start(len(rows)))
-        self.logits: Float[Tensor, "n vocab"] = model.readout(read.features[:, -1])
-        self.chooser = Chooser(options, numbers=order, texts=self.prompts, vocab_size=self.logits.shape[1])
-        self.last = longest + options.max_tokens
-        self.step: StepFunction = step_function_of(model, read.state, limit=self.last - self.place - 1)
+        padded = [[*prompt, *[PAD] * (longest - len(prompt))] for prompt in prompts]
+        self.prompts = torch.tensor(padded, device=self.device)
+        self.lengths = torch.tensor(self.prompt_lengths, device=self.device)
+        draw_numbers = torch.tensor(list(numbers), device=self.device)
+        output = model.read(self.prompts[:, : self.position], model.start(len(prompts)))
+        self.logits: Float[Tensor, "n vocab"] = model.readout(output.features[:, -1])
+        self.sampler = TokenSampler(options, numbers=draw_numbers, texts=self.prompts, vocab_size=self.logits.shape[1])
+        self.end = longest + options.max_tokens
+        self.step: StepFunction = step_function_of(model, output.state, limit=self.end - self.position - 1)
         self.tokens: Int[Tensor, " n"] | None = None
 
-    def advance(self) -> list[list[Said]]:
-        """A few steps, then a look at what was said in them."""
+    def advance(self) -> list[list[TokenOutput]]:
+        """As many steps as are taken between two transfers to the host, and their outputs."""
         pending: list[tuple[int, Tensor, Tensor]] = []
-        while self.place < self.last and len(pending) < steps_between_looks(self.device):
+        while self.position < self.end and len(pending) < transfer_interval(self.device):
             if self.tokens is not None:
                 self.logits = self.step(self.tokens)
-            self.tokens = self.chooser(self.logits, self.place + 1 - self.lengths)
-            if self.place < self.prompts.shape[1]:
-                own = self.prompts[:, self.place]
-                self.tokens = torch.where(self.place < self.lengths, own, self.tokens)
-            self.chooser.record(self.tokens)
-            values = log_prob_of(self.logits, self.tokens) if self.return_log_probs else not_numbers(self.logits)
-            pending.append((self.place, self.tokens, values))
-            self.place += 1
-        return [self.look(*step) for step in pending]
+            self.tokens = self.sampler(self.logits, self.position + 1 - self.lengths)
+            # texts whose prompt is longer continue with its next token
+            if self.position < self.prompts.shape[1]:
+                prompt_tokens = self.prompts[:, self.position]
+                self.tokens = torch.where(self.position < self.lengths, prompt_tokens, self.tokens)
+            self.sampler.record(self.tokens)
+            values = log_prob_of(self.logits, self.tokens) if self.return_log_probs else nan_or_zero(self.logits)
+            pending.append((self.position, self.tokens, values))
+            self.position += 1
+        return [self.outputs_of(*step) for step in pending]
 
-    def look(self, place: int, tokens: Int[Tensor, " n"], values: Float[Tensor, " n"]) -> list[Said]:
-        """What rows said at this place; those still in their prompts said nothing."""
-        said = []
+    def outputs_of(self, position: int, tokens: Int[Tensor, " n"], values: Float[Tensor, " n"]) -> list[TokenOutput]:
+        """The new tokens at this position; texts still in their prompts have none."""
+        outputs = []
         for row, token, value in zip(self.live, tokens.tolist(), values.tolist(), strict=True):
-            count = place + 1 - self.sizes[row]
-            if count < 1 or count > self.options.max_tokens or row in self.closed:
+            num_new = position + 1 - self.prompt_lengths[row]
+            if num_new < 1 or num_new > self.options.max_tokens or row in self.closed:
                 continue
-            check_number(value, row, what="prompt")
+            check_not_nan(value, row, what="prompt")
             ended = "stop" if token in self.options.stop_ids else None
-            if ended is None and count >= self.options.max_tokens:
+            if ended is None and num_new >= self.options.max_tokens:
                 ended = "tokens"
             log_prob = value if self.return_log_probs else None
-            said.append(Said(row=row, token=token, log_prob=log_prob, ended=ended))
-        return said
+            outputs.append(TokenOutput(row=row, token=token, log_prob=log_prob, ended=ended))
+        return outputs
 
-    def leave(self) -> None:
-        """Rows that are closed leave the batch, once that pays."""
-        kept = [place for place, row in enumerate(self.live) if row not in self.closed]
-        if not kept or self.place >= self.last:
+    def compact(self) -> None:
+        """Drop closed texts from the batch, once that pays."""
+        open_positions = [position for position, row in enumerate(self.live) if row not in self.closed]
+        num_closed = len(self.live) - len(open_positions)
+        if not open_positions or self.position >= self.end:
             self.live = []
-        elif self.step.can_select_batch and leaving_pays(len(self.live) - len(kept), len(self.live)):
-            rows = torch.tensor(kept, device=self.device)
-            self.live = [self.live[place] for place in kept]
+        elif self.step.can_select_batch and compaction_pays(num_closed, len(self.live)):
+            rows = torch.tensor(open_positions, device=self.device)
+            self.live = [self.live[position] for position in open_positions]
             assert self.tokens is not None
             self.tokens, self.lengths = self.tokens.index_select(0, rows), self.lengths.index_select(0, rows)
             self.prompts = self.prompts.index_select(0, rows)
-            self.chooser.keep(rows)
+            self.sampler.select(rows)
             self.step.select_batch(rows)
 
 
-def not_numbers(logits: Float[Tensor, "n vocab"]) -> Float[Tensor, " n"]:
-    """NaN for a row that has no softmax, else 0: what a log-probability would tell, without the softmax."""
+def nan_or_zero(logits: Float[Tensor, "n vocab"]) -> Float[Tensor, " n"]:
+    """NaN for a text whose softmax is not defined, else 0: as `log_prob_of` shows it, without the softmax."""
     largest = logits.amax(dim=1)
+    # inf - inf is NaN
     return largest - largest

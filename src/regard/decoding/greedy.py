@@ -1,13 +1,9 @@
-"""Greedy search, and the decode loop that it shares with sampling.
+"""Greedy search, and the decode loop that it shares with sampling: one token after another, one hypothesis a source.
 
-One token after another, one hypothesis a row: the loop that greedy search and sampling share.
+    y_t = argmax_y p(y | y_<t, x)
 
-The model's step does the work; the loop adds one choice and one softmax a step. Log-probabilities are added up on the
-host in double precision. Rows that have said <eos> leave the batch once enough of them have.
-
-Greedy search: the most probable token, at every step.
-
-y_t = argmax_y p(y | y_<t, x)
+The loop adds one choice and one softmax to the model's step. Log-probabilities are summed on the host in double
+precision. Examples whose hypothesis is closed leave the batch once enough of them are.
 """
 
 from collections.abc import Callable
@@ -16,16 +12,36 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, Hypothesis, Task, select_batch
-from regard.decoding.rows import Steps, check_number, leaving_pays, own, steps_between_looks
-from regard.decoding.top import best
+from regard.contracts import BOS, EOS, Hypothesis, SearchInput, select_batch
+from regard.decoding.ops import (
+    StepValues,
+    best_column,
+    check_not_nan,
+    compaction_pays,
+    outside_inference,
+    transfer_interval,
+)
 
-Choose = Callable[[Tensor, Tensor, int], Tensor]
-"""Logits [n, vocab], the rows' numbers [n] and the step -> the next token of each row [n]."""
+TokenChoice = Callable[[Tensor, Tensor, int], Tensor]
+"""Logits [n, vocab], the numbers of the sources [n] and the step -> the next token of each [n]."""
 
 
-class Written:
-    """What each row has said so far."""
+@dataclass(frozen=True)
+class Greedy:
+    """The most probable token at every step: the fastest search, with one hypothesis for each source."""
+
+    def run(self, inputs: SearchInput) -> list[list[Hypothesis]]:
+        """One hypothesis for each source."""
+        return decode_loop(inputs, most_probable)
+
+
+def most_probable(logits: Tensor, numbers: Tensor, step: int) -> Tensor:
+    """The most probable token; never <pad> or <bos>, the first two columns."""
+    return best_column(logits[:, EOS:]) + EOS
+
+
+class TokenLists:
+    """The tokens of each source, with their log-probability."""
 
     def __init__(self, limits: list[int]) -> None:
         self.limits = limits
@@ -34,77 +50,74 @@ class Written:
         self.open = [True] * len(limits)
 
     def add(self, live: list[int], tokens: list[int], log_probs: list[float]) -> None:
-        """One step of the live rows; those that are closed already stay as they are."""
-        for row, token, log_prob in zip(live, tokens, log_probs, strict=True):
-            if self.open[row]:
-                ids = self.ids[row]
+        """One step of the live sources; closed ones do not change."""
+        for source, token, log_prob in zip(live, tokens, log_probs, strict=True):
+            if self.open[source]:
+                ids = self.ids[source]
                 ids.append(token)
-                self.log_probs[row] += log_prob
-                if token == EOS or len(ids) == self.limits[row]:
-                    self.open[row] = False
+                self.log_probs[source] += log_prob
+                if token == EOS or len(ids) == self.limits[source]:
+                    self.open[source] = False
 
 
-def walk(task: Task, choose: Choose) -> list[list[Hypothesis]]:
-    """Write every row to its <eos> or its limit."""
-    device = task.source.ids.device
-    written, looks, numbers = Written(task.limits), Steps(), task.numbers
-    encoded = task.model.encode(task.source)
-    state = task.model.start(encoded)
-    live = list(range(len(task.limits)))
+def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesis]]:
+    """Extend every hypothesis until <eos> or its limit."""
+    device = inputs.source.device
+    outputs, alignments, numbers = TokenLists(inputs.limits), StepValues(), inputs.numbers
+    encoded = inputs.model.encode(inputs.source)
+    state = inputs.model.start(encoded)
+    live = list(range(len(inputs.limits)))
     tokens = torch.full((len(live),), BOS, device=device)
+    # tokens stay on the device until they are transferred, several steps at a time
     pending: list[tuple[Tensor, Tensor]] = []
-    every, last = steps_between_looks(device), max(task.limits)
-    for step in range(1, last + 1):
-        done = task.model.step(tokens, state, encoded)
-        state = done.state
-        tokens = choose(done.logits, numbers, step)
-        pending.append((tokens, log_prob_of(done.logits, tokens)))
-        if task.return_weights and done.alignment is not None:
-            looks.add(live, done.alignment)
-        if step % every and step < last:
+    interval, last = transfer_interval(device), max(inputs.limits)
+    for number in range(1, last + 1):
+        step = inputs.model.step(tokens, state, encoded)
+        state = step.state
+        tokens = choose(step.logits, numbers, number)
+        pending.append((tokens, log_prob_of(step.logits, tokens)))
+        if inputs.return_weights and step.alignment is not None:
+            alignments.add(live, step.alignment)
+        if number % interval and number < last:
             continue
-        for said, log_probs in pending:
-            written.add(live, said.tolist(), log_probs.tolist())
+        for step_tokens, log_probs in pending:
+            outputs.add(live, step_tokens.tolist(), log_probs.tolist())
         pending.clear()
-        kept = [place for place, row in enumerate(live) if written.open[row]]
-        if not kept:
+        open_positions = [position for position, source in enumerate(live) if outputs.open[source]]
+        if not open_positions:
             break
-        if leaving_pays(len(live) - len(kept), len(live)):
-            live = [live[place] for place in kept]
+        if compaction_pays(len(live) - len(open_positions), len(live)):
+            live = [live[position] for position in open_positions]
             tokens, numbers, state, encoded = select_batch(
-                (tokens, numbers, state, encoded), torch.tensor(kept, device=device)
+                (tokens, numbers, state, encoded), torch.tensor(open_positions, device=device)
             )
-    return hypotheses(task, written, looks)
+    return hypotheses_of(inputs, outputs, alignments)
 
 
 def log_prob_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Log-probability of each row's token; the softmax kernel is the fastest way to the normaliser."""
+    """Log-probability of each example's token, in at least single precision."""
+    # faster than logsumexp, which makes several passes over the logits
     dtype = torch.promote_types(logits.dtype, torch.float32)
     return logits.log_softmax(dim=1, dtype=dtype).gather(1, tokens[:, None])[:, 0]
 
 
-def hypotheses(task: Task, written: Written, looks: Steps) -> list[list[Hypothesis]]:
-    """What was written, without its <eos>."""
-    alignments, lengths = looks.of_each(), task.source.lengths.tolist()
-    results = []
-    for row, (ids, log_prob) in enumerate(zip(written.ids, written.log_probs, strict=True)):
-        check_number(log_prob, row)
+def hypotheses_of(inputs: SearchInput, outputs: TokenLists, alignments: StepValues) -> list[list[Hypothesis]]:
+    """One hypothesis for each source, without its <eos>."""
+    by_source, lengths = alignments.by_source(), inputs.source.lengths.tolist()
+    hypotheses = []
+    for source, (ids, log_prob) in enumerate(zip(outputs.ids, outputs.log_probs, strict=True)):
+        check_not_nan(log_prob, source)
         finished = ids[-1] == EOS
-        seen = own(alignments[row][: len(ids), : lengths[row]]) if row in alignments else None
-        said = tuple(ids[:-1] if finished else ids)
-        results.append([Hypothesis(ids=said, log_prob=log_prob, score=log_prob, finished=finished, alignment=seen)])
-    return results
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """The fastest search; one answer a source, ranked by its log-probability."""
-
-    def run(self, task: Task) -> list[list[Hypothesis]]:
-        """One hypothesis for each source."""
-        return walk(task, most_probable)
-
-
-def most_probable(logits: Tensor, numbers: Tensor, step: int) -> Tensor:
-    """The best token; <pad> and <bos>, the first two columns, are never said."""
-    return best(logits[:, EOS:]) + EOS
+        alignment = None
+        if source in by_source:
+            # steps after <eos>, which were computed before the transfer, and padding of the source are cut off
+            alignment = outside_inference(by_source[source][: len(ids), : lengths[source]])
+        hypothesis = Hypothesis(
+            ids=tuple(ids[:-1] if finished else ids),
+            log_prob=log_prob,
+            score=log_prob,
+            finished=finished,
+            alignment=alignment,
+        )
+        hypotheses.append([hypothesis])
+    return hypotheses

@@ -1,6 +1,6 @@
-"""Scoring: how probable a model finds a given target or text, and the alignment while it reads the target.
+"""Scoring: the log-probability of a target or a text, and the alignment of a target.
 
-log p(y | x) = sum_t log p(y_t | y_<t, x),    <eos> the last y
+log p(y | x) = sum_t log p(y_t | y_<t, x),    the last y is <eos>
 """
 
 import math
@@ -12,52 +12,55 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import EOS, PAD, LanguageModel, Model, PaddedTokens, device_of, evaluating
-from regard.decoding.rows import own
+from regard.contracts import EOS, PAD, LanguageModel, Model, PaddedTokens, Source, device_of, evaluating
+from regard.decoding.ops import outside_inference
 
 POSITIONS_AT_ONCE = 1024
-"""The logits of so many target positions are written down at a time."""
+"""Target positions whose logits are computed at a time: all at once would need the memory of the whole batch."""
 
 PIECE = 256
 """Tokens that a language model reads at once."""
 
 
-def score(model: Model, source: PaddedTokens, target: PaddedTokens, labels: Int[Tensor, "B T"]) -> Float[Tensor, " B"]:
-    """Log-probability of each row's labels y.. <eos> (<pad> where nothing), the decoder reading <bos> y.. ."""
+def score(model: Model, source: Source, target: PaddedTokens, labels: Int[Tensor, "B T"]) -> Float[Tensor, " B"]:
+    """Log-probability of the labels y.. <eos> of each example (or <pad>); the decoder reads <bos> y.. ."""
     with evaluating(model):
-        real = labels != PAD
-        features, wanted = model.features(source, target)[real], labels[real]
+        is_label = labels != PAD
+        features, tokens = model.features(source, target)[is_label], labels[is_label]
         parts = [
-            F.cross_entropy(upcast(model.readout(some)), words, reduction="none").double()
-            for some, words in zip(features.split(POSITIONS_AT_ONCE), wanted.split(POSITIONS_AT_ONCE), strict=True)
+            F.cross_entropy(at_least_float32(model.readout(some_features)), some_tokens, reduction="none").double()
+            for some_features, some_tokens in zip(
+                features.split(POSITIONS_AT_ONCE), tokens.split(POSITIONS_AT_ONCE), strict=True
+            )
         ]
         losses = torch.zeros(labels.shape, dtype=torch.float64, device=labels.device)
-        losses[real] = torch.cat(parts)
-        return own(-losses.sum(dim=1))
+        losses[is_label] = torch.cat(parts)
+        return outside_inference(-losses.sum(dim=1))
 
 
-def upcast(logits: Float[Tensor, "N vocab"]) -> Float[Tensor, "N vocab"]:
-    """At least single precision, whatever autocast chose."""
+def at_least_float32(logits: Float[Tensor, "N vocab"]) -> Float[Tensor, "N vocab"]:
+    """Logits in at least single precision, whatever autocast chose."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def forced_alignment(
-    model: Model, source: PaddedTokens, target: PaddedTokens
-) -> list[Float[Tensor, "T source"]] | None:
-    """Where the model looks while it reads <bos> y..: a row before each of y.. <eos>; None where it does not attend."""
+def forced_alignment(model: Model, source: Source, target: PaddedTokens) -> list[Float[Tensor, "T source"]] | None:
+    """The attention weights of each step while the decoder reads <bos> y.. ; None if the model does not attend."""
     steps: list[Tensor] = []
     with evaluating(model):
         encoded = model.encode(source)
         state = model.start(encoded)
         for tokens in target.ids.unbind(dim=1):
-            done = model.step(tokens, state, encoded)
-            state = done.state
-            if done.alignment is None:
+            step = model.step(tokens, state, encoded)
+            state = step.state
+            if step.alignment is None:
                 return None
-            steps.append(done.alignment)
-        looked = torch.stack(steps, dim=1).cpu()
+            steps.append(step.alignment)
+        stacked = torch.stack(steps, dim=1).cpu()
         sizes = zip(target.lengths.tolist(), source.lengths.tolist(), strict=True)
-        return [own(row[:rows, :columns]) for row, (rows, columns) in zip(looked, sizes, strict=True)]
+        return [
+            outside_inference(weights[:num_steps, :num_keys])
+            for weights, (num_steps, num_keys) in zip(stacked, sizes, strict=True)
+        ]
 
 
 def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation: Sequence[int]) -> float:
@@ -71,10 +74,10 @@ def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation
     nats = [torch.zeros((), dtype=torch.float64)]
     with evaluating(model):
         state = model.start(1)
-        for tokens, wanted in zip(ids[:-1].split(PIECE), labels.split(PIECE), strict=True):
-            output = model.read(tokens[None], state)
+        for some_tokens, some_labels in zip(ids[:-1].split(PIECE), labels.split(PIECE), strict=True):
+            output = model.read(some_tokens[None], state)
             state = output.state
-            nats.append(model.readout.loss(output.features, wanted[None]).double().cpu())
+            nats.append(model.readout.loss(output.features, some_labels[None]).double().cpu())
     return -math.fsum(torch.stack(nats).tolist())
 
 
@@ -86,7 +89,7 @@ def nats_of(
     piece: int = PIECE,
     fresh: bool = False,
 ) -> float:
-    """Summed over all tokens; `fresh` begins every piece with the model's start, as training on crops does."""
+    """The negative log-likelihood of all tokens; `fresh` resets the state for every piece, as in training on crops."""
     if not len(ids):
         raise ValueError("there is no token to predict. Give a text with at least one.")
     nats: list[Tensor] = []
@@ -95,25 +98,25 @@ def nats_of(
         for tokens, labels in pieces(ids.to(device_of(model)), rows=rows, piece=piece, fresh=fresh):
             if state is None or fresh:
                 state = model.start(tokens.shape[0])
-            done = model.read(tokens, state)
-            state = done.state
-            nats.append(model.readout.loss(done.features, labels).double())
+            output = model.read(tokens, state)
+            state = output.state
+            nats.append(model.readout.loss(output.features, labels).double())
+        # one transfer at the end: each one would stall the device
         return math.fsum(torch.stack(nats).tolist())
 
 
 def pieces(
     ids: Int[Tensor, " N"], *, rows: int, piece: int, fresh: bool
 ) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
-    """What is read and what is predicted, piece by piece; what a row lacks at its end is <pad>."""
-    before = torch.cat([ids.new_tensor([EOS]), ids[:-1]])
+    """Input tokens and labels of each piece, from `rows` texts of equal length; the last is filled up with <pad>."""
+    inputs = torch.cat([ids.new_tensor([EOS]), ids[:-1]])
     rows = min(rows, len(ids))
-    longest = piece if fresh else -(-len(ids) // rows)
-    count = -(-len(ids) // longest)
-    read, said = (
-        torch.nn.functional.pad(part, (0, count * longest - len(ids)), value=PAD).view(count, longest)
-        for part in (before, ids)
+    length = piece if fresh else -(-len(ids) // rows)
+    count = -(-len(ids) // length)
+    tokens, labels = (
+        F.pad(part, (0, count * length - len(ids)), value=PAD).view(count, length) for part in (inputs, ids)
     )
     if fresh:
-        yield from zip(read.split(rows), said.split(rows), strict=True)
+        yield from zip(tokens.split(rows), labels.split(rows), strict=True)
     else:
-        yield from zip(read.split(piece, dim=1), said.split(piece, dim=1), strict=True)
+        yield from zip(tokens.split(piece, dim=1), labels.split(piece, dim=1), strict=True)

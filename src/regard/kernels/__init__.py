@@ -1,7 +1,7 @@
 """Fused maths; nothing here knows a model."""
 
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
-from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, GAUSSIAN_PATHS, Choice, attend_fused, choose
+from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, Choice, attend_fused, choose
 from regard.kernels.packing import pack_padded, pad_packed
 from regard.kernels.product import linear
 from regard.kernels.request import Read
@@ -10,7 +10,6 @@ from regard.kernels.softmax import masked_softmax
 __all__ = [
     "ADDITIVE_PATHS",
     "DOT_PATHS",
-    "GAUSSIAN_PATHS",
     "LOOP",
     "Choice",
     "Read",

@@ -1,6 +1,6 @@
 """Which kernel serves a read, and why the others do not.
 
-Paths are asked in order; the first without a reason against it is taken. Nothing is decided at import, and nothing by
+Paths are tried in order; the first without a reason against it is taken. Nothing is decided at import, and nothing by
 looking at the data.
 """
 
@@ -14,8 +14,6 @@ from regard.kernels.additive import operator as fused
 from regard.kernels.additive.reference import AdditiveRequest, attend_additive_plain
 from regard.kernels.dot import blocked, flex, sdpa
 from regard.kernels.dot.reference import DotRequest, attend_plain
-from regard.kernels.gaussian import fused as gaussian
-from regard.kernels.gaussian.reference import GaussianRequest
 from regard.kernels.request import Read
 
 
@@ -49,13 +47,10 @@ ADDITIVE_PATHS: dict[str, Path] = {
     "plain": (lambda read: (), attend_additive_plain),
 }
 
-GAUSSIAN_PATHS: dict[str, Path] = {"gaussian": (gaussian.unsupported_reasons, gaussian.attend_gaussian)}
-"""A read that none of them serves goes by dot products."""
-
 
 def paths_of(read: Read) -> dict[str, Path]:
     """Those made for such a read, in order."""
-    kinds = {DotRequest: DOT_PATHS, AdditiveRequest: ADDITIVE_PATHS, GaussianRequest: GAUSSIAN_PATHS}
+    kinds = {DotRequest: DOT_PATHS, AdditiveRequest: ADDITIVE_PATHS}
     return kinds[type(read)]
 
 
@@ -67,8 +62,7 @@ def choose(read: Read) -> Choice:
         if not reasons:
             return Choice(path, tuple(refused))
         refused.append((path, reasons))
-    found = choose(by_dot(read))
-    return Choice(found.path, (*refused, *found.refused))
+    raise AssertionError("the plain path supports every request")
 
 
 def attend_fused(read: Read) -> Tensor:
@@ -76,10 +70,4 @@ def attend_fused(read: Read) -> Tensor:
     for unsupported_reasons, run in paths_of(read).values():
         if not any(True for _ in unsupported_reasons(read)):
             return run(read)
-    return attend_fused(by_dot(read))
-
-
-def by_dot(read: Read) -> DotRequest:
-    """The same read by dot products; of all others a plain path refuses nothing."""
-    assert isinstance(read, GaussianRequest), "the plain path refuses nothing"
-    return read.as_dot()
+    raise AssertionError("the plain path supports every request")

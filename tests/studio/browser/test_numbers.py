@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.contracts import BOS, EOS, Limit, PaddedTokens
+from regard.contracts import BOS, EOS, LengthLimit, PaddedTokens
 from regard.decoding import decode
 from tests.studio.browser.seeing import CHOSEN
 
@@ -28,7 +28,7 @@ class Traced:
         translator = regard.load(folder, device="cpu")
         self.source = [*translator.tokenizers.source.encode(TEXT), EOS]
         with torch.inference_mode():
-            found = decode(translator.model, PaddedTokens.from_lists([self.source]), limit=Limit())[0][0]
+            found = decode(translator.model, PaddedTokens.from_lists([self.source]), limit=LengthLimit())[0][0]
             self.labels = [*found.ids, *([EOS] if found.finished else [])]
             read = PaddedTokens.from_lists([[BOS, *self.labels[:-1]]])
             with regard.trace(translator.model) as maps:

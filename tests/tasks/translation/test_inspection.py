@@ -7,7 +7,7 @@ import torch
 
 from regard import trace
 from regard.attention import change
-from regard.contracts import EOS, AlignmentPanel, Limit, PaddedTokens
+from regard.contracts import EOS, AlignmentPanel, LengthLimit, PaddedTokens
 
 TEXT = "5 May 2024"
 
@@ -15,7 +15,7 @@ TEXT = "5 May 2024"
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
     # a model that was hardly trained does not know where to stop
-    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", Limit(factor=1.0, extra=0))
+    monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit(factor=1.0, extra=0))
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer"])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.decoding import Sample
+from regard.decoding import Sampling
 from regard.tasks import load, read_report, steps_of, write_report
 from regard.tasks.translation.run import LONGEST_SOURCE
 
@@ -53,7 +53,7 @@ def test_a_score_is_the_log_probability_of_the_search(translator):
 
 
 def test_another_search_takes_the_place_of_the_beam(translator):
-    draws = [translator.translate(["a b c d"] * 3, search=Sample(seed=seed)) for seed in (0, 0, 1)]
+    draws = [translator.translate(["a b c d"] * 3, search=Sampling(seed=seed)) for seed in (0, 0, 1)]
     assert [one.text for one in draws[0]] == [one.text for one in draws[1]]
     assert [one.text for one in draws[0]] != [one.text for one in draws[2]]
 

@@ -1,9 +1,10 @@
 """Gaussian scores."""
 
-from regard.kernels.gaussian.reference import GaussianRequest, gaussian_scores, multiply_out, scaled
+from regard.kernels.gaussian.features import dot_product_form
+from regard.kernels.gaussian.reference import gaussian_scores, multiply_out, scaled
 
 __all__ = [
-    "GaussianRequest",
+    "dot_product_form",
     "gaussian_scores",
     "multiply_out",
     "scaled",

@@ -183,15 +183,15 @@ class Writer:
         texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
         closed: set[int] = set()
         for step in stream(self.decoder, rows, options, numbers=numbers, closed=closed):
-            for said in step:
-                unfolding, text = texts[said.row]
-                new = text.add(unfolding.add(said.token))
-                ended = "stop" if text.ended else said.ended
+            for output in step:
+                unfolding, text = texts[output.row]
+                new = text.add(unfolding.add(output.token))
+                ended = "stop" if text.ended else output.ended
                 if ended is not None:
                     new += text.rest()
-                    closed.add(said.row)
-                token = self.tokenizer.tokens([said.token])[0]
-                yield Piece(numbers[said.row], new, token, float(said.log_prob or 0.0), ended)
+                    closed.add(output.row)
+                token = self.tokenizer.tokens([output.token])[0]
+                yield Piece(numbers[output.row], new, token, float(output.log_prob or 0.0), ended)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids; without any it is the end of a line, behind which a text begins."""

@@ -108,7 +108,7 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
 
 def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ClassifierOutput]:
     """Every attention of a classifier over this sentence, and its output."""
-    batch, device = PaddedTokens.from_lists([list(ids)]), device_of(model)
+    batch = PaddedTokens.from_lists([list(ids)]).to(device_of(model))
     with torch.inference_mode(), trace(model) as maps:
-        output = model(PaddedTokens(batch.ids.to(device), batch.lengths.to(device)))
+        output = model(batch)
     return maps, output

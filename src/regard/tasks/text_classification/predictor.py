@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard._utils import check_name
-from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating, map_tensors
+from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating
 from regard.data.corpora import samples_of
 from regard.data.text import Sentence, Tokenizer, unknown_in
 from regard.fused import fuse
@@ -87,7 +87,7 @@ class Classifier:
         longest = self.run.batch.max_length
         whole = self.tokenizer.encode_batch(texts)
         rows = [row[:longest] for row in whole]
-        given = map_tensors(lambda tensor: tensor.to(self.device), PaddedTokens.from_lists(rows))
+        given = PaddedTokens.from_lists(rows).to(self.device)
         with evaluating(self.model):
             said = (fuse(self.model) if self.fused else self.model)(given)
             shares = torch.softmax(said.logits.double(), dim=-1).cpu()

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from regard.attention import trace
 from regard.contracts import (
     BOS,
@@ -23,7 +21,6 @@ from regard.contracts import (
     Axis,
     Hypothesis,
     Inspection,
-    Limit,
     ModelCall,
     PaddedTokens,
     Response,
@@ -34,8 +31,8 @@ from regard.contracts import (
 )
 from regard.decoding import decode, forced_alignment, score
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
+from regard.tasks.translation.run import LIMIT
 
-LIMIT = Limit()
 NUM_SOURCE, NUM_TARGET = 3, 7
 """Tokens of the probe; they differ, so that the shape of a map says which side it is on."""
 SOURCE, TARGET, PREFIX = "source", "target", "prefix"
@@ -181,8 +178,7 @@ def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
 
 def one_example(model: Any, ids: Sequence[int]) -> PaddedTokens:
     """A batch of one, on the model's device."""
-    device = device_of(model)
-    return PaddedTokens(torch.tensor([list(ids)], device=device), torch.tensor([len(ids)], device=device))
+    return PaddedTokens.from_lists([list(ids)]).to(device_of(model))
 
 
 def axes_of(tokenizers: Any, tokens: TranslationTokens) -> tuple[Axis, ...]:

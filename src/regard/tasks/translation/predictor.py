@@ -16,16 +16,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.contracts import EOS, Around, Hypothesis, Inspection, Report, Response, Search, device_of
+from regard.contracts import (
+    EOS,
+    Around,
+    DecodingEngine,
+    Hypothesis,
+    Inspection,
+    PaddedTokens,
+    Report,
+    Response,
+    Search,
+    device_of,
+)
 from regard.data.corpora import samples_of
 from regard.data.text import Pair, Tokenizers
-from regard.decoding import Beam, Greedy, decode_all, score_all
-from regard.fused import fuse
+from regard.decoding import Beam, Greedy, score_all
 from regard.metrics import links
 from regard.tasks.base import check_pairs, check_texts, parse_text
+from regard.tasks.torch_engine import TorchEngine
 from regard.tasks.translation.evaluate import BEAM, evaluate
 from regard.tasks.translation.inspection import inspect_translation, respond_translation
-from regard.tasks.translation.run import LONGEST_SOURCE, Run
+from regard.tasks.translation.run import LIMIT, LONGEST_SOURCE, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +64,18 @@ class Translation:
         return self.text
 
 
-TOKENS_PER_BATCH = 4096
-"""Source tokens times hypotheses that are searched at once."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Translator:
-    """A model with its tokenizers; `run` is what it was trained by. `fused=False` runs the model's own code only."""
+    """A model with its tokenizers and the run that trained it.
+
+    Without an `engine`, translations are decoded by torch; `fused=False` then runs the model's own code only.
+    """
 
     model: Any
     tokenizers: Tokenizers
     run: Run
     fused: bool = True
+    engine: DecodingEngine | None = None
 
     def translate(
         self,
@@ -100,14 +111,12 @@ class Translator:
         Samples are drawn by number, so that they do not depend on how a long text was cut into blocks.
         """
         check_texts(inputs, "texts")
-        chosen = search if search is not None else make_search(beam, num_best)
         rows = self.tokenizers.source.encode_batch(inputs)
         numbers = [number for number, row in enumerate(rows) if row]
-        hypotheses = decode_all(
-            self.decoder,
+        hypotheses = self.decoding_engine.decode(
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
-            search=chosen,
-            tokens_per_batch=max(TOKENS_PER_BATCH // getattr(chosen, "size", 1), 1),
+            search if search is not None else make_search(beam, num_best),
+            LIMIT,
             return_weights=return_weights,
             numbers=[first + number for number in numbers],
         )
@@ -144,16 +153,16 @@ class Translator:
                     f"pair {number} has {max(map(len, pair)):,} tokens on a side, and {LONGEST_SOURCE - 1} can be "
                     f"scored. Split it, or leave it out."
                 )
-        return score_all(self.model, [[*source, EOS] for source in sources], targets)
+        return score_all(self.model, [[*source, EOS] for source in sources], targets, stack=PaddedTokens.from_lists)
 
     def evaluate(self, examples: Sequence[Pair], *, split: str, steps: int = 0, beam: int = BEAM) -> Report:
         """BLEU, chrF, exact matches, perplexity, and quality by the length of the source."""
         return evaluate(self, examples, self.tokenizers, split=split, beam=beam, steps=steps)
 
     @property
-    def decoder(self) -> Any:
-        """The model, or its fused implementation."""
-        return fuse(self.model) if self.fused else self.model
+    def decoding_engine(self) -> DecodingEngine:
+        """The given engine, or torch's."""
+        return self.engine or TorchEngine(model=self.model, stack=PaddedTokens.from_lists, fused=self.fused)
 
     def parse(self, data: str | bytes) -> str:
         """A source text; bytes are UTF-8."""

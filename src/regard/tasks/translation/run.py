@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from regard.contracts import LengthLimit
 from regard.data.corpora import Corpus
 from regard.data.text import Tokenizers, TokenizerSettings
 from regard.tasks.base import BatchSettings
@@ -10,6 +11,8 @@ from regard.training import TrainingSettings
 
 LONGEST_SOURCE = 1000
 """Source tokens that are read of a text, its end among them."""
+LIMIT = LengthLimit()
+"""Of translations: twice the source and 20 tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
