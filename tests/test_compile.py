@@ -6,11 +6,12 @@ import torch
 from regard import MultiHeadAttention, attend
 from regard.attention import FixedCache, GrowingCache
 from regard.attention.alignments import ALIGNMENTS
-from regard.attention.masks import causal, padding, window
+from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import SCORES
 from regard.kernels.dot import blocked
-from tests.contracts.cases import LENGTHS, inputs, look, make_alignment, make_score
+from regard.testing.execution import check_compiled
+from tests.contracts.cases import make_case
 
 pytestmark = pytest.mark.unchecked
 
@@ -23,24 +24,7 @@ def _fresh():
 @pytest.mark.parametrize("align_name", ALIGNMENTS)
 @pytest.mark.parametrize("score_name", SCORES)
 def test_one_graph_forward_and_backward(score_name, align_name):
-    score, align = make_score(score_name), make_alignment(align_name)
-    tensors = inputs(score_name, requires_grad=True)
-
-    def run(queries, keys, values, lengths):
-        return attend(
-            queries, keys, values, score=score, align=align, mask=causal() & padding(lengths), position_info=look()
-        ).context
-
-    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
-    found, expected = compiled(*tensors, LENGTHS), run(*tensors, LENGTHS)
-    assert found.allclose(expected, atol=1e-10)
-    for ours, theirs in zip(
-        torch.autograd.grad(found.sum(), tensors, allow_unused=True),
-        torch.autograd.grad(expected.sum(), tensors, allow_unused=True),
-        strict=True,
-    ):
-        assert (ours is None) == (theirs is None)
-        assert ours is None or ours.allclose(theirs, atol=1e-10)
+    check_compiled(make_case(score_name, align_name))
 
 
 @pytest.mark.parametrize("return_weights", [True, False])

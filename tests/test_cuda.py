@@ -10,18 +10,8 @@ from regard.attention.masks import causal, padding, prefix, window
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
 from regard.contracts import PositionScheme
-from tests.contracts.cases import (
-    DTYPES,
-    LENGTHS,
-    MASK_CASES,
-    TOLERANCE,
-    build,
-    inputs,
-    look,
-    make_alignment,
-    make_mask,
-    make_score,
-)
+from regard.testing.execution import check_cuda_equals_cpu
+from tests.contracts.cases import LENGTHS, build, inputs, make_case, make_score
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
 
@@ -30,27 +20,7 @@ pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
 @pytest.mark.parametrize("score_name", SCORES)
 def test_cuda_equals_cpu(score_name, align_name):
     pytest.importorskip("entmax") if align_name in ("sparsemax", "entmax") else None
-    for dtype in DTYPES:
-        score, align = make_score(score_name, dtype), make_alignment(align_name, dtype)
-        for mask_name in MASK_CASES:
-            for return_weights in (True, False):
-                found = []
-                for device in ("cpu", "cuda"):
-                    tensors = [tensor.to(device).requires_grad_() for tensor in inputs(score_name, dtype)]
-                    context = attend(
-                        *tensors,
-                        score=score.to(device),
-                        align=align.to(device),
-                        mask=make_mask(mask_name, device),
-                        position_info=look(),
-                        return_weights=return_weights,
-                    ).context
-                    gradients = torch.autograd.grad(context.float().square().sum(), tensors, allow_unused=True)
-                    found.append([context, *(gradient for gradient in gradients if gradient is not None)])
-                for cpu, cuda in zip(*found, strict=True):
-                    assert cuda.isfinite().all()
-                    tolerance = 5 * TOLERANCE[dtype]
-                    assert cuda.cpu().double().allclose(cpu.double(), atol=tolerance, rtol=tolerance), mask_name
+    check_cuda_equals_cpu(make_case(score_name, align_name))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

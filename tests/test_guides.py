@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from regard import testing
 from regard._utils import override
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
@@ -24,6 +25,23 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
         exec(compile(block, page, "exec"), names)
     assert capsys.readouterr().out
     assert names["report"].info.split == "test"
+
+
+# torch.compile, which the checks call, cannot see through the run-time checks of shapes
+@pytest.mark.unchecked
+def test_examples_of_the_contract_checks_run():
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "testing.md").read_text(encoding="utf-8"), re.S):
+        exec(compile(block, "testing.md", "exec"), names)
+    assert "the scores of lower are those of forward, but 105 of 105 numbers differ" in names["message"]
+    assert names["message"] in (ROOT / "docs" / "testing.md").read_text(encoding="utf-8").replace("\n    ", " ")
+
+
+def test_the_page_of_the_contract_checks_names_every_check():
+    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    for name in testing.__all__:
+        if name.startswith("check_") or name.endswith("_CHECKS"):
+            assert f"`{name}" in text, f"docs/testing.md does not name {name}"
 
 
 def test_the_recipe_of_the_guide_trains_and_loads(tmp_path):

@@ -55,24 +55,6 @@ def test_a_tensor_composes_from_either_side():
         assert (attend(x, x, x, mask=mask, return_weights=True).weights > 0).all()
 
 
-@pytest.mark.parametrize("mask_name", MASK_CASES)
-@pytest.mark.parametrize("first_key", [0, 5])
-def test_asked_index_by_index_a_rule_says_the_same(mask_name, first_key):
-    mask = make_mask(mask_name)
-    if mask is None or isinstance(mask, torch.Tensor):
-        pytest.skip("not a rule")
-    whole = mask.allowed(grid_of(5, 7, first_key, leading=(3,))).expand(3, 5, 7)
-    for row in range(3):
-        for query in range(5):
-            for key in range(7):
-                at = Grid(
-                    rows=(torch.tensor(row),),
-                    queries=torch.tensor(query + first_key + 2),
-                    keys=torch.tensor(key + first_key),
-                )
-                assert mask.allowed(at).item() == whole[row, query, key].item()
-
-
 @given(st.data())
 def test_a_span_never_hides_what_is_allowed(data):
     leaf = st.sampled_from([causal(), window(2), prefix(5), dilated(1, 3), predicate(lambda i, j: i % 2 == j % 2)])
