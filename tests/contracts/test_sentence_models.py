@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import UNK, Classifier, ClassifierOutput, Labelled, PaddedTokens
+from regard.contracts import UNK, ClassificationBatch, Classifier, ClassifierOutput, PaddedTokens
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.training.sentence_objective import ClassificationObjective
 from tests.contracts.listed import with_variants
@@ -47,7 +47,9 @@ def make(name, change, dtype=torch.float64, **more):
 
 
 def labelled():
-    return Labelled(sentences=PaddedTokens.from_lists(SENTENCES), labels=torch.tensor(LABELS), num_tokens=len(LABELS))
+    return ClassificationBatch(
+        sentences=PaddedTokens.from_lists(SENTENCES), labels=torch.tensor(LABELS), num_tokens=len(LABELS)
+    )
 
 
 @every_model
@@ -156,7 +158,9 @@ def test_every_parameter_learns(name, change):
 def test_the_loss_is_a_sum_over_the_sentences(name, change):
     objective = ClassificationObjective(make(name, change))
     parts = [
-        objective(Labelled(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1))
+        objective(
+            ClassificationBatch(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1)
+        )
         for words, label in zip(SENTENCES, LABELS, strict=True)
     ]
     assert torch.stack(parts).sum().allclose(objective(labelled()), atol=1e-10)
@@ -209,7 +213,7 @@ def test_cuda_equals_cpu(name, change):
 def test_the_host_is_never_waited_for(name, change):
     """Whatever a CUDA graph captures must not ask the device for a number."""
     model, batch = make(name, change, torch.float32).cuda(), labelled()
-    on_device = Labelled(
+    on_device = ClassificationBatch(
         sentences=PaddedTokens(batch.sentences.ids.cuda(), batch.sentences.lengths.cuda()),
         labels=batch.labels.cuda(),
         num_tokens=5,

@@ -134,7 +134,7 @@ def test_an_interrupted_run_saves_and_goes_on_as_if_nothing_had_been(tiny_run, f
     run = override(tiny_run, "training.schedule.decay_steps=4", "training.every.log=1")
     fit(run, tmp_path / "straight", console=QUIET)
     with pytest.raises(Interrupted, match="--resume"):
-        fit(run, tmp_path / "broken", console=QUIET, listeners=[stop])
+        fit(run, tmp_path / "broken", console=QUIET, callbacks=[stop])
     resumed = fit(run, tmp_path / "broken", resume=True, console=QUIET)
     assert resumed.result.steps == 4
     assert same_weights(tmp_path / "straight", tmp_path / "broken")

@@ -126,7 +126,7 @@ def test_a_resumed_training_carries_on_bit_for_bit(tmp_path, stop_at):
 
     arguments = {"objective": StreamObjective, "console": QUIET}
     with pytest.raises(Interrupted):
-        train(lstm(dropout=0.3), data_of(), settings(), tmp_path / "cut", listeners=[stop], **arguments)
+        train(lstm(dropout=0.3), data_of(), settings(), tmp_path / "cut", callbacks=[stop], **arguments)
     train(resumed, data_of(), settings(), tmp_path / "cut", resume=True, **arguments)
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
     carried = load_tensors(tmp_path / "cut" / "training" / "step-00000010" / "carried.safetensors")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from regard.contracts import PAD, UNK
-from regard.data.batching import UNSEEN, Batching, make_labelled
+from regard.data.batching import IGNORED_LABEL, Batching, make_classification_examples
 from regard.data.text import (
     Sentence,
     Tokenizer,
@@ -114,7 +114,9 @@ TOKENIZER = Tokenizer.train([sentence.text for sentence in TRAINED], TokenizerSe
 
 
 def test_examples_and_batches():
-    examples = make_labelled([*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes"))
+    examples = make_classification_examples(
+        [*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes")
+    )
     assert len(examples) == 4 and examples.report == ""
     assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty one takes a place too"
     batch = examples.batch([2, 0, 3])
@@ -127,11 +129,11 @@ def test_examples_and_batches():
 
 
 def test_long_sentences_are_cut_and_counted():
-    examples = make_labelled(TRAINED, TOKENIZER, ("no", "yes"), max_length=3)
+    examples = make_classification_examples(TRAINED, TOKENIZER, ("no", "yes"), max_length=3)
     assert examples.ids.lengths.tolist() == [3, 1] and examples.cut == 1
     assert examples.report == "cut 1 of 2 sentences to 3 tokens."
     with pytest.raises(ValueError, match="max_length is 0, expected 1 token or more"):
-        make_labelled(TRAINED, TOKENIZER, ("no", "yes"), max_length=0)
+        make_classification_examples(TRAINED, TOKENIZER, ("no", "yes"), max_length=0)
     with pytest.raises(ValueError, match="batched padded"):
         examples.batch([0], packed=True)
 
@@ -144,8 +146,8 @@ def test_a_label_is_no_truth_value(tmp_path):
 
 def test_a_class_that_training_never_saw_is_counted():
     given = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
-    examples = make_labelled(given, TOKENIZER, ("no", "yes"))
-    assert examples.labels.tolist() == [1, 0, UNSEEN, UNSEEN] and examples.truths[2] == "maybe"
+    examples = make_classification_examples(given, TOKENIZER, ("no", "yes"))
+    assert examples.labels.tolist() == [1, 0, IGNORED_LABEL, IGNORED_LABEL] and examples.truths[2] == "maybe"
     assert examples.unseen == {"maybe": 2} and examples.batch([1, 2]).num_tokens == 1
     assert examples.report == "training never saw the classes of 2 sentences: 'maybe' (2)."
 
@@ -161,4 +163,4 @@ def test_a_class_that_training_never_saw_is_counted():
 )
 def test_wrong_arguments(sentences, classes, message):
     with pytest.raises(ValueError, match=message):
-        make_labelled(sentences, TOKENIZER, classes)
+        make_classification_examples(sentences, TOKENIZER, classes)

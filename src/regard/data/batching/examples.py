@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
-from regard.contracts import EOS, PAD, Batch, Labelled, PaddedTokens
+from regard.contracts import EOS, PAD, Batch, ClassificationBatch, PaddedTokens
 from regard.data.batching.collate import Ragged, make_batch
-from regard.data.batching.order import Batching, Order, share
+from regard.data.batching.order import Batching, BucketedOrder, share
 from regard.data.text.labelled import Sentence
 from regard.data.text.pairs import Pair, dropped_sentence
 from regard.data.text.tokenizer import Tokenizer, Tokenizers
@@ -111,13 +111,13 @@ def _encoded(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Iterator[tuple[in
         first += len(chunk)
 
 
-UNSEEN = -100
+IGNORED_LABEL = -100
 """The number of a class that training never saw; torch's cross-entropy passes it by."""
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledExamples:
-    """Many sentences; `labels[i]` is the place of `truths[i]` among the classes, or UNSEEN.
+class ClassificationExamples:
+    """Many sentences; `labels[i]` is the place of `truths[i]` among the classes, or IGNORED_LABEL.
 
     `cut` counts those that were longer than `max_length` tokens and lost their end.
     """
@@ -139,7 +139,9 @@ class LabelledExamples:
     @property
     def unseen(self) -> dict[str, int]:
         """How many sentences there are of each class that training never saw."""
-        return dict(Counter(truth for truth, label in zip(self.truths, self.labels, strict=True) if label == UNSEEN))
+        return dict(
+            Counter(truth for truth, label in zip(self.truths, self.labels, strict=True) if label == IGNORED_LABEL)
+        )
 
     @property
     def report(self) -> str:
@@ -154,9 +156,9 @@ class LabelledExamples:
 
     def num_tokens(self, rows: Sequence[int]) -> int:
         """How many of these sentences have a class to be learned."""
-        return int((self.labels[np.asarray(rows, dtype=np.int64)] != UNSEEN).sum())
+        return int((self.labels[np.asarray(rows, dtype=np.int64)] != IGNORED_LABEL).sum())
 
-    def batch(self, rows: Sequence[int], *, packed: bool = False) -> Labelled:
+    def batch(self, rows: Sequence[int], *, packed: bool = False) -> ClassificationBatch:
         """These sentences, in this order, padded."""
         if packed:
             raise ValueError("packed is True, but sentences with classes are batched padded. Leave packed out.")
@@ -165,16 +167,16 @@ class LabelledExamples:
         real: Bool[np.ndarray, "B L"] = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
         ids: Int[np.ndarray, "B L"] = np.full(real.shape, PAD, np.int64)
         ids[real] = chosen.values
-        return Labelled(
+        return ClassificationBatch(
             sentences=PaddedTokens(torch.from_numpy(ids), torch.from_numpy(lengths)),
             labels=torch.from_numpy(self.labels[np.asarray(rows, dtype=np.int64)]),
             num_tokens=self.num_tokens(rows),
         )
 
 
-def make_labelled(
+def make_classification_examples(
     sentences: Sequence[Sentence], tokenizer: Tokenizer, classes: Sequence[str], max_length: int | None = None
-) -> LabelledExamples:
+) -> ClassificationExamples:
     """Encode sentences; what goes beyond `max_length` tokens is cut off and counted, and no sentence is dropped."""
     if not sentences:
         raise ValueError("there are no sentences to encode. Give at least one.")
@@ -185,9 +187,9 @@ def make_labelled(
     ids = tokenizer.encode_batch([sentence.text for sentence in sentences])
     places = {label: place for place, label in enumerate(classes)}
     truths = tuple(sentence.label for sentence in sentences)
-    return LabelledExamples(
+    return ClassificationExamples(
         ids=Ragged.of([row[:max_length] for row in ids]),
-        labels=np.array([places.get(truth, UNSEEN) for truth in truths], dtype=np.int64),
+        labels=np.array([places.get(truth, IGNORED_LABEL) for truth in truths], dtype=np.int64),
         truths=truths,
         max_length=max_length,
         cut=0 if max_length is None else sum(len(row) > max_length for row in ids),
@@ -198,11 +200,11 @@ def make_labelled(
 class ExampleData:
     """Examples as training takes them: pairs, or sentences with their classes."""
 
-    examples: Examples | LabelledExamples
+    examples: Examples | ClassificationExamples
     batching: Batching
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> BucketedOrder:
         """Which examples make which batch."""
         return self.batching.order(self.examples.lengths)
 

@@ -67,12 +67,12 @@ class Batching:
         """How large a batch may be."""
         return TokenBudget(self.tokens) if self.rows is None else RowBudget(self.rows)
 
-    def order(self, lengths: Int[np.ndarray, "N 2"]) -> "Order":
+    def order(self, lengths: Int[np.ndarray, "N 2"]) -> "BucketedOrder":
         """The order of examples with these lengths."""
-        return Order(lengths, budget=self.budget, seed=self.seed)
+        return BucketedOrder(lengths, budget=self.budget, seed=self.seed)
 
 
-class Order:
+class BucketedOrder:
     """Batches of an epoch as lists of example numbers; `lengths` has the two sides' lengths of every example."""
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], *, budget: Budget, seed: int = 0) -> None:

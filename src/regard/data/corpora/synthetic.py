@@ -65,7 +65,7 @@ NUM_SAMPLES, MAX_SAMPLE_DATES, MAX_SAMPLE_LENGTH = 6, 2, 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeCorpus:
+class SyntheticCorpus:
     """`count` pairs to learn from and `held_out` each for validation and test, which share no content."""
 
     content: Dates | Reverse | Copy

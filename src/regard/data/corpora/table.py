@@ -6,7 +6,7 @@ from typing import Any
 from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, nearest, reference_of
 from regard.data.corpora.labelled import FileSentenceCorpus
 from regard.data.corpora.parallel import FileCorpus, Multi30kCorpus, TatoebaCorpus
-from regard.data.corpora.synthetic import MadeCorpus
+from regard.data.corpora.synthetic import SyntheticCorpus
 from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TopicsCorpus
 
 GROUP = "regard.corpora"
@@ -15,7 +15,7 @@ CORPORA: dict[str, type] = {
     "multi30k": Multi30kCorpus,
     "tatoeba": TatoebaCorpus,
     "parallel_files": FileCorpus,
-    "synthetic": MadeCorpus,
+    "synthetic": SyntheticCorpus,
     "ptb": PTBCorpus,
     "tinyshakespeare": ShakespeareCorpus,
     "python_topics": TopicsCorpus,
