@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard._utils import read_lines
+from regard._utils import load_json, read_lines, save_json
 from regard.checkpoint import RunFolder, load_metadata, load_tensors, load_weights
 from regard.training import (
     AdamSettings,
@@ -22,6 +22,7 @@ from regard.training import (
     Interrupted,
     ScheduleSettings,
     SelectionSettings,
+    rename_settings,
     train,
 )
 from regard.training.selection import RunningAverage
@@ -179,6 +180,26 @@ def test_a_folder_in_use_is_refused(tmp_path):
         fit(tmp_path, model=Toy(size=8), resume=True)
 
 
+def test_a_checkpoint_with_the_old_names_of_settings_resumes(tmp_path):
+    fit(tmp_path)
+    path = RunFolder(tmp_path).checkpoints.latest().folder / "state.json"
+    state = load_json(path)
+    for group, old, new in (("compute", "ahead", "prefetch"), ("schedule", "size", "hidden_size")):
+        state["settings"][group][old] = state["settings"][group].pop(new)
+    save_json(path, state)
+    assert fit(tmp_path, chosen=settings(steps=14), resume=True).steps == 14
+
+
+def test_renamed_settings_keep_their_values_and_other_groups_their_names():
+    config = {"training": {"compute": {"ahead": 2}, "schedule": {"size": 8}}, "data": {"size": 3}, "ahead": 1}
+    renamed = {
+        "training": {"compute": {"prefetch": 2}, "schedule": {"hidden_size": 8}},
+        "data": {"size": 3},
+        "ahead": 1,
+    }
+    assert rename_settings(config) == renamed == rename_settings(renamed) != config
+
+
 def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
     class Sick(Toy):
         def features(self, source, target):
@@ -263,7 +284,7 @@ def test_settings_that_no_run_can_mean_are_refused(tmp_path):
     with pytest.raises(ValueError, match="patience needs a validation"):
         fit(tmp_path, chosen=settings(selection=SelectionSettings(patience=1)), validate=None)
     chosen = settings(selection=SelectionSettings(metric="blue"))
-    with pytest.raises(ValueError, match=r"validation gives no 'blue'\. Choose the metric from: bleu, loss"):
+    with pytest.raises(ValueError, match=r"validation returns no 'blue'\. Choose the metric from: bleu, loss"):
         fit(tmp_path, chosen=chosen, validate=lambda module: {"bleu": 1.0, "loss": 2.0})
 
 

@@ -1,4 +1,4 @@
-"""Text, corpora and batches."""
+"""Text, corpora, and batches of examples."""
 
 from regard.data.batching import Batching, ClassificationExamples, Example, Examples, collate
 from regard.data.corpora import CORPORA, Corpus

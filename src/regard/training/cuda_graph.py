@@ -291,9 +291,9 @@ class GraphedStep:
                 loss = self._run(graph, self.objective)
         except RuntimeError as error:
             raise RuntimeError(
-                f"the training step could not be captured as a CUDA graph: {error}. A loss or logits "
-                "computed outside the step, with an autograd graph that is still alive, prevent it: detach them, or compute "
-                "them under torch.no_grad(). Or train without graphs: training.compute.step=eager."
+                f"the training step could not be captured as a CUDA graph: {error}. A loss or "
+                "logits computed outside the step prevent it while their autograd graph is alive: detach them, or "
+                "compute them under torch.no_grad(). Or train without graphs: training.compute.step=eager."
             ) from error
         graph.graph, graph.loss = cuda_graph, loss
 

@@ -81,5 +81,5 @@ def test_wrong_arguments():
         RowBudget(-1)
     with pytest.raises(ValueError, match="the seed is -3"):
         BucketedOrder(np.ones((1, 2), dtype=np.int64), budget=RowBudget(1), seed=-3)
-    with pytest.raises(ValueError, match="part 2 of 2 is asked for"):
+    with pytest.raises(ValueError, match="part is 2, expected 0 to 1"):
         share([1], 2, 2)

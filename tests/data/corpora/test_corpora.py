@@ -73,9 +73,9 @@ def test_paths_are_remembered_whole(lines, monkeypatch):
 
 def test_published_sets_say_where_to_get_them(monkeypatch):
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    with pytest.raises(ValueError, match="Name its folder with --data"):
+    with pytest.raises(ValueError, match="Give its folder with --data"):
         Multi30kCorpus().read("train")
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         TatoebaCorpus(folder="/no/such/folder").read("train")
 
 

@@ -1,4 +1,4 @@
-"""Examples to batches."""
+"""Examples as token ids, and their batches."""
 
 from regard.data.batching.collate import collate
 from regard.data.batching.examples import (
