@@ -181,7 +181,7 @@ def test_weight_decay_spares_vectors():
 
 def test_rows_of_a_stream_are_not_accumulated():
     compute = ComputeSettings(device="cpu", precision="fp32", accumulation=2)
-    with pytest.raises(ValueError, match=r"accumulation is 2, but rows of a stream .* compute\.accumulation=1"):
+    with pytest.raises(ValueError, match=r"accumulation is 2, but the rows of a stream .* compute\.accumulation=1"):
         Engine(lstm(), settings(compute=compute), StreamObjective)
     Engine(lstm(), settings(compute=compute), CropObjective)
 
