@@ -44,7 +44,7 @@ def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     from regard.data.corpora import dates
 
-    dates._writing.cache_clear()
+    dates._load_locale.cache_clear()
     assert command("demo", "--out", tmp_path / "demo") == 2
     assert "Dates needs the babel package" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()

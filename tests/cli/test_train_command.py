@@ -66,7 +66,7 @@ def test_files_of_a_user(command, tmp_path, capsys):
         (["copy", "--resume"], "to resume"),
         (["pairs"], "the recipe pairs needs source. Name it with --source."),
         (["pairs", "--source", "no.en", "--target", "no.de"], "there is no file"),
-        (["multi30k", "--data", "/no/such"], "is not there"),
+        (["multi30k", "--data", "/no/such"], "does not exist"),
         (["multi30k", "--pair", "en-xx"], "there is no language pair 'en-xx'"),
     ],
 )

@@ -119,7 +119,7 @@ class ShapePadder:
             return self._padded(batch, source, target)
         if not (isinstance(source, PackedTokens) and isinstance(target, PackedTokens)):
             kinds = f"{type(source).__name__} and {type(target).__name__}"
-            raise ValueError(f"source and target are {kinds}, expected both padded or both packed.")
+            raise TypeError(f"source and target are {kinds}, expected both padded or both packed.")
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         padded = [
