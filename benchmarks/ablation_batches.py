@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from benchmarks.translation_pairs import our_batch
-from regard.contracts import EOS, UNK, Batch, Labelled, PaddedTokens, Segment, map_tensors
-from regard.data.batching.order import Order, RowBudget, TokenBudget
-from regard.training.cuda_graph import FILL
+from regard.contracts import EOS, UNK, Batch, ClassificationBatch, PaddedTokens, Segment, map_tensors
+from regard.data.batching.order import BucketedOrder, RowBudget, TokenBudget
+from regard.training.cuda_graph import SHAPE_PADDER
 
 SEED = 0
 VOCAB_SIZE = 10_000
@@ -40,7 +40,7 @@ def middle(batches: list[list[int]], costs: np.ndarray) -> list[int]:
 def translation_batch(*, is_packed: bool) -> Batch:
     """The median batch of an epoch, as the trainer cuts it."""
     lengths = pair_lengths()
-    numbers = middle(Order(lengths, budget=TokenBudget(TOKENS), seed=SEED).epoch(0), lengths.max(axis=1))
+    numbers = middle(BucketedOrder(lengths, budget=TokenBudget(TOKENS), seed=SEED).epoch(0), lengths.max(axis=1))
     draw = np.random.default_rng(SEED)
     pairs = [
         tuple(draw.integers(UNK + 1, VOCAB_SIZE, count - 1).tolist() for count in lengths[number]) for number in numbers
@@ -48,17 +48,17 @@ def translation_batch(*, is_packed: bool) -> Batch:
     return our_batch([([*source, EOS], target) for source, target in pairs], packed=is_packed)
 
 
-def sentence_batch() -> Labelled:
+def sentence_batch() -> ClassificationBatch:
     """32 sentences of like length, with two classes."""
     draw = np.random.default_rng(SEED)
     lengths = np.clip(draw.lognormal(2.3, 0.4, 5_000).round(), 2, 40).astype(np.int64)
-    order = Order(np.stack([lengths, lengths], axis=1), budget=RowBudget(32), seed=SEED)
+    order = BucketedOrder(np.stack([lengths, lengths], axis=1), budget=RowBudget(32), seed=SEED)
     numbers = middle(order.epoch(0), lengths)
     sentences = PaddedTokens.from_lists(
         [draw.integers(UNK + 1, VOCAB_SIZE, lengths[number]).tolist() for number in numbers]
     )
     labels = torch.from_numpy(draw.integers(0, 2, len(numbers)))
-    return Labelled(sentences=sentences, labels=labels, num_tokens=len(numbers))
+    return ClassificationBatch(sentences=sentences, labels=labels, num_tokens=len(numbers))
 
 
 def segment(num_rows: int, length: int, vocab_size: int) -> Segment:
@@ -71,7 +71,7 @@ def segment(num_rows: int, length: int, vocab_size: int) -> Segment:
 
 def filled(make: Callable[[], Any]) -> Callable[[], Any]:
     """The same batch filled up to the shape of a graph."""
-    return lambda: FILL(make())
+    return lambda: SHAPE_PADDER(make())
 
 
 def shapes(batch: Any) -> list[list[int]]:

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.trainings import Suite, Training, main
 from regard._utils import write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.recipes import make_run
 from regard.tasks import count_parameters, steps_of, write_report
@@ -80,10 +80,10 @@ def judge(fitted: Any, folder: Path) -> None:
     for split in run.data.splits[1:]:
         text, steps = run.data.read(split), steps_of(folder)
         report = writer.evaluate(text, split=split, steps=steps, rows=ROWS.get(run.model_name, 1))
-        write_text(Checkpoint(folder).evaluation(split), write_report(report))
+        write_text(RunFolder(folder).evaluation(split), write_report(report))
         if run.batch.cut == "crops":
             report = writer.evaluate(text, split=split, steps=steps, rows=64, crops=run.batch.length)
-            write_text(Checkpoint(folder).evaluation(f"{split}-crops"), write_report(report))
+            write_text(RunFolder(folder).evaluation(f"{split}-crops"), write_report(report))
 
 
 SUITE = Suite(name="language", about=__doc__ or "", table=SYSTEMS, judge=judge)

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.trainings import SPLITS, Suite, Training, main
 from regard._utils import write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.tasks import steps_of, write_report
 
 PUBLISHED = "sentence-classification"
@@ -63,7 +63,7 @@ def judge(fitted: Any, folder: Path) -> None:
     for split in SPLITS:
         sentences = fitted.system.run.data.read(split)
         report = fitted.system.evaluate(sentences, split=split, steps=steps_of(folder))
-        write_text(Checkpoint(folder).evaluation(split), write_report(report))
+        write_text(RunFolder(folder).evaluation(split), write_report(report))
 
 
 SUITE = Suite(name="sentences", about=__doc__ or "", table=SYSTEMS, judge=judge, place=place)

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.trainings import SPLITS, Suite, Training, main
 from regard._utils import write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.tasks import steps_of, write_report
 
 
@@ -46,7 +46,7 @@ def judge(fitted: Any, folder: Path) -> None:
     for split in SPLITS:
         pairs = fitted.system.run.data.read(split)
         report = fitted.system.evaluate(pairs, split=split, beam=5, steps=steps_of(folder))
-        write_text(Checkpoint(folder).evaluation(split), write_report(report))
+        write_text(RunFolder(folder).evaluation(split), write_report(report))
 
 
 SUITE = Suite(name="systems", about=__doc__ or "", table=SYSTEMS, judge=judge)

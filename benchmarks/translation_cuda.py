@@ -24,7 +24,7 @@ from benchmarks.translation_pairs import SEED, Pairs, load_pairs, our_batch, pad
 from benchmarks.translation_training import CONFIG, LEARNING_RATE, VOCAB_SIZE, Rows, adam
 from regard.contracts import PAD, Batch
 from regard.models.translation.transformer import TransformerConfig
-from regard.training.cuda_graph import Fill, GraphedStep, up
+from regard.training.cuda_graph import GraphedStep, ShapePadder, round_up
 from regard.training.objective import Objective
 
 STEPS_A_TURN = 8
@@ -51,11 +51,11 @@ def one_shape(batches: list[Rows]) -> list[Batch]:
     """Our batches, packed and all filled up to one shape."""
     made = [our_batch(rows, packed=True) for rows in batches]
     sides = [side for batch in made for side in (batch.source, batch.target)]
-    most, least = (up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
-    longest = up(max(side.max_seqlen for side in sides), MULTIPLE)
+    most, least = (round_up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
+    longest = round_up(max(side.max_seqlen for side in sides), MULTIPLE)
     # rows of <pad> to hold what the smallest batch lacks
-    rows = up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
-    fill = Fill(rows=rows, tokens=most, longest=longest)
+    rows = round_up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
+    fill = ShapePadder(rows=rows, tokens=most, longest=longest)
     return [fill(batch) for batch in made]
 
 

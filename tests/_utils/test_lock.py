@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from regard._utils import holding, is_unused
+from regard._utils import is_unused, lock_folder
 
 fcntl = pytest.importorskip("fcntl", reason="patches the lock that filelock takes on this system")
 
 HOLD = """
 import sys
 from pathlib import Path
-from regard._utils import holding
-with holding(Path(sys.argv[1])):
+from regard._utils import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -28,13 +28,13 @@ def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
         assert other.stdout.readline() == "held\n"
         with (
             pytest.raises(ValueError, match=r"another process is training into .*one\. Wait until it ends"),
-            holding(folder),
+            lock_folder(folder),
         ):
             pass
         other.kill()
     # the file of one that was killed holds nothing, and is no use of the folder
     assert [path.name for path in folder.iterdir()] == [".lock"] and is_unused(folder)
-    with holding(folder):
+    with lock_folder(folder):
         (folder / "kept").touch()
     assert [path.name for path in folder.iterdir()] == ["kept"] and not is_unused(folder)
 
@@ -42,12 +42,12 @@ def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
 TAKE_TURNS = """
 import sys
 from pathlib import Path
-from regard._utils import holding
+from regard._utils import lock_folder
 folder, busy = Path(sys.argv[1]), Path(sys.argv[1] + ".busy")
 turns = 0
 while turns < 8:
     try:
-        with holding(folder):
+        with lock_folder(folder):
             busy.mkdir()
             busy.rmdir()
             turns += 1
@@ -67,7 +67,7 @@ def test_processes_that_take_turns_never_hold_it_together(tmp_path):
 
 
 def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
-    with pytest.raises(RuntimeError), holding(tmp_path / "runs" / "one"):
+    with pytest.raises(RuntimeError), lock_folder(tmp_path / "runs" / "one"):
         raise RuntimeError
     assert not (tmp_path / "runs").exists()
 
@@ -75,9 +75,9 @@ def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
 def test_one_that_is_refused_takes_nothing_away(tmp_path, monkeypatch):
     """The folder comes to be, held by another, between the first look and the lock."""
     folder = tmp_path / "one"
-    with holding(folder):
+    with lock_folder(folder):
         monkeypatch.setattr(Path, "exists", lambda self: self != folder)
-        with pytest.raises(ValueError, match="another process"), holding(folder):
+        with pytest.raises(ValueError, match="another process"), lock_folder(folder):
             pass
         monkeypatch.undo()
         assert folder.is_dir()
@@ -92,11 +92,11 @@ def test_a_folder_that_another_took_away_is_made_again(tmp_path, monkeypatch):
         folder.rmdir()
 
     monkeypatch.setattr(fcntl, "flock", lock_what_is_gone)
-    with holding(folder):
+    with lock_folder(folder):
         assert folder.is_dir()
 
 
 def test_a_folder_that_was_there_stays(tmp_path):
-    with holding(tmp_path):
+    with lock_folder(tmp_path):
         pass
     assert tmp_path.is_dir()

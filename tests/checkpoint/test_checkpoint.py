@@ -13,19 +13,19 @@ from torch import nn
 
 from regard._utils import (
     append_line,
-    creating_folder,
+    atomic_file,
+    atomic_folder,
     cut_lines,
     files,
     load_json,
     read_lines,
-    replacing,
     save_json,
     write_text,
 )
 from regard.checkpoint import (
-    Checkpoint,
-    Points,
-    load_facts,
+    Checkpoints,
+    RunFolder,
+    load_metadata,
     load_optimizer,
     load_tensors,
     load_weights,
@@ -59,14 +59,14 @@ def test_tensors_come_back_with_their_ties_and_facts(tmp_path):
         "none": torch.empty(0, 3),
         "none too": torch.empty(0, 3),
     }
-    save_tensors(tmp_path / "deep" / "x.safetensors", given, facts={"step": 5})
+    save_tensors(tmp_path / "deep" / "x.safetensors", given, metadata={"step": 5})
     loaded = load_tensors(tmp_path / "deep" / "x.safetensors")
     assert loaded.keys() == given.keys() and loaded["a"] is loaded["b"]
     for name, tensor in given.items():
         assert torch.equal(loaded[name], tensor) and loaded[name].dtype == tensor.dtype
-    assert load_facts(tmp_path / "deep" / "x.safetensors") == {"step": 5}
+    assert load_metadata(tmp_path / "deep" / "x.safetensors") == {"step": 5}
     first = (tmp_path / "deep" / "x.safetensors").read_bytes()
-    save_tensors(tmp_path / "y.safetensors", given, facts={"step": 5})
+    save_tensors(tmp_path / "y.safetensors", given, metadata={"step": 5})
     assert (tmp_path / "y.safetensors").read_bytes() == first
 
 
@@ -106,7 +106,7 @@ def test_broken_tensor_files_are_sentences(tmp_path):
     whole = path.read_bytes()
     for content in (whole[:-7], whole[:5], b"", b"\x80\x04pickle" * 40, b"<html>not found</html>"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="is not a whole safetensors file"):
+        with pytest.raises(ValueError, match="is not a complete safetensors file"):
             load_tensors(path)
 
 
@@ -165,7 +165,7 @@ def test_a_full_disk_leaves_the_last_good_file(tmp_path, monkeypatch, place):
             )
         else:
             patch.setattr(files.os, place, fail(FULL))
-        with pytest.raises(OSError, match=r"the disk is full: .* what was there before is kept") as caught:
+        with pytest.raises(OSError, match=r"the disk is full: .* the previous content is unchanged") as caught:
             save_tensors(path, {"a": torch.zeros(3)})
     assert caught.value.errno == errno.ENOSPC
     assert load_tensors(path)["a"].tolist() == [1.0, 1.0, 1.0]
@@ -173,35 +173,35 @@ def test_a_full_disk_leaves_the_last_good_file(tmp_path, monkeypatch, place):
 
 
 def test_a_full_disk_leaves_the_last_good_point(tmp_path, monkeypatch):
-    points = Points(tmp_path)
-    with points.writing(3) as folder:
+    checkpoints = Checkpoints(tmp_path)
+    with checkpoints.writing(3) as folder:
         save_json(folder / "state.json", {"step": 3})
 
     def fill_up():
-        with monkeypatch.context() as patch, points.writing(6) as folder:
+        with monkeypatch.context() as patch, checkpoints.writing(6) as folder:
             save_json(folder / "state.json", {"step": 6})
             patch.setattr(files.os, "fsync", fail(FULL))
             save_json(folder / "more.json", {})
 
     with pytest.raises(OSError, match="the disk is full"):
         fill_up()
-    latest = points.latest()
+    latest = checkpoints.latest()
     assert latest.step == 3 and load_json(latest.folder / "state.json") == {"step": 3}
     assert [entry.name for entry in tmp_path.iterdir()] == ["step-00000003"]
 
 
 def test_points_follow_each_other_and_leave_nothing(tmp_path):
-    points = Points(tmp_path / "training")
-    assert points.latest() is None
+    checkpoints = Checkpoints(tmp_path / "training")
+    assert checkpoints.latest() is None
     for step in (9, 10, 100):
-        save_tensors(points.weights(step), {"a": torch.zeros(1)})
-        with points.writing(step) as folder:
+        save_tensors(checkpoints.weights(step), {"a": torch.zeros(1)})
+        with checkpoints.writing(step) as folder:
             write_text(folder / "state.json", "{}")
-        assert points.latest().step == step
-        assert len(list(points.folder.glob("step-*"))) == 1
-    points.keep_weights([10, 100])
-    assert len(list((points.folder / "weights").iterdir())) == 2
-    with pytest.raises(ValueError, match="exists"), points.writing(100):
+        assert checkpoints.latest().step == step
+        assert len(list(checkpoints.folder.glob("step-*"))) == 1
+    checkpoints.keep_weights([10, 100])
+    assert len(list((checkpoints.folder / "weights").iterdir())) == 2
+    with pytest.raises(ValueError, match="exists"), checkpoints.writing(100):
         pass
 
 
@@ -211,16 +211,16 @@ def test_an_error_while_writing_leaves_nothing(tmp_path):
             (beside / "z" if beside.is_dir() else beside).write_text("half")
             raise KeyError
 
-    for place in (replacing(tmp_path / "x"), creating_folder(tmp_path / "y")):
+    for place in (atomic_file(tmp_path / "x"), atomic_folder(tmp_path / "y")):
         with pytest.raises(KeyError):
             break_off(place)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match="is a folder"), replacing(tmp_path):
+    with pytest.raises(ValueError, match="is a folder"), atomic_file(tmp_path):
         pass
 
 
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = RunFolder(tmp_path)
     checkpoint.save_config({"a": 1})
     for name in (".model.safetensors.0a1b2c3d.part", ".other.0a1b2c3d.part", "training/.step-00000001.0a1b2c3d.part"):
         (tmp_path / name).mkdir(parents=True)
@@ -231,15 +231,15 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
 
 def test_a_checkpoint_says_what_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match="is not a folder"):
-        Checkpoint.open(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"has no config.json, so it is no finished checkpoint"):
-        Checkpoint.open(tmp_path)
-    checkpoint = Checkpoint(tmp_path)
+        RunFolder.open(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"has no config.json, so it is no finished run"):
+        RunFolder.open(tmp_path)
+    checkpoint = RunFolder(tmp_path)
     checkpoint.save_config({"model": "toy"})
     with pytest.raises(FileNotFoundError, match=r"has no model.safetensors"):
-        Checkpoint.open(tmp_path)
+        RunFolder.open(tmp_path)
     save_weights(checkpoint.weights, Tied())
-    assert Checkpoint.open(tmp_path).load_config() == {"model": "toy"}
+    assert RunFolder.open(tmp_path).load_config() == {"model": "toy"}
     checkpoint.config.write_text("[1]")
     with pytest.raises(ValueError, match="holds a list, expected an object"):
         checkpoint.load_config()

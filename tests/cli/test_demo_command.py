@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import regard.cli.demo as demo
-from regard._utils import last_demo, override
+from regard._utils import load_last_demo, override
 from regard.tasks import read_report
 
 
@@ -23,7 +23,7 @@ def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp
         assert part in told
     made = {path.name for path in (tmp_path / "demo").iterdir()}
     assert made == {*demo.DEMO_SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
-    assert last_demo() == (tmp_path / "demo").resolve()
+    assert load_last_demo() == (tmp_path / "demo").resolve()
     report = read_report((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
     assert report.metrics[0].name == "exact_match" and report.info.system == "bahdanau"
     assert command("translate", tmp_path / "demo" / "bahdanau", "--beam", 1, stdin=b"July 20, 1969\n") == 0
@@ -44,7 +44,7 @@ def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     from regard.data.corpora import dates
 
-    dates._writing.cache_clear()
+    dates._load_locale.cache_clear()
     assert command("demo", "--out", tmp_path / "demo") == 2
     assert "Dates needs the babel package" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()

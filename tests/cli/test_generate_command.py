@@ -243,7 +243,7 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
             "order is 1000000000, expected 1 word or more, such as 5, and 1,000 at most",
         ),
         (["topics", "--data", "x"], "the recipe topics takes no folder"),
-        (["ptb", "--data", "/no/such"], "is not there"),
+        (["ptb", "--data", "/no/such"], "does not exist"),
     ],
 )
 def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):
@@ -259,10 +259,10 @@ def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text
     ("content", "sentence"),
     [
         (b"", "is empty"),
-        (b"\n\n", "too short to hold some of it out"),
-        (b"word", "too short to hold some of it out"),
+        (b"\n\n", "too short to hold out a part"),
+        (b"word", "too short to hold out a part"),
         (b"a\n\xfe\n", "line 2 of"),
-        (b"a\n\x00\n", "has a byte 0: it is UTF-16, or no text"),
+        (b"a\n\x00\n", "has a zero byte: the file is UTF-16 or not text"),
     ],
 )
 def test_bad_texts_are_sentences(command, content, sentence, tmp_path, capsys):

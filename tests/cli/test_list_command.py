@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard._utils.names import spoken
+from regard._utils.names import hyphenated
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
@@ -53,7 +53,7 @@ def test_without_a_family_all_are_listed_in_order(capsys):
     assert run("list") == 0
     out = capsys.readouterr().out
     places = [
-        out.index(f"\n{family} ") if family != "scores" else out.index(family) for family in map(spoken, families())
+        out.index(f"\n{family} ") if family != "scores" else out.index(family) for family in map(hyphenated, families())
     ]
     assert places == sorted(places)
     assert "embedding-scale" in out
@@ -81,7 +81,7 @@ def test_systems_and_recipes_are_listed_too(capsys):
         assert name.replace("_", "-") in out
         assert str(entry.year) in out
     for task in TASKS:
-        assert f"\n{spoken(task)} " in f"\n{out}"
+        assert f"\n{hyphenated(task)} " in f"\n{out}"
     assert run("list", "recipes", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert list(told["recipes"]) == list(RECIPES)

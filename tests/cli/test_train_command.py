@@ -66,7 +66,7 @@ def test_files_of_a_user(command, tmp_path, capsys):
         (["copy", "--resume"], "to resume"),
         (["pairs"], "the recipe pairs needs source. Name it with --source."),
         (["pairs", "--source", "no.en", "--target", "no.de"], "there is no file"),
-        (["multi30k", "--data", "/no/such"], "is not there"),
+        (["multi30k", "--data", "/no/such"], "does not exist"),
         (["multi30k", "--pair", "en-xx"], "there is no language pair 'en-xx'"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     for line, steps in ((train, 4), (train, 45), (["train", "--out", tmp_path / "run"], 90)):
         assert command(*line, "--steps", steps, "--resume") == 0
         captured = capsys.readouterr()
-        assert f"{steps} steps" in captured.out and "Going on from step" in captured.err
+        assert f"{steps} steps" in captured.out and "Resuming from step" in captured.err
     assert command("train", "--out", tmp_path / "run", "--resume") == 0
     assert "90 steps" in capsys.readouterr().out
     assert command(*train, "--steps", 90, "--resume", "--set", "model.hidden_size=4") == 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import ClassifierOutput, Labelled, PaddedTokens
+from regard.contracts import ClassificationBatch, ClassifierOutput, PaddedTokens
 from regard.contracts.report import RunInfo, Speed
 from regard.metrics import Answers, ConfusionRow, Overlap, classification_quality
 from regard.tasks import read_report, write_report
@@ -130,10 +130,10 @@ def test_the_objective_passes_unseen_classes_by():
     model, sentences = Fake().eval(), PaddedTokens.from_lists([[1], [2]])
     for labels, count in (([1, -100], 1), ([-100, -100], 0)):
         loss = ClassificationObjective(model)(
-            Labelled(sentences=sentences, labels=torch.tensor(labels), num_tokens=count)
+            ClassificationBatch(sentences=sentences, labels=torch.tensor(labels), num_tokens=count)
         )
         expected = -math.log(math.e / (math.e + 2)) * count
         assert loss.item() == pytest.approx(expected)
     smoothed = ClassificationObjective(model, label_smoothing=0.3)
-    batch = Labelled(sentences=PaddedTokens.from_lists([[1]]), labels=torch.tensor([1]), num_tokens=1)
+    batch = ClassificationBatch(sentences=PaddedTokens.from_lists([[1]]), labels=torch.tensor([1]), num_tokens=1)
     assert smoothed(batch).item() == pytest.approx(math.log(math.e + 2) - 0.8)

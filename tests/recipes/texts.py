@@ -5,7 +5,7 @@ import shutil
 
 import torch
 
-from regard.checkpoint import Checkpoint, load_tensors, save_tensors
+from regard.checkpoint import RunFolder, load_tensors, save_tensors
 
 WORDS = ["the", "a", "cat", "dog", "mat", "sat", "ran", "on", "by", "to", "in", "1", "2", "big", "small", ",", "."]
 CPU = ("training.compute.device=cpu", "training.every.validate=3", "training.every.save=3", "training.every.log=3")
@@ -67,6 +67,6 @@ TINY_SENTENCES = {
 def spoil(folder, out):
     """A copy of a run whose weights are no longer numbers."""
     shutil.copytree(folder, out)
-    weights = load_tensors(Checkpoint(out).weights)
+    weights = load_tensors(RunFolder(out).weights)
     nothing = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}
-    save_tensors(Checkpoint(out).weights, nothing, facts={"step": 4})
+    save_tensors(RunFolder(out).weights, nothing, metadata={"step": 4})

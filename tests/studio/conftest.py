@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from regard._utils import override, write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.contracts import LengthLimit
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
@@ -35,7 +35,7 @@ def folder(tmp_path_factory) -> Path:
         fitted = fit(run, root / name, console=Console(quiet=True))
         if name == "bahdanau":
             report = fitted.system.evaluate(run.data.read("test"), split="test", beam=1)
-            write_text(Checkpoint(root / name).evaluation("test"), write_report(report))
+            write_text(RunFolder(root / name).evaluation("test"), write_report(report))
     return root
 
 

@@ -128,13 +128,13 @@ def test_hosts_that_are_none(host):
 
 
 def test_the_last_demo_is_opened(folder, tmp_path):
-    from regard._utils import DEMO_SYSTEMS, remember_demo
+    from regard._utils import DEMO_SYSTEMS, save_last_demo
 
     demo = tmp_path / "shown"
     demo.mkdir()
     for name in DEMO_SYSTEMS:
         shutil.copytree(folder / name, demo / name)
-    remember_demo(demo)
+    save_last_demo(demo)
     assert is_finished(demo)
     cards, _ = make_studio([]).registry.cards()
     assert [card.name for card in cards if not card.fixed_input] == list(DEMO_SYSTEMS)

@@ -83,7 +83,7 @@ def test_settings_that_cannot_be_leave_the_old_run_alone(change, tiny_run, tmp_p
 def test_what_no_run_wrote_is_not_written_over(tiny_run, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "README.md").write_text("mine")
-    with pytest.raises(ValueError, match=r"holds README\.md, config\.json, but no whole run"):
+    with pytest.raises(ValueError, match=r"holds README\.md, config\.json, but no complete run"):
         fit(tiny_run, tmp_path, overwrite=True, console=QUIET)
     assert (tmp_path / "README.md").read_text() == "mine"
 
@@ -112,8 +112,33 @@ def test_a_state_that_training_did_not_write_is_refused(text, tiny_run, tmp_path
     fit(tiny_run, tmp_path, console=QUIET)
     for path in tmp_path.glob("training/step-*/state.json"):
         path.write_text(text)
-    with pytest.raises(ValueError, match=r"state\.json is not what training wrote|was trained otherwise"):
+    with pytest.raises(ValueError, match=r"state\.json is not what training wrote|was trained with other settings"):
         fit(override(tiny_run, "training.steps=20"), tmp_path, resume=True, console=QUIET)
+
+
+def rename_to_0_1(folder):
+    """Put the old names of two settings into a run's files."""
+    for path in (folder / "config.json", *folder.glob("training/step-*/state.json")):
+        document = json.loads(path.read_text())
+        settings = document["training"] if path.name == "config.json" else document["settings"]
+        settings["compute"]["ahead"] = settings["compute"].pop("prefetch")
+        settings["schedule"]["size"] = settings["schedule"].pop("hidden_size")
+        path.write_text(json.dumps(document))
+
+
+def test_a_run_with_the_old_names_of_settings_loads_and_resumes(tiny_run, tmp_path):
+    longer = override(tiny_run, "training.steps=20")
+    for name in ("old", "new"):
+        fit(tiny_run, tmp_path / name, console=QUIET)
+    rename_to_0_1(tmp_path / "old")
+    assert load(tmp_path / "old").run == load(tmp_path / "new").run
+    other = override(longer, "training.schedule.hidden_size=64")
+    with pytest.raises(ValueError, match=r"training\.schedule\.hidden_size: 512 -> 64"):
+        fit(other, tmp_path / "old", resume=True, console=QUIET)
+    for name in ("old", "new"):
+        fit(longer, tmp_path / name, resume=True, console=QUIET)
+    old, new = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("old", "new"))
+    assert old == new and json.loads((tmp_path / "new" / "config.json").read_text())["training"]["steps"] == 20
 
 
 def test_bad_data_leaves_the_old_run_alone(tiny_run, tmp_path):
@@ -134,7 +159,7 @@ def test_an_interrupted_run_saves_and_goes_on_as_if_nothing_had_been(tiny_run, f
     run = override(tiny_run, "training.schedule.decay_steps=4", "training.every.log=1")
     fit(run, tmp_path / "straight", console=QUIET)
     with pytest.raises(Interrupted, match="--resume"):
-        fit(run, tmp_path / "broken", console=QUIET, listeners=[stop])
+        fit(run, tmp_path / "broken", console=QUIET, callbacks=[stop])
     resumed = fit(run, tmp_path / "broken", resume=True, console=QUIET)
     assert resumed.result.steps == 4
     assert same_weights(tmp_path / "straight", tmp_path / "broken")
@@ -197,7 +222,7 @@ def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
         fit(tiny_run, tmp_path, resume=True, console=QUIET)
     (tmp_path / ".old-run").mkdir()
     for resume in (True, False):
-        with pytest.raises(ValueError, match="holds a run that was being written over"):
+        with pytest.raises(ValueError, match="holds a run that was being overwritten"):
             fit(tiny_run, tmp_path, resume=resume, console=QUIET)
 
 

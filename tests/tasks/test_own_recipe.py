@@ -120,7 +120,7 @@ def test_a_lost_file_is_explained(file, tmp_path):
     config = json.loads((out / "config.json").read_text())
     (out / "config.json").write_text(json.dumps({**config, "corpus": f"{tmp_path / 'elsewhere.py'}:Doubled"}))
     assert load(out).run.data.count == 20
-    for name, message in (("Missing", "has no Missing"), ("number", "is no dataclass")):
+    for name, message in (("Missing", "has no Missing"), ("number", "is not a dataclass")):
         changed = {**config, "corpus": f"{tmp_path / 'elsewhere.py'}:{name}"}
         (out / "config.json").write_text(json.dumps(changed))
         with pytest.raises(ValueError, match=message):

@@ -43,8 +43,10 @@ def with_own_forward():
 
 def test_a_supported_step_is_graphed_by_default():
     choice = choose()
-    assert choice.kind == "graphed" and choice.reasons == ()
-    assert str(choice) == "Training steps are graphed: each is replayed as one CUDA graph."
+    assert choice.mode == "graphed" and choice.reasons == ()
+    assert str(choice) == (
+        "Training steps are replayed as CUDA graphs: the device, the number of processes and the model suit."
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_supported_step_is_graphed_by_default():
 )
 def test_each_reason_makes_the_default_eager(case, reason):
     choice = choose(**case)
-    assert choice.kind == "eager" and len(choice.reasons) == 1
+    assert choice.mode == "eager" and len(choice.reasons) == 1
     assert choice.reasons[0].startswith(reason)
     assert str(choice).startswith(f"Training steps run eagerly, without CUDA graphs: {reason}")
 
@@ -72,7 +74,7 @@ def test_all_reasons_are_listed():
 @pytest.mark.parametrize("step", ["eager", "graphed", "compiled"])
 def test_a_kind_asked_for_by_name_is_used_whatever_the_model_declares(step):
     choice = choose(with_hook(), capturable=False, step=step)
-    assert (choice.kind, choice.reasons) == (step, ())
+    assert (choice.mode, choice.reasons) == (step, ())
 
 
 @pytest.mark.parametrize("step", ["graphed", "compiled"])
@@ -301,7 +303,7 @@ def test_a_step_that_waits_for_the_device_is_found_before_its_capture(fake_cuda)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run(step, WARM_UP)
-        assert step.failure == "the step waits for the device, which no graph can"
+        assert step.failure == "the step synchronises with the device, which a graph cannot contain"
         run(step, 3)
     assert not fake_cuda.captures and step.module.calls == WARM_UP + 3
     assert fake_cuda.modes == ["warn", 0], "the mode is set back"
@@ -325,7 +327,7 @@ def test_training_continues_eagerly_after_a_failure():
     engine, batch = Engine(Toy(), settings()), Letters().make([0, 1, 2])
     engine.graphed = Failing()
     assert engine.reshape(batch).source.ids.shape[0] == 32
-    learn = partial(engine.learn, ((batch, True),), num_tokens=batch.num_tokens, learning_rate=0.01)
+    learn = partial(engine.train_step, ((batch, True),), num_tokens=batch.num_tokens, learning_rate=0.01)
     assert learn().item() == 2.5
     assert str(engine.choice) == "Training steps run eagerly, without CUDA graphs: there is no room."
     assert engine.reshape(batch) is batch and learn().item() > learn().item()
@@ -346,7 +348,7 @@ def test_the_identity_of_a_module_is_that_of_its_tensors():
 
 def test_sentences_are_only_lengthened():
     batch = sentences.labelled()
-    filled = graphs.FILL(batch)
+    filled = graphs.SHAPE_PADDER(batch)
     assert filled.sentences.ids.shape == (5, 8) and torch.equal(filled.labels, batch.labels)
     model = sentences.make("structured_self_attention", {})
     assert ClassificationObjective(model)(filled).item() == pytest.approx(ClassificationObjective(model)(batch).item())

@@ -10,11 +10,11 @@ from regard.contracts import BOS, EOS, PAD, Batch, PackedTokens, PaddedTokens, m
 from regard.models.translation import MODELS
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from regard.training import cuda_graph as graph
-from regard.training.cuda_graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
+from regard.training.cuda_graph import WARM_UP, GraphedStep, ShapePadder, copy_batch, round_up, shape_of
 from regard.training.objective import Objective
 
 VOCAB = 23
-FILL = Fill(rows=4, tokens=16, longest=4, padded_rows=4, padded_longest=4)
+SHAPE_PADDER = ShapePadder(rows=4, tokens=16, longest=4, padded_rows=4, padded_longest=4)
 RECURRENT = ["bahdanau", "luong", "lstmn"]
 
 
@@ -29,9 +29,9 @@ def make_rows(count, seed, longest=7):
 
 
 def make_batch(rows, kind=PackedTokens):
-    sources = kind.of([[*source, EOS] for source, _ in rows])
-    targets = kind.of([[BOS, *target] for _, target in rows])
-    labels = kind.of([[*target, EOS] for _, target in rows]).ids
+    sources = kind.from_lists([[*source, EOS] for source, _ in rows])
+    targets = kind.from_lists([[BOS, *target] for _, target in rows])
+    labels = kind.from_lists([[*target, EOS] for _, target in rows]).ids
     return Batch(source=sources, target=targets, labels=labels, num_tokens=int((labels != PAD).sum()))
 
 
@@ -79,19 +79,19 @@ def assert_errs_no_more(found, plain, truth, slack):
 
 @pytest.mark.parametrize(("count", "multiple", "expected"), [(0, 8, 8), (1, 8, 8), (8, 8, 8), (9, 8, 16), (5, 1, 5)])
 def test_rounding_up(count, multiple, expected):
-    assert up(count, multiple) == expected
+    assert round_up(count, multiple) == expected
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])
 def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
     batch = make_batch(make_rows(count, seed=count))
-    filled = FILL(batch)
+    filled = SHAPE_PADDER(batch)
     assert filled.num_tokens == batch.num_tokens
     rows = {len(side.cu_seqlens) - 1 for side in (filled.source, filled.target)}
-    assert len(rows) == 1 and rows.pop() % FILL.rows == 0
+    assert len(rows) == 1 and rows.pop() % SHAPE_PADDER.rows == 0
     for side, before in ((filled.source, batch.source), (filled.target, batch.target)):
-        assert side.max_seqlen % FILL.longest == 0 and side.max_seqlen >= before.max_seqlen
-        assert len(side.ids) % FILL.tokens == 0
+        assert side.max_seqlen % SHAPE_PADDER.longest == 0 and side.max_seqlen >= before.max_seqlen
+        assert len(side.ids) % SHAPE_PADDER.tokens == 0
         assert torch.equal(side.ids[: len(before.ids)], before.ids)
         assert torch.equal(side.lengths[: len(before.lengths)], before.lengths)
         assert (side.ids[len(before.ids) :] == PAD).all() and side.lengths.max() <= side.max_seqlen
@@ -101,8 +101,8 @@ def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
 
 
 def test_filling_twice_changes_nothing():
-    once = FILL(make_batch(make_rows(5, seed=0)))
-    twice = FILL(once)
+    once = SHAPE_PADDER(make_batch(make_rows(5, seed=0)))
+    twice = SHAPE_PADDER(once)
     assert shape_of(once) == shape_of(twice)
     assert torch.equal(once.target.ids, twice.target.ids) and torch.equal(once.labels, twice.labels)
 
@@ -110,7 +110,7 @@ def test_filling_twice_changes_nothing():
 def test_many_batches_have_few_shapes():
     batches = [make_batch(make_rows(6, seed=seed)) for seed in range(30)]
     assert len({shape_of(batch) for batch in batches}) > 20
-    assert len({shape_of(FILL(batch)) for batch in batches}) < 10
+    assert len({shape_of(SHAPE_PADDER(batch)) for batch in batches}) < 10
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -123,7 +123,7 @@ def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, 
     assert padded.num_tokens == packed.num_tokens
     expected = gradients(objective, objective, padded)
     assert_close(gradients(objective, objective, packed), expected, 1e-10)
-    assert_close(gradients(objective, objective, FILL(packed)), expected, 1e-10)
+    assert_close(gradients(objective, objective, SHAPE_PADDER(packed)), expected, 1e-10)
 
 
 def make_recurrent(name, dtype=torch.float64):
@@ -137,10 +137,12 @@ def make_recurrent(name, dtype=torch.float64):
 @pytest.mark.parametrize("count", [1, 6])
 def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
     objective, batch = make_recurrent(name), make_batch(make_rows(count, seed=count), PaddedTokens)
-    filled = FILL(batch)
+    filled = SHAPE_PADDER(batch)
     assert filled.num_tokens == batch.num_tokens
     for side in (filled.source, filled.target):
-        assert side.ids.shape[0] % FILL.padded_rows == 0 and side.ids.shape[1] % FILL.padded_longest == 0
+        assert (
+            side.ids.shape[0] % SHAPE_PADDER.padded_rows == 0 and side.ids.shape[1] % SHAPE_PADDER.padded_longest == 0
+        )
         assert side.lengths.min() > 0
     assert filled.labels.shape == filled.target.ids.shape
     expected = gradients(objective, objective, batch)
@@ -149,17 +151,19 @@ def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
 
 def test_many_padded_batches_have_few_shapes():
     batches = [make_batch(make_rows(6, seed=seed), PaddedTokens) for seed in range(30)]
-    assert len({shape_of(FILL(batch)) for batch in batches}) < 10 > len({shape_of(batch) for batch in batches}) / 2
+    assert (
+        len({shape_of(SHAPE_PADDER(batch)) for batch in batches}) < 10 > len({shape_of(batch) for batch in batches}) / 2
+    )
 
 
 def test_a_batch_is_copied_into_the_tensors_of_another():
-    given, kept = (FILL(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
+    given, kept = (SHAPE_PADDER(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
     assert shape_of(given) == shape_of(kept)
     places = [kept.source.ids.data_ptr(), kept.labels.data_ptr()]
     copy_batch(given, kept)
     assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
     for side in ("source", "target"):
-        for name in ("ids", "offsets", "rows", "positions"):
+        for name in ("ids", "cu_seqlens", "rows", "positions"):
             assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
     assert torch.equal(kept.labels, given.labels)
 
@@ -170,14 +174,14 @@ def test_the_compiled_objective_has_the_same_gradient():
     objective = make_objective(num_layers=1)
     compiled = torch.compile(objective, backend="aot_eager")
     for count in (6, 9):
-        batch = FILL(make_batch(make_rows(count, seed=count)))
+        batch = SHAPE_PADDER(make_batch(make_rows(count, seed=count)))
         expected, found = (gradients(objective, run, batch) for run in (objective, compiled))
         assert_close(found, expected, 1e-10)
 
 
 def alternating(count, kind=PackedTokens):
     """Batches of few and of many rows in turn, filled to two shapes."""
-    fill = Fill(rows=64, tokens=64, longest=8, padded_rows=16, padded_longest=8)
+    fill = ShapePadder(rows=64, tokens=64, longest=8, padded_rows=16, padded_longest=8)
     return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3), kind)) for n in range(count)]
 
 
@@ -294,7 +298,7 @@ def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
     objective = make_objective(torch.float32, **sizes).cuda()
     exact = make_objective(torch.float64, **sizes).cuda()
     compiled = torch.compile(objective, dynamic=dynamic)
-    fill = Fill(rows=64, tokens=512, longest=8)
+    fill = ShapePadder(rows=64, tokens=512, longest=8)
     for count, longest in ((40, 12), (90, 30), (40, 12)):
         batch = map_tensors(torch.Tensor.cuda, fill(make_batch(make_rows(count, seed=count, longest=longest))))
         truth = gradients(exact, exact, batch)

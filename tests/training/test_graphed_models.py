@@ -79,12 +79,12 @@ def test_every_listed_model_trains_by_graphs_as_it_does_eagerly(family, name, ch
         engine.model.load_state_dict(weights)
     for number, batch in enumerate(batches_of(family, name)):
         losses = {
-            step: engine.learn(((engine.reshape(batch), True),), num_tokens=20, learning_rate=1e-3).item()
+            step: engine.train_step(((engine.reshape(batch), True),), num_tokens=20, learning_rate=1e-3).item()
             for step, engine in engines.items()
         }
         assert losses["auto"] == pytest.approx(losses["eager"], rel=1e-3), f"step {number}"
     auto = engines["auto"]
-    assert auto.choice.kind == "graphed", auto.choice
+    assert auto.choice.mode == "graphed", auto.choice
     assert all(shape.graph is not None for shape in auto.graphed.shapes.values()) and auto.graphed.shapes
     pairs = zip(engines["eager"].model.parameters(), auto.model.parameters(), strict=True)
     for ours, theirs in pairs:
@@ -103,7 +103,7 @@ def changed_engines(change):
             for engine in engines:
                 change(engine.model)
         for engine, column in zip(engines, losses, strict=True):
-            loss = engine.learn(((engine.reshape(batch), True),), num_tokens=20, learning_rate=1e-3)
+            loss = engine.train_step(((engine.reshape(batch), True),), num_tokens=20, learning_rate=1e-3)
             column.append(loss.item())
     return losses
 
@@ -142,7 +142,7 @@ def test_a_model_that_waits_for_the_device_trains_eagerly_and_one_line_says_so(t
     before = loss_of(model, data)["loss"]
     console = Console(file=output, width=200)
     train(model, data, settings(compute=compute, steps=30), tmp_path, capturable=True, console=console)
-    assert output.getvalue().count("the step waits for the device") == 1
+    assert output.getvalue().count("the step synchronises with the device") == 1
     assert loss_of(model.cpu(), data)["loss"] < 0.9 * before
 
 

@@ -8,7 +8,7 @@ import torch
 from regard.tasks import model_card
 from regard.training import SCHEDULES, ScheduleSettings, SelectionSettings, TrainingSettings, average_tensors
 from regard.training.loader import Prefetcher
-from regard.training.schedules import find_schedule, too_short
+from regard.training.schedules import find_schedule, warm_up_warning
 from regard.training.selection import BestTracker
 
 
@@ -20,20 +20,20 @@ def factors(name, steps, **changes):
 @pytest.mark.parametrize(
     ("warmup_steps", "total", "expected"), [(2000, 30, "warmup_steps=3)"), (30, 30, "warmup_steps=3)"), (29, 30, "")]
 )
-def test_a_warm_up_that_outlasts_the_training_is_told(warmup_steps, total, expected):
+def test_a_warm_up_longer_than_the_training_gives_a_warning(warmup_steps, total, expected):
     noam, *others = (
         TrainingSettings(steps=total, schedule=ScheduleSettings(name=name, warmup_steps=warmup_steps, decay_steps=5))
         for name in ("noam", "constant", "halving", "exponential")
     )
-    told = too_short(noam, total)
-    assert expected in told and bool(told) == bool(expected)
-    assert not any(too_short(one, total) for one in others)
+    warning = warm_up_warning(noam, total)
+    assert expected in warning and bool(warning) == bool(expected)
+    assert not any(warm_up_warning(settings, total) for settings in others)
 
 
 def test_noam_is_the_formula_of_the_paper():
     for step in (1, 100, 3999, 4000, 4001, 100_000):
         expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-        assert factors("noam", [step], size=512, warmup_steps=4000) == [expected]
+        assert factors("noam", [step], hidden_size=512, warmup_steps=4000) == [expected]
     assert factors("noam", [4000]) == pytest.approx([512**-0.5 * 4000**-0.5])
 
 
@@ -78,19 +78,19 @@ def test_an_average_keeps_ties_and_precision():
 
 def test_a_number_beats_none_and_nan_beats_nothing():
     settings = SelectionSettings(patience=2)
-    standing = BestTracker().after(1, {"loss": math.nan}, settings).after(2, {"loss": 5.0}, settings)
-    assert (standing.step, standing.since) == (2, 0)
-    standing = standing.after(3, {"loss": math.nan}, settings)
-    assert not standing.exhausted(settings)
-    assert standing.after(4, {"loss": 5.0}, settings).exhausted(settings)
+    best = BestTracker().after(1, {"loss": math.nan}, settings).after(2, {"loss": 5.0}, settings)
+    assert (best.step, best.since) == (2, 0)
+    best = best.after(3, {"loss": math.nan}, settings)
+    assert not best.exhausted(settings)
+    assert best.after(4, {"loss": 5.0}, settings).exhausted(settings)
 
 
-def test_ahead_keeps_the_order_and_ends():
-    ahead = Prefetcher(iter(range(1000)), 3)
-    items = iter(ahead)
+def test_the_prefetcher_keeps_the_order_and_its_thread_ends():
+    prefetcher = Prefetcher(iter(range(1000)), 3)
+    items = iter(prefetcher)
     assert [next(items) for _ in range(10)] == list(range(10))
-    ahead.close()
-    assert not ahead._thread.is_alive()
+    prefetcher.close()
+    assert not prefetcher._thread.is_alive()
 
 
 def test_a_card_says_what_it_is_given():

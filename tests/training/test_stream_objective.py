@@ -126,7 +126,7 @@ def test_a_resumed_training_carries_on_bit_for_bit(tmp_path, stop_at):
 
     arguments = {"objective": StreamObjective, "console": QUIET}
     with pytest.raises(Interrupted):
-        train(lstm(dropout=0.3), data_of(), settings(), tmp_path / "cut", listeners=[stop], **arguments)
+        train(lstm(dropout=0.3), data_of(), settings(), tmp_path / "cut", callbacks=[stop], **arguments)
     train(resumed, data_of(), settings(), tmp_path / "cut", resume=True, **arguments)
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
     carried = load_tensors(tmp_path / "cut" / "training" / "step-00000010" / "carried.safetensors")
@@ -181,7 +181,7 @@ def test_weight_decay_spares_vectors():
 
 def test_rows_of_a_stream_are_not_accumulated():
     compute = ComputeSettings(device="cpu", precision="fp32", accumulation=2)
-    with pytest.raises(ValueError, match=r"accumulation is 2, but rows of a stream .* compute\.accumulation=1"):
+    with pytest.raises(ValueError, match=r"accumulation is 2, but the rows of a stream .* compute\.accumulation=1"):
         Engine(lstm(), settings(compute=compute), StreamObjective)
     Engine(lstm(), settings(compute=compute), CropObjective)
 

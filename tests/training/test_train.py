@@ -12,8 +12,8 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard._utils import read_lines
-from regard.checkpoint import Checkpoint, load_facts, load_tensors, load_weights
+from regard._utils import load_json, read_lines, save_json
+from regard.checkpoint import RunFolder, load_metadata, load_tensors, load_weights
 from regard.training import (
     AdamSettings,
     ComputeSettings,
@@ -22,6 +22,7 @@ from regard.training import (
     Interrupted,
     ScheduleSettings,
     SelectionSettings,
+    rename_settings,
     train,
 )
 from regard.training.selection import RunningAverage
@@ -62,10 +63,10 @@ def test_it_learns_and_says_so(tmp_path):
 def test_the_model_holds_what_the_file_holds(tmp_path):
     model, again = Toy(), Toy()
     fit(tmp_path, model=model)
-    Checkpoint(tmp_path).load_weights(again)
+    RunFolder(tmp_path).load_weights(again)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name])
-    assert load_facts(tmp_path / "model.safetensors") == {"step": 12}
+    assert load_metadata(tmp_path / "model.safetensors") == {"step": 12}
 
 
 def test_the_best_is_kept_and_patience_ends_the_wait(tmp_path):
@@ -78,7 +79,7 @@ def test_the_best_is_kept_and_patience_ends_the_wait(tmp_path):
     )
     result = fit(tmp_path, chosen=chosen, validate=lambda module: {"loss": next(scores)})
     assert (result.stopped, result.steps, result.chosen, result.chosen_step) == ("patience", 8, "best", 4)
-    assert load_facts(tmp_path / "model.safetensors")["step"] == 4
+    assert load_metadata(tmp_path / "model.safetensors")["step"] == 4
 
 
 def test_higher_can_be_better(tmp_path):
@@ -117,16 +118,16 @@ def test_without_validation_the_last_weights_are_kept(tmp_path):
     model = Toy()
     result = fit(tmp_path, model=model, validate=None)
     assert result.chosen == "last" and result.metrics == {}
-    point = Checkpoint(tmp_path).points.latest()
-    load_weights(point.folder / "weights.safetensors", last := Toy())
+    checkpoint = RunFolder(tmp_path).checkpoints.latest()
+    load_weights(checkpoint.folder / "weights.safetensors", last := Toy())
     assert all(torch.equal(a, b) for a, b in zip(last.parameters(), model.parameters(), strict=True))
 
 
 def test_the_running_average_is_what_is_validated(tmp_path):
     model = Toy()
     fit(tmp_path, model=model, chosen=settings(selection=SelectionSettings(ema=0.9)))
-    point = Checkpoint(tmp_path).points.latest()
-    raw, running = (load_tensors(point.folder / f"{name}.safetensors") for name in ("weights", "running"))
+    checkpoint = RunFolder(tmp_path).checkpoints.latest()
+    raw, running = (load_tensors(checkpoint.folder / f"{name}.safetensors") for name in ("weights", "running"))
     assert not torch.equal(raw["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
     assert torch.equal(model.state_dict()["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
 
@@ -152,7 +153,7 @@ def test_an_interrupted_training_saves_and_goes_on(tmp_path, signal_number):
             os.kill(os.getpid(), signal_number)
 
     with pytest.raises(Interrupted, match="after step 7 and is saved") as caught:
-        fit(tmp_path / "cut", model=Toy(dropout=0.3), listeners=[stop])
+        fit(tmp_path / "cut", model=Toy(dropout=0.3), callbacks=[stop])
     assert caught.value.step == 7
     assert signal.getsignal(signal.SIGINT) is before
     fit(tmp_path / "cut", model=resumed, resume=True)
@@ -171,12 +172,32 @@ def test_a_longer_training_goes_on_from_a_finished_one(tmp_path):
 
 def test_a_folder_in_use_is_refused(tmp_path):
     fit(tmp_path)
-    with pytest.raises(ValueError, match=r"holds a training at step 12\. Go on with it"):
+    with pytest.raises(ValueError, match=r"holds a training at step 12\. Resume it"):
         fit(tmp_path)
     with pytest.raises(ValueError, match=r"training\.seed: 0 -> 1"):
         fit(tmp_path, chosen=settings(seed=1), resume=True)
     with pytest.raises(ValueError, match="does not fit the model"):
         fit(tmp_path, model=Toy(size=8), resume=True)
+
+
+def test_a_checkpoint_with_the_old_names_of_settings_resumes(tmp_path):
+    fit(tmp_path)
+    path = RunFolder(tmp_path).checkpoints.latest().folder / "state.json"
+    state = load_json(path)
+    for group, old, new in (("compute", "ahead", "prefetch"), ("schedule", "size", "hidden_size")):
+        state["settings"][group][old] = state["settings"][group].pop(new)
+    save_json(path, state)
+    assert fit(tmp_path, chosen=settings(steps=14), resume=True).steps == 14
+
+
+def test_renamed_settings_keep_their_values_and_other_groups_their_names():
+    config = {"training": {"compute": {"ahead": 2}, "schedule": {"size": 8}}, "data": {"size": 3}, "ahead": 1}
+    renamed = {
+        "training": {"compute": {"prefetch": 2}, "schedule": {"hidden_size": 8}},
+        "data": {"size": 3},
+        "ahead": 1,
+    }
+    assert rename_settings(config) == renamed == rename_settings(renamed) != config
 
 
 def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
@@ -187,7 +208,7 @@ def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
 
     with pytest.raises(Diverged, match=r"loss is nan at step 6\. .*a learning rate below 0\.01"):
         fit(tmp_path, model=Sick(), validate=None)
-    assert Checkpoint(tmp_path).points.latest().step == 3
+    assert RunFolder(tmp_path).checkpoints.latest().step == 3
     assert torch.isfinite(load_tensors(tmp_path / "model.safetensors")["embedding.weight"]).all()
 
 
@@ -212,14 +233,14 @@ def test_validation_does_not_disturb_the_training(tmp_path):
     quiet, disturbed = Toy(dropout=0.3), Toy(dropout=0.3)
     fit(tmp_path / "quiet", model=quiet, validate=None)
     fit(tmp_path / "noisy", model=disturbed, validate=noisy)
-    first, second = (Checkpoint(tmp_path / name).points.latest().folder for name in ("quiet", "noisy"))
+    first, second = (RunFolder(tmp_path / name).checkpoints.latest().folder for name in ("quiet", "noisy"))
     assert (first / "weights.safetensors").read_bytes() == (second / "weights.safetensors").read_bytes()
 
 
 def test_the_learning_rate_follows_the_schedule(tmp_path):
     schedule = ScheduleSettings(name="cosine", warmup_steps=4)
     records = []
-    fit(tmp_path, chosen=settings(schedule=schedule, every=EverySettings(log=1)), listeners=[records.append])
+    fit(tmp_path, chosen=settings(schedule=schedule, every=EverySettings(log=1)), callbacks=[records.append])
     rates = [record["learning_rate"] for record in records]
     assert rates[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01]) and rates[-1] == pytest.approx(0.0)
 
@@ -263,7 +284,7 @@ def test_settings_that_no_run_can_mean_are_refused(tmp_path):
     with pytest.raises(ValueError, match="patience needs a validation"):
         fit(tmp_path, chosen=settings(selection=SelectionSettings(patience=1)), validate=None)
     chosen = settings(selection=SelectionSettings(metric="blue"))
-    with pytest.raises(ValueError, match=r"validation gives no 'blue'\. Choose the metric among: bleu, loss"):
+    with pytest.raises(ValueError, match=r"validation returns no 'blue'\. Choose the metric from: bleu, loss"):
         fit(tmp_path, chosen=chosen, validate=lambda module: {"bleu": 1.0, "loss": 2.0})
 
 

@@ -1,14 +1,10 @@
 """Dataclasses to JSON and back by their types, and typed `--set` overrides.
 
-Dataclasses by their types: to plain JSON and strictly back, and one value from the text a person typed.
+A field's annotation decides which values are valid: int, float, bool, str, Literal, tuple, None, another dataclass, or
+one of several dataclasses, which is then tagged with its name (`{"kind": "Cosine", ..}`).
 
-A field's annotation decides what it may hold: int, float, bool, str, Literal, tuple, None, another dataclass, or one
-of several dataclasses, which is then tagged with its name (`{"kind": "Cosine", ..}`).
-
-Typed overrides: `model.num_layers=6`, `training.optimizer.learning_rate=1e-3`.
-
-A key is a path through the settings of a run. `num_` may be left out of a name; an unknown key raises and names the
-nearest; a value must be of the setting's type.
+An override is `path=value`, such as `model.num_layers=6` or `training.optimizer.learning_rate=1e-3`. `num_` may be
+left out of a name, and the value is parsed by the type of the setting.
 """
 
 import json
@@ -25,29 +21,30 @@ TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path", NoneType: "none"}
 
 
-def options(hint: Any) -> tuple[Any, ...]:
-    """The types a field may hold, one by one."""
+def union_members(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def dataclasses_of(hint: Any) -> dict[str, type]:
-    """The dataclasses among the types a field may hold, by name."""
-    return {one.__name__: one for one in options(hint) if isinstance(one, type) and is_dataclass(one)}
+    """The dataclasses among the members of a type, by name."""
+    members = union_members(hint)
+    return {member.__name__: member for member in members if isinstance(member, type) and is_dataclass(member)}
 
 
-def said(hint: Any) -> str:
-    """A type as people say it."""
+def describe_type(hint: Any) -> str:
+    """A type in words, for error messages."""
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
     if get_origin(hint) is tuple:
-        return f"a list, each {said(get_args(hint)[0])}"
-    if len(options(hint)) > 1:
-        return " or ".join(map(said, options(hint)))
+        return f"a list, each {describe_type(get_args(hint)[0])}"
+    if len(union_members(hint)) > 1:
+        return " or ".join(map(describe_type, union_members(hint)))
     return WORDS.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 def to_plain(value: Any, hint: Any = Any) -> Any:
-    """A dataclass of settings or figures as JSON can hold it; numbers that JSON lacks are words: "nan", "inf"."""
+    """A dataclass as JSON values; numbers that JSON lacks become the strings "nan", "inf" and "-inf"."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
         plain = {field.name: to_plain(getattr(value, field.name), hints[field.name]) for field in fields(value)}
@@ -60,50 +57,52 @@ def to_plain(value: Any, hint: Any = Any) -> Any:
 
 
 def from_plain(hint: Any, plain: Any, where: str) -> Any:
-    """The value that `to_plain` wrote; the error for what is missing, unknown or of another type names the place."""
+    """The value of type `hint` that `to_plain` wrote; errors name the path of the invalid value below `where`."""
     if isinstance(plain, dict):
         return build(choose_class(hint, plain, where), plain, where)
-    for option in options(hint):
-        if get_origin(option) is tuple and isinstance(plain, (list, tuple)):
-            item = get_args(option)[0]
+    for member in union_members(hint):
+        if get_origin(member) is tuple and isinstance(plain, (list, tuple)):
+            item = get_args(member)[0]
             return tuple(from_plain(item, value, f"{where}[{number}]") for number, value in enumerate(plain))
-        if fits(option, plain):
-            return option(plain) if option in (float, Path) else plain
-    raise ValueError(f"{where} is {json.dumps(plain, default=repr)}, expected {said(hint)}.")
+        if matches_type(member, plain):
+            # float also turns the strings "nan" and "inf" back into numbers
+            return member(plain) if member in (float, Path) else plain
+    raise ValueError(f"{where} is {json.dumps(plain, default=repr)}, expected {describe_type(hint)}.")
 
 
 def choose_class(hint: Any, plain: dict[str, Any], where: str) -> type:
-    """The dataclass a tagged or a plain object stands for."""
-    known = dataclasses_of(hint)
-    if not known:
-        raise ValueError(f"{where} is an object, expected {said(hint)}.")
-    if len(known) == 1:
-        return next(iter(known.values()))
-    first = next(iter(known.values()))
-    if "kind" not in plain and set(plain) <= set(get_type_hints(first)):
-        # written when there was but one
+    """The dataclass of a JSON object, by its tag if there are several."""
+    classes = dataclasses_of(hint)
+    if not classes:
+        raise ValueError(f"{where} is an object, expected {describe_type(hint)}.")
+    first = next(iter(classes.values()))
+    if len(classes) == 1:
         return first
-    kind = plain.get("kind")
-    if kind not in known:
-        raise ValueError(f"{where} has kind {kind!r}. Known: {', '.join(known)}.")
-    return known[kind]
+    if "kind" not in plain and set(plain) <= set(get_type_hints(first)):
+        # a config from before there was a choice has no tag
+        return first
+    tag = plain.get("kind")
+    if tag not in classes:
+        raise ValueError(f"{where} has kind {tag!r}. Known: {', '.join(classes)}.")
+    return classes[tag]
 
 
 def build(cls: type, plain: dict[str, Any], where: str) -> Any:
-    """A dataclass from all of its fields and no others."""
+    """An instance of a dataclass; unknown fields and missing ones without a default raise ValueError."""
     hints = get_type_hints(cls)
-    given = {name: value for name, value in plain.items() if name != "kind" or "kind" in hints}
-    for name in given:
+    # "kind" is the tag, unless the class has a field of that name
+    values = {name: value for name, value in plain.items() if name != "kind" or "kind" in hints}
+    for name in values:
         if name not in hints:
             raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
     for field in fields(cls):
-        if field.name not in given and field.default is MISSING and field.default_factory is MISSING:
+        if field.name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"{where} has no {field.name}, and needs one.")
-    return cls(**{name: from_plain(hints[name], value, f"{where}.{name}") for name, value in given.items()})
+    return cls(**{name: from_plain(hints[name], value, f"{where}.{name}") for name, value in values.items()})
 
 
-def fits(hint: Any, plain: Any) -> bool:
-    """Whether a plain value may stand where a type is expected; a whole number may stand for a number."""
+def matches_type(hint: Any, plain: Any) -> bool:
+    """True if a JSON value is valid for a type; an int is valid for float, and a bool is not valid for int."""
     if get_origin(hint) is Literal:
         return plain in get_args(hint)
     if hint is float:
@@ -116,16 +115,17 @@ def fits(hint: Any, plain: Any) -> bool:
 
 
 def from_text(hint: Any, text: str, where: str) -> Any:
-    """What a person typed, in the type of the setting."""
-    for option in sorted(options(hint), key=lambda option: option is str):
-        value = read_text(option, text.strip())
+    """Parse the text of a `--set` override by the type of the setting."""
+    # str accepts every text, so it is tried last
+    for member in sorted(union_members(hint), key=lambda member: member is str):
+        value = parse_text(member, text.strip())
         if value is not MISSING:
             return value
-    raise ValueError(f"{where} is {said(hint)}, and {text!r} is not.")
+    raise ValueError(f"{where} is {describe_type(hint)}, and {text!r} is not.")
 
 
-def read_text(hint: Any, text: str) -> Any:
-    """The value of one type, or MISSING where the text says none."""
+def parse_text(hint: Any, text: str) -> Any:
+    """The value of one type, or MISSING if the text is not valid for it."""
     words: dict[str, Any] = {}
     if hint is bool:
         words = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
@@ -134,22 +134,22 @@ def read_text(hint: Any, text: str) -> Any:
     elif is_dataclass(hint) and isinstance(hint, type):
         # AdamSettings, adam_settings or adam
         words = dict.fromkeys((hint.__name__.lower(), hint.__name__.lower().removesuffix("settings")), hint)
-        found = words.get(text.replace("_", "").lower(), MISSING)
-        return found if found is MISSING else found()
+        cls = words.get(text.replace("_", "").lower(), MISSING)
+        return cls if cls is MISSING else cls()
     elif get_origin(hint) is Literal:
-        words = {str(known).lower(): known for known in get_args(hint)}
+        words = {str(value).lower(): value for value in get_args(hint)}
     elif get_origin(hint) is tuple:
-        parts = [read_text(get_args(hint)[0], part.strip()) for part in text.split(",") if part.strip()]
+        parts = [parse_text(get_args(hint)[0], part.strip()) for part in text.split(",") if part.strip()]
         return MISSING if MISSING in parts else tuple(parts)
     elif hint in (int, float):
-        return read_number(hint, text)
+        return parse_number(hint, text)
     elif hint in (str, Path):
         return hint(text)
     return words.get(text.lower(), MISSING)
 
 
-def read_number(hint: type, text: str) -> Any:
-    """A number; 2e3 is a whole one too."""
+def parse_number(hint: type, text: str) -> Any:
+    """An int or a finite float, or MISSING; 2e3 is a valid int."""
     try:
         value = float(text)
     except ValueError:
@@ -174,20 +174,21 @@ FIXED = {
     "entries": "it follows from the text that is counted",
     "classes": "they are the labels of the data",
 }
+"""Settings that `--set` cannot change, and why."""
 
 
 def override(settings: Settings, *assignments: str) -> Settings:
-    """The same settings with some of them changed, each as `key=value`."""
+    """A copy of the settings with overrides applied, each `key=value`."""
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"{assignment!r} sets nothing. Write key=value, such as model.num_layers=6.")
-        settings = changed(settings, key.strip().split("."), text, key.strip())
+        settings = set_value(settings, key.strip().split("."), text, key.strip())
     return settings
 
 
-def changed(settings: Any, path: list[str], text: str, key: str) -> Any:
-    """The settings with the value at the end of the path replaced."""
+def set_value(settings: Any, path: list[str], text: str, key: str) -> Any:
+    """A copy of the settings with the value at the end of the path replaced."""
     name = find_field(settings, path[0], key)
     if reason := FIXED.get(name) or FIXED.get(key):
         raise ValueError(f"{key} cannot be set: {reason}.")
@@ -196,7 +197,7 @@ def changed(settings: Any, path: list[str], text: str, key: str) -> Any:
     if len(path) > 1:
         if not is_dataclass(inner):
             raise ValueError(f"there is no setting {key!r}: {name} is {inner!r} and has no settings of its own.")
-        return replace(settings, **{name: changed(inner, path[1:], text, key)})
+        return replace(settings, **{name: set_value(inner, path[1:], text, key)})
     if is_dataclass(inner) and len(dataclasses_of(hint)) <= 1:
         within = ", ".join(f"{key}.{field.name}" for field in fields(inner))
         raise ValueError(f"{key} is a group of settings. Set one of them: {within}.")
@@ -204,12 +205,12 @@ def changed(settings: Any, path: list[str], text: str, key: str) -> Any:
 
 
 def find_field(settings: Any, name: str, key: str) -> str:
-    """The field that was meant; `layers` is `num_layers`."""
-    known = [field.name for field in fields(settings)]
+    """The field of this name; `layers` also finds `num_layers`."""
+    names = [field.name for field in fields(settings)]
     for candidate in (name.replace("-", "_"), f"num_{name.replace('-', '_')}"):
-        if candidate in known:
+        if candidate in names:
             return candidate
-    near = nearest(name, known)
+    near = nearest(name, names)
     start = key.split(".")[: key.split(".").index(name)]
-    settable = ", ".join(one for one in known if one not in FIXED)
+    settable = ", ".join(field_name for field_name in names if field_name not in FIXED)
     raise ValueError(f"there is no setting {key!r}; the nearest is {'.'.join([*start, near])!r}. Known: {settable}.")

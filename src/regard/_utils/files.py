@@ -1,16 +1,10 @@
-"""Atomic file writes (temporary file, fsync, rename), folders, JSON documents and JSON lines.
+"""Atomic file and folder writes (temporary file, fsync, rename), JSON documents and JSON lines.
 
-Files that are there whole or not at all, also after kill -9 and on a full disk; never written over unless asked.
+    write into a scratch folder  ->  fsync  ->  rename over the old file  ->  fsync the parent folder
 
-    write beside  ->  fsync  ->  rename over the old one  ->  fsync the folder
-
-Beside means a scratch folder `.<name>.<hex>.part` next to the target.
-
-Folders that are there whole or not at all, as files are, and what a killed writer left of either.
-
-What is being written lies in a scratch folder `.<name>.<hex>.part` beside its place; a killed process leaves it there.
-
-JSON documents and JSON lines: the plain half of a checkpoint.
+The scratch folder `.<name>.<hex>.part` is next to the target, on the same file system, because a rename is atomic only
+there. After kill -9 or on a full disk the target is complete, old or new. A killed process leaves its scratch folder;
+`remove_scratch` removes it.
 """
 
 import errno
@@ -25,7 +19,7 @@ from typing import Any
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that exists, before any work is done for it."""
+    """Raise ValueError if the file exists and may not be overwritten."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file in it.")
     if not overwrite and os.path.lexists(path):
@@ -35,7 +29,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """A folder to write into, or a sentence."""
+    """Create a folder and its parents."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -43,15 +37,15 @@ def make_folder(folder: Path) -> None:
 
 
 def write_atomic(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a whole file: a reader sees the old one or the new one, never half of one."""
+    """Write a file atomically: a reader sees the old content or the new one, never a part."""
     check_free(path, overwrite=overwrite)
-    with replacing(path) as beside:
-        beside.write_bytes(content)
+    with atomic_file(path) as scratch_path:
+        scratch_path.write_bytes(content)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A place to write the new file; leaving the block puts it under its name, an error leaves the old one."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; the file replaces the target at the end of the block, unless it raises."""
     check_free(path, overwrite=True)
     with scratch_beside(path) as scratch:
         yield scratch / path.name
@@ -62,20 +56,20 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_beside(path: Path) -> Iterator[Path]:
-    """A folder next to a path for as long as it is written; the disk's errors become sentences."""
+    """A temporary folder next to a path; errors of the disk get a message that names the path."""
     make_folder(path.parent)
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         scratch.mkdir()
         yield scratch
     except OSError as error:
-        raise _sentence(error, path) from error
+        raise _explain_error(error, path) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has it."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -83,53 +77,54 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sentence(error: OSError, path: Path) -> OSError:
+def _explain_error(error: OSError, path: Path) -> OSError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text = f"the disk is full: {path} was not written, what was there before is kept. Free some space."
+        text = f"the disk is full: {path} was not written, and the previous content is unchanged. Free some space."
     else:
         text = f"{path} could not be written: {error.strerror or error}."
-    said = type(error)(text)
-    said.errno = error.errno
-    return said
+    explained = type(error)(text)
+    explained.errno = error.errno
+    return explained
 
 
 @contextmanager
-def creating_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill; leaving the block puts it under its name with all that is in it, an error leaves nothing."""
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill; it appears under its name at the end of the block, complete, unless the block raises."""
     if os.path.lexists(path):
-        raise ValueError(f"{path} exists. A complete folder is never written over: remove it first.")
+        raise ValueError(f"{path} exists. A complete folder is never overwritten: remove it first.")
     with scratch_beside(path) as scratch:
-        filled = scratch / path.name
-        filled.mkdir()
-        yield filled
-        for file in filled.iterdir():
+        new_folder = scratch / path.name
+        new_folder.mkdir()
+        yield new_folder
+        # the content must be on the disk before the name is, or a power cut could leave an empty folder
+        for file in new_folder.iterdir():
             sync(file)
-        sync(filled)
-        os.rename(filled, path)
+        sync(new_folder)
+        os.rename(new_folder, path)
         sync(path.parent)
 
 
 def write_text(path: Path, content: str) -> None:
-    """Replace a file's content, in UTF-8 with plain line ends."""
+    """Replace a file's content atomically, as UTF-8 with Unix line ends."""
     write_atomic(path, content.encode(), overwrite=True)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a complete folder: under its name it is there whole or not at all, even while it goes."""
-    gone = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    os.rename(path, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    """Remove a folder atomically: it is renamed first, so that no half-deleted folder has its name."""
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    os.rename(path, scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
-def tidy(folder: Path, names: Iterable[str] = ("*",)) -> None:
-    """Remove what a killed writer of these names left beside them."""
+def remove_scratch(folder: Path, names: Iterable[str] = ("*",)) -> None:
+    """Remove the scratch folders that killed writers of these names left behind."""
     for name in names:
-        for left in folder.glob(f".{name}.{'[0-9a-f]' * 8}.part"):
-            shutil.rmtree(left, ignore_errors=True)
+        for scratch in folder.glob(f".{name}.{'[0-9a-f]' * 8}.part"):
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def save_json(path: Path, value: Any) -> None:
-    """Write a document whole or not at all; numbers that are not finite are refused, for JSON has none."""
+    """Write a JSON document atomically; NaN and infinity raise ValueError, because JSON has no form for them."""
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -138,7 +133,7 @@ def save_json(path: Path, value: Any) -> None:
 
 
 def load_json(path: Path) -> Any:
-    """Read a document, or say what is wrong with it."""
+    """Read a JSON document."""
     text = read_text(path)
     try:
         return json.loads(text)
@@ -147,9 +142,9 @@ def load_json(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file, or say what is wrong with it."""
+    """Read a UTF-8 text file."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder, and a file is expected there.")
+        raise ValueError(f"{path} is a folder, expected a file.")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -160,13 +155,13 @@ def read_text(path: Path) -> str:
 
 
 def append_line(path: Path, record: dict[str, Any]) -> None:
-    """Add one JSON object as a line."""
+    """Append one JSON object as a line."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines; a last line that was cut off is left out."""
+    """The objects of a file of JSON lines; a truncated last line is skipped."""
     records: list[dict[str, Any]] = []
     lines = read_text(path).splitlines()
     for number, line in enumerate(lines, start=1):
@@ -175,6 +170,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {error}.") from None
+            # a process killed while it appended leaves a truncated last line
             break
         if not isinstance(record, dict):
             raise ValueError(f"{path}, line {number} is no JSON object. The file belongs to something else.")
@@ -183,8 +179,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_lines(path: Path, step: int) -> None:
-    """Drop the lines of later steps, so that a resumed run writes none of them twice."""
+    """Remove the records of later steps, so that a resumed run does not write them twice."""
     if not path.exists():
         return
-    kept = [record for record in read_lines(path) if record.get("step", 0) <= step]
-    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in kept))
+    records = [record for record in read_lines(path) if record.get("step", 0) <= step]
+    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))

@@ -1,7 +1,7 @@
-"""One writer a folder: while a process trains into a folder it holds a lock on it, and a second one is refused.
+"""Folder lock: one process at a time trains into a folder; a second one gets an error.
 
-The lock is the system's own, on a file inside the folder: it ends with the process, however that ends. The file is
-removed at the end; one that a killed process left is taken over by the next.
+The lock is the operating system's own, on a file inside the folder, so it ends with the process, even after kill -9.
+The file is removed on release. A file that a killed process left behind carries no lock and is reused.
 """
 
 from collections.abc import Iterator
@@ -13,35 +13,35 @@ from regard._utils.files import make_folder
 
 LOCK = ".lock"
 RETRY_SECONDS = 0.2
-"""How long a lock is tried for: a holder that ends may have just removed its file."""
+"""How long to try: a process that is ending may have just removed the file."""
 
 
 @contextmanager
-def holding(folder: Path) -> Iterator[None]:
-    """Within, no other process holds the folder. It is made if need be, and removed if nothing was put into it."""
-    new = [one for one in (folder, *folder.parents) if not one.exists()]
-    lock = _take(folder)
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder. The folder is created if needed, and removed again if it stayed empty."""
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
+    lock = _acquire(folder)
     try:
         yield
     finally:
-        # all of it before the release: afterwards the file and the folders may be those of another process
+        # clean up before the release: afterwards the file and the folders may belong to another process
         with suppress(OSError):
             if lock is not None:
                 (folder / LOCK).unlink()
-            for one in new:
-                one.rmdir()
+            for path in new_folders:
+                path.rmdir()
         if lock is not None:
             lock.release()
 
 
 def is_unused(folder: Path) -> bool:
-    """Whether nothing but a lock is in the folder."""
+    """True if the folder contains nothing but a lock file."""
     return all(path.name == LOCK for path in folder.iterdir())
 
 
-def _take(folder: Path) -> Any:
-    """The folder's lock, held; None on a file system without locks."""
-    # half as long to import as all of regard, and only training needs it
+def _acquire(folder: Path) -> Any:
+    """The acquired lock of the folder, or None on a file system without locks."""
+    # imported here because the import takes half as long as that of all of regard, and only training needs it
     from filelock import FileLock, Timeout
 
     while True:
@@ -54,7 +54,7 @@ def _take(folder: Path) -> Any:
                 f"another process is training into {folder}. Wait until it ends, stop it, or choose another --out."
             ) from None
         except FileNotFoundError:
-            # whoever held it removed the folder: it was new and nothing was put into it
+            # the previous holder had created the folder and removed it again between our two calls
             continue
         except OSError:
             return None

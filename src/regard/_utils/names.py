@@ -1,11 +1,4 @@
-"""Nearest names and the errors for unknown ones.
-
-Names as people type them: a wrong one meets the known one that looks most like it.
-
-Variants that a config chooses by name, so that it stays plain JSON.
-
-Names as people type them.
-"""
+"""Look-up by name, with errors that suggest the nearest known name."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -13,12 +6,12 @@ from typing import TypeVar
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that looks most like this one."""
+    """The known name with the most similar spelling."""
     return get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
 
 
 def check_name(name: str, known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not among the known ones."""
+    """Raise ValueError for an unknown name."""
     names = list(known)
     if name not in names:
         raise ValueError(
@@ -29,8 +22,8 @@ def check_name(name: str, known: Iterable[str], what: str) -> None:
 Variant = TypeVar("Variant")
 
 
-def named(name: str, table: Mapping[str, Variant], what: str) -> Variant:
-    """The entry of this name, or a sentence with those there are."""
+def find_variant(name: str, table: Mapping[str, Variant], what: str) -> Variant:
+    """The entry of a table of variants, which a config selects by name so that it stays plain JSON."""
     if name not in table:
         raise ValueError(
             f"{what} is {name!r}, expected one of {', '.join(table)}. Did you mean {nearest(name, table)!r}?"
@@ -38,14 +31,14 @@ def named(name: str, table: Mapping[str, Variant], what: str) -> Variant:
     return table[name]
 
 
-def spoken(name: str) -> str:
-    """A name of a table as the command line spells it."""
+def hyphenated(name: str) -> str:
+    """A table's name as the command line spells it: hyphens instead of underscores."""
     return name.replace("_", "-")
 
 
-def find_name(given: str, names: Iterable[str], what: str) -> str:
-    """The name of a table that was meant; hyphens and underscores are one, and an unknown name meets the nearest."""
-    known = {spoken(name): name for name in names}
-    asked = spoken(given.strip().lower())
-    check_name(asked, known, what)
-    return known[asked]
+def find_name(name: str, names: Iterable[str], what: str) -> str:
+    """The entry of `names` that equals `name` up to case, surrounding spaces, hyphens and underscores."""
+    known = {hyphenated(entry): entry for entry in names}
+    spelling = hyphenated(name.strip().lower())
+    check_name(spelling, known, what)
+    return known[spelling]

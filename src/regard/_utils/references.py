@@ -1,6 +1,6 @@
-"""Objects by where they are defined: `file.py:name`, `module:name`, or an entry point of an installed package.
+"""References to Python objects: `file.py:name`, `module:name`, or an entry point of an installed package.
 
-A reference is text that a config can hold. Importing one runs the file, as importing any module does.
+A reference is text that a config can store. Importing one runs the file, as any import does.
 """
 
 import importlib
@@ -19,31 +19,31 @@ SUFFIX = ".py"
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text has the form of a reference."""
-    place, _, name = text.rpartition(":")
-    return bool(place) and name.isidentifier()
+    """True if the text has the form of a reference."""
+    location, _, name = text.rpartition(":")
+    return bool(location) and name.isidentifier()
 
 
 def import_reference(reference: str) -> Any:
-    """The object that a reference names; the error says what is missing."""
-    place, _, name = reference.rpartition(":")
+    """Import the object that a reference names."""
+    location, _, name = reference.rpartition(":")
     if not is_reference(reference):
         raise ValueError(f"{reference!r} names nothing that can be imported. Write file.py:name or module:name.")
     try:
-        module = import_file(Path(place)) if place.endswith(SUFFIX) else importlib.import_module(place)
+        module = import_file(Path(location)) if location.endswith(SUFFIX) else importlib.import_module(location)
     except Exception as error:
-        # the file is the user's, and may fail in any way
+        # user code may raise anything
         raise ValueError(f"{reference} cannot be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
-        raise ValueError(f"{reference} cannot be imported: {place} has no {name}. Check the name.")
+        raise ValueError(f"{reference} cannot be imported: {location} has no {name}. Check the name.")
     return getattr(module, name)
 
 
 def import_file(path: Path) -> ModuleType:
-    """The module of a file, imported once: a second time, or where the program itself is that file, the same one."""
+    """Import a file as a module, or return the module if the file is already imported or is the running program."""
     path = path.resolve()
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}. Restore it, or name the place where it is now.")
+        raise FileNotFoundError(f"there is no file {path}. Restore it, or give its new path.")
     for module in list(sys.modules.values()):
         origin = getattr(module, "__file__", None)
         if isinstance(origin, str) and Path(origin).resolve() == path:
@@ -55,7 +55,7 @@ def import_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # dataclasses look up their own module while the file runs
+    # registered before it runs: dataclasses look up their own module in sys.modules
     sys.modules[name] = module
     try:
         with _on_path(path.parent):
@@ -67,7 +67,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def reference_of(value: Any) -> str:
-    """Where a class or function can be imported from, in a form that `import_reference` reads."""
+    """The reference of a class or function, for `import_reference`."""
     name, module = value.__qualname__, sys.modules.get(value.__module__)
     if "." in name or module is None:
         raise ValueError(
@@ -78,22 +78,22 @@ def reference_of(value: Any) -> str:
 
 
 def module_reference(module: ModuleType) -> str:
-    """The name of a module that is found on the path, or else its file."""
+    """The name of a module if it can be imported by name, else its file."""
     top = module.__name__.split(".")[0]
     if top != "__main__" and PathFinder.find_spec(top) is not None:
         return module.__name__
     if getattr(module, "__file__", None) is None:
-        raise ValueError("what is typed at a prompt cannot be imported again. Write it into a file.")
+        raise ValueError("an object defined in an interactive session cannot be imported again. Define it in a file.")
     return str(Path(str(module.__file__)).resolve())
 
 
 def find_entry_points(group: str) -> dict[str, EntryPoint]:
-    """The entry points that installed packages offer, by name, not yet imported."""
+    """Entry points of installed packages by name; none is imported."""
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
 def load_entry_point(entry: EntryPoint) -> Any:
-    """The object of an entry point; the error names the package."""
+    """Import the object of an entry point; the error names the package."""
     try:
         return entry.load()
     except Exception as error:
@@ -104,7 +104,7 @@ def load_entry_point(entry: EntryPoint) -> Any:
 
 
 def _import_from_package(path: Path) -> ModuleType:
-    """A file inside a package, under the package's name, so that its own imports work."""
+    """Import a file of a package under its full name, so that its relative imports work."""
     names, root = [] if path.name == "__init__.py" else [path.stem], path.parent
     while (root / "__init__.py").is_file():
         names.insert(0, root.name)

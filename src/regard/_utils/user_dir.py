@@ -1,4 +1,4 @@
-"""What is remembered between two days, in the user's own folder: where the last demo is."""
+"""The user's data folder, and in it the path of the last demo."""
 
 import json
 from contextlib import suppress
@@ -7,28 +7,31 @@ from pathlib import Path
 from regard._utils.files import make_folder, write_atomic
 
 DEMO_SYSTEMS = ("seq2seq", "bahdanau", "transformer")
-"""What `regard demo` trains, in this order."""
+"""The models that `regard demo` trains, in this order."""
+
+LAST_DEMO = "last-demo.json"
 
 
-def home() -> Path:
-    """The user's own folder for the data of a program: on Linux in XDG_DATA_HOME, or in ~/.local/share."""
+def user_data_folder() -> Path:
+    """The user's folder for application data: on Linux in XDG_DATA_HOME, or in ~/.local/share."""
     from platformdirs import user_data_path
 
     return user_data_path("regard", appauthor=False)
 
 
-def remember_demo(folder: Path) -> None:
-    """Where the studio will look; a home that cannot be written to is no reason to fail."""
+def save_last_demo(folder: Path) -> None:
+    """Save the path of a demo, so that the studio can open it; errors are ignored."""
+    # the demo itself is complete: a read-only home folder must not make it fail
     with suppress(OSError, ValueError):
-        make_folder(home())
+        make_folder(user_data_folder())
         text = json.dumps({"folder": str(folder.resolve())})
-        write_atomic(home() / "last-demo.json", text.encode(), overwrite=True)
+        write_atomic(user_data_folder() / LAST_DEMO, text.encode(), overwrite=True)
 
 
-def last_demo() -> Path | None:
-    """The folder of the last demo, if it is still there."""
+def load_last_demo() -> Path | None:
+    """The folder of the last demo if it still exists."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        folder = Path(json.loads((home() / "last-demo.json").read_text(encoding="utf-8"))["folder"])
+        folder = Path(json.loads((user_data_folder() / LAST_DEMO).read_text(encoding="utf-8"))["folder"])
         if folder.is_dir():
             return folder
     return None

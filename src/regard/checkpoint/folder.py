@@ -1,18 +1,12 @@
-"""A run's folder: where every file is, and the checkpoints from which training resumes.
-
-Points that a training can be resumed from, consistent under kill -9 at any instant.
-
-    training/step-00000200/     complete by construction: filled beside, then renamed
-    training/weights/step-...   validated weights that an average will be made of
-
-The latest folder is the point. Older points go only after a newer one is on the disk.
-
-A checkpoint folder: where everything lies, with errors that say what is missing.
+"""The folder of a run: the path of every file, and the checkpoints from which training resumes.
 
     config.json  model.safetensors  tokenizer.json [tokenizer.target.json]  README.md  evaluation-<split>.json
-    metrics.jsonl  training/ (what a resumed run needs)
+    metrics.jsonl
+    training/step-00000200/     a checkpoint, renamed into place when it is complete
+    training/weights/step-...   validated weights, averaged at the end
 
-It knows no model class: whoever knows one builds it from the config and asks for the weights.
+Checkpoints are consistent after kill -9 at any instant: an older one is removed only after a newer one is on the disk.
+The package does not depend on any model class; the caller builds the model from the config and loads the weights.
 """
 
 import re
@@ -24,59 +18,61 @@ from typing import Any
 
 from torch import nn
 
-from regard._utils import creating_folder, load_json, remove_folder, save_json, tidy
+from regard._utils import atomic_folder, load_json, remove_folder, remove_scratch, save_json
 from regard.checkpoint.tensors import load_weights
 
 
 @dataclass(frozen=True)
-class Point:
-    """A complete resumable state on the disk."""
+class Checkpoint:
+    """A complete state on the disk from which training resumes."""
 
     step: int
     folder: Path
 
 
 @dataclass(frozen=True)
-class Points:
-    """The points in one `training` folder; one process writes, once at a time."""
+class Checkpoints:
+    """The checkpoints in one `training` folder. Only one process may write."""
 
     folder: Path
 
-    def latest(self) -> Point | None:
-        """The newest complete point."""
-        found = self._all()
-        return found[-1] if found else None
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint."""
+        checkpoints = self._all()
+        return checkpoints[-1] if checkpoints else None
 
     @contextmanager
     def writing(self, step: int) -> Iterator[Path]:
-        """A folder to fill; leaving the block makes it the latest point and removes the older ones."""
-        with creating_folder(self.folder / _name(step)) as filled:
-            yield filled
-        for point in self._all()[:-1]:
-            remove_folder(point.folder)
+        """Yield a folder to fill; after the block it is the latest checkpoint, and older ones are removed."""
+        with atomic_folder(self.folder / _name(step)) as folder:
+            yield folder
+        self._remove_older()
 
     def weights(self, step: int) -> Path:
-        """Where the validated weights of a step lie."""
+        """The file of the validated weights of a step."""
         return self.folder / "weights" / f"{_name(step)}.safetensors"
 
     def keep_weights(self, steps: list[int]) -> None:
-        """Remove validated weights of other steps."""
-        kept = {self.weights(step) for step in steps}
+        """Remove the validated weights of all other steps."""
+        paths = {self.weights(step) for step in steps}
         for path in (self.folder / "weights").glob("step-*.safetensors"):
-            if path not in kept:
+            if path not in paths:
                 path.unlink()
 
     def tidy(self) -> None:
-        """Remove what a killed process left half written."""
-        tidy(self.folder)
-        tidy(self.folder / "weights")
-        for point in self._all()[:-1]:
-            remove_folder(point.folder)
+        """Remove what a killed process left behind."""
+        remove_scratch(self.folder)
+        remove_scratch(self.folder / "weights")
+        self._remove_older()
 
-    def _all(self) -> list[Point]:
+    def _remove_older(self) -> None:
+        for checkpoint in self._all()[:-1]:
+            remove_folder(checkpoint.folder)
+
+    def _all(self) -> list[Checkpoint]:
         names = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in self.folder.glob("step-*"))
-        points = [Point(int(match[1]), path) for match, path in names if match and path.is_dir()]
-        return sorted(points, key=lambda point: point.step)
+        checkpoints = [Checkpoint(int(match[1]), path) for match, path in names if match and path.is_dir()]
+        return sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
 
 
 def _name(step: int) -> str:
@@ -84,43 +80,43 @@ def _name(step: int) -> str:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """The files of one trained model."""
+class RunFolder:
+    """The files of one run."""
 
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path) -> "Checkpoint":
-        """A folder that holds a model with its config."""
+    def open(cls, folder: Path) -> "RunFolder":
+        """The folder of a run that has a config and weights; otherwise FileNotFoundError."""
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder} is not a folder. Name the folder that training wrote.")
-        checkpoint = cls(folder)
-        for path in (checkpoint.config, checkpoint.weights):
+        run_folder = cls(folder)
+        for path in (run_folder.config, run_folder.weights):
             if not path.is_file():
                 raise FileNotFoundError(
-                    f"{folder} has no {path.name}, so it is no finished checkpoint. Name the folder that training "
-                    f"wrote, or let the training go on until its first save."
+                    f"{folder} has no {path.name}, so it is no finished run. Name the folder that training wrote, or "
+                    f"continue the training until its first save."
                 )
-        return checkpoint
+        return run_folder
 
     @property
     def config(self) -> Path:
-        """What the model is, for whoever builds it."""
+        """The settings of the run, from which the model is built."""
         return self.folder / "config.json"
 
     @property
     def weights(self) -> Path:
-        """The best weights so far, or those that training chose at its end."""
+        """The best weights so far; after training, the selected weights."""
         return self.folder / "model.safetensors"
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer of the source, or of both sides."""
+        """The tokenizer of the source, or of both sides if they share one."""
         return self.folder / "tokenizer.json"
 
     @property
     def target_tokenizer(self) -> Path:
-        """The tokenizer of the target, where it has its own."""
+        """The tokenizer of the target if it has its own."""
         return self.folder / "tokenizer.target.json"
 
     @property
@@ -130,16 +126,16 @@ class Checkpoint:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a line, as training went."""
+        """Metrics of the training as JSON lines."""
         return self.folder / "metrics.jsonl"
 
     @property
-    def points(self) -> Points:
-        """What a training resumes from."""
-        return Points(self.folder / "training")
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints from which training resumes."""
+        return Checkpoints(self.folder / "training")
 
     def evaluation(self, split: str) -> Path:
-        """The evaluation of a split."""
+        """The report of an evaluation on a split."""
         return self.folder / f"evaluation-{split}.json"
 
     def save_config(self, config: dict[str, Any]) -> None:
@@ -154,10 +150,10 @@ class Checkpoint:
         return config
 
     def load_weights(self, model: nn.Module) -> None:
-        """Read the weights into a model built from the config."""
+        """Load the weights into a model built from the config."""
         load_weights(self.weights, model)
 
     def tidy(self) -> None:
-        """Remove what a killed training left half written; files of others stay."""
-        tidy(self.folder, (path.name for path in (self.config, self.weights, self.card, self.metrics)))
-        self.points.tidy()
+        """Remove what a killed training left behind; other files are not touched."""
+        remove_scratch(self.folder, (path.name for path in (self.config, self.weights, self.card, self.metrics)))
+        self.checkpoints.tidy()

@@ -1,4 +1,4 @@
-"""An old run set aside while a new one begins in its folder: until that has something to show, nothing is lost."""
+"""Overwrite guard: the old run of a folder is moved away and comes back if the new run fails before its first save."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoint.folder import Checkpoint
+from regard.checkpoint.folder import RunFolder
 
 OWN = (
     "config.json",
@@ -20,62 +20,66 @@ OWN = (
     "training/weights",
     "tensorboard/events.out.tfevents.*",
 )
-"""What a run writes into its folder."""
+"""The files that a run writes into its folder."""
 
 OLD = ".old-run"
-"""Where the run that is written over lies meanwhile."""
+"""The folder that holds the old run until the new one has saved."""
 
 
-def check_is_run(checkpoint: Checkpoint, *, is_run: Callable[[Checkpoint], Any]) -> None:
-    """Refuse to write over what no run wrote; `is_run` raises ValueError or OSError for a folder that holds none."""
-    found = sorted(path.name for path in own_paths(checkpoint.folder))
-    if not found:
+def check_is_run(run_folder: RunFolder, *, is_run: Callable[[RunFolder], Any]) -> None:
+    """Raise ValueError if the files in a folder are not those of a complete run.
+
+    `is_run` raises ValueError or OSError if the folder has no readable run.
+    """
+    names = sorted(path.name for path in own_paths(run_folder.folder))
+    if not names:
         return
     try:
-        is_run(checkpoint)
+        is_run(run_folder)
     except (ValueError, OSError) as error:
         raise ValueError(
-            f"{checkpoint.folder} holds {', '.join(found[:3])}, but no whole run that could be written over ({error}). "
+            f"{run_folder.folder} holds {', '.join(names[:3])}, but no complete run to overwrite ({error}). "
             f"Choose another --out, or remove them."
         ) from None
 
 
 @contextmanager
-def set_aside(checkpoint: Checkpoint) -> Iterator[None]:
-    """Within, the folder is free of the run that was in it; it comes back if the new one ends before its first save."""
-    folder, aside = checkpoint.folder, checkpoint.folder / OLD
-    check_aside(checkpoint)
-    move(own_paths(folder), folder, aside)
+def overwrite_guard(run_folder: RunFolder) -> Iterator[None]:
+    """Move the old run away for the block; restore it if the block raises before its first save."""
+    folder, backup = run_folder.folder, run_folder.folder / OLD
+    check_no_old_run(run_folder)
+    move(own_paths(folder), folder, backup)
     try:
         yield
     except BaseException:
-        if checkpoint.points.latest() is None and not checkpoint.weights.exists():
+        if run_folder.checkpoints.latest() is None and not run_folder.weights.exists():
             for path in own_paths(folder):
                 remove(path)
-            move(own_paths(aside), aside, folder)
-        shutil.rmtree(aside, ignore_errors=True)
+            move(own_paths(backup), backup, folder)
+        shutil.rmtree(backup, ignore_errors=True)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
-def check_aside(checkpoint: Checkpoint) -> None:
-    """Refuse a folder in which a run was left aside."""
-    aside = checkpoint.folder / OLD
-    if aside.exists():
+def check_no_old_run(run_folder: RunFolder) -> None:
+    """Raise ValueError if a killed process left a moved run behind."""
+    backup = run_folder.folder / OLD
+    if backup.exists():
         raise ValueError(
-            f"{aside} holds a run that was being written over when that was stopped. Move its files back, or remove it."
+            f"{backup} holds a run that was being overwritten when the process was killed. Move its files back, or "
+            f"remove it."
         )
 
 
 @contextmanager
-def beginning(checkpoint: Checkpoint, *, undo: bool) -> Iterator[None]:
-    """Within, a run begins or is resumed; with `undo`, one that fails before it learned anything leaves nothing."""
+def remove_on_failure(run_folder: RunFolder, *, undo: bool) -> Iterator[None]:
+    """With `undo`, remove the files of the run if the block raises before there are any results."""
     try:
         yield
     except BaseException:
-        learned = checkpoint.metrics.exists() or checkpoint.weights.exists() or checkpoint.points.latest()
-        if undo and not learned:
-            for path in own_paths(checkpoint.folder):
+        has_results = run_folder.metrics.exists() or run_folder.weights.exists() or run_folder.checkpoints.latest()
+        if undo and not has_results:
+            for path in own_paths(run_folder.folder):
                 remove(path)
         raise
 
@@ -86,13 +90,13 @@ def own_paths(folder: Path) -> list[Path]:
 
 
 def move(paths: list[Path], old: Path, new: Path) -> None:
-    """Each to the same place under another folder."""
+    """Move each path to the same relative path in another folder."""
     for path in paths:
-        there = new / path.relative_to(old)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(there)
+        target = new / path.relative_to(old)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its content."""
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

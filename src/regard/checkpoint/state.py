@@ -1,13 +1,11 @@
-"""State of the optimizer and of the random generators as tensors and plain values.
-
-An optimizer's state as flat tensors and plain facts, and back.
+"""State of the optimizer and of the random generators as flat tensors and JSON values, without pickle.
 
     state: parameter -> {exp_avg, exp_avg_sq, step}   ->   "parameter/exp_avg": tensor, ...
     param_groups: [{lr, betas, .., params}]           ->   JSON
 
-A parameter is its number (torch's own state_dict) or its name (torch.distributed's).
-
-Where every random generator stands (Python, numpy, torch on the CPU and on the GPU), as tensors of fixed shapes.
+A parameter is identified by its number (in torch's own state_dict) or by its name (in that of torch.distributed). The
+states of the random generators (Python, numpy, torch on the CPU and on the GPU) are tensors of fixed shapes, so that
+several processes can be stacked.
 """
 
 import random
@@ -20,7 +18,7 @@ from torch import Tensor
 
 
 def pack_optimizer(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Split what `state_dict()` gave: tensors for safetensors, the rest for JSON."""
+    """Split a `state_dict()` into tensors for safetensors and the rest for JSON."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
     for parameter, values in state["state"].items():
@@ -33,29 +31,31 @@ def pack_optimizer(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[st
     return tensors, {"numbers": numbers, "groups": groups}
 
 
-def unpack_optimizer(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What `load_state_dict` takes."""
+def unpack_optimizer(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `pack_optimizer`: an argument for `load_state_dict`."""
     state: dict[int | str, dict[str, Any]] = {}
-    for place, value in {**facts["numbers"], **tensors}.items():
-        parameter, key = place.rsplit("/", maxsplit=1)
+    for path, value in {**plain["numbers"], **tensors}.items():
+        parameter, key = path.rsplit("/", maxsplit=1)
         state.setdefault(int(parameter) if parameter.isdecimal() else parameter, {})[key] = value
     groups = [
-        {key: tuple(value) if key == "betas" else value for key, value in group.items()} for group in facts["groups"]
+        # JSON has no tuples, and torch compares betas with one
+        {key: tuple(value) if key == "betas" else value for key, value in group.items()}
+        for group in plain["groups"]
     ]
     return {"state": state, "param_groups": groups}
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Put a packed state into an optimizer of the same parameters."""
-    state = unpack_optimizer(tensors, facts)
-    # which kernel runs is this machine's choice, not the file's
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+    """Load a packed state into an optimizer of the same parameters."""
+    state = unpack_optimizer(tensors, plain)
+    # fused and foreach depend on this machine, not on the one that saved
     for group, own in zip(state["param_groups"], optimizer.param_groups, strict=False):
         group.update({key: own[key] for key in ("fused", "foreach") if key in own})
     optimizer.load_state_dict(state)
 
 
 def pack_random(device: torch.device) -> dict[str, Tensor]:
-    """The state of all generators of this process; of the GPUs, that of its own device."""
+    """The states of the random generators of this process; of the GPUs, its own device only."""
     version, words, gauss = random.getstate()
     _, key, position, has_gauss, cached = np.random.get_state(legacy=True)
     tensors = {
@@ -71,13 +71,13 @@ def pack_random(device: torch.device) -> dict[str, Tensor]:
 
 
 def unpack_random(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put all generators back where they stood; the GPU's only where there was one."""
+    """Restore the random generators; that of the GPU only if the state has one."""
     version, *words = tensors["python"].tolist()
     has_gauss, gauss = tensors["python_gauss"].tolist()
     random.setstate((version, tuple(words), gauss if has_gauss else None))
     position, cached, *key = tensors["numpy"].tolist()
     np.random.set_state(("MT19937", np.array(key, dtype=np.uint32), position, cached, tensors["numpy_gauss"].item()))
-    # torch reads a state from where its memory begins, so a row of several must be a copy
+    # torch reads from the start of the storage, so a row of a stacked tensor must be copied
     torch.set_rng_state(tensors["torch"].cpu().clone())
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"].cpu().clone(), device)

@@ -1,13 +1,7 @@
-"""Named tensors in safetensors files, and the weights of a module.
+"""Named tensors in safetensors files, and the weights of a module. https://github.com/huggingface/safetensors.
 
-Named tensors in one safetensors file.
-
-https://github.com/huggingface/safetensors
-
-Two names of one tensor (tied parameters) are written once; the file's metadata remembers the other name. Nothing is
-ever pickled.
-
-A module's weights as a file, and back into a module that they fit.
+A tensor with two names (tied parameters) is written once; the metadata of the file has the other name. Nothing is
+pickled.
 """
 
 import errno
@@ -21,42 +15,44 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from regard._utils import replacing
+from regard._utils import atomic_file
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, facts: Mapping[str, Any] | None = None) -> None:
-    """Write all tensors, and plain facts beside them, whole or not at all."""
-    written, aliases = _without_aliases(tensors)
-    # one key, for the order of several is left to chance, and equal content shall be equal bytes
-    metadata = {"regard": json.dumps({"aliases": aliases, "facts": dict(facts or {})})}
-    with replacing(path) as beside:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write tensors and JSON metadata atomically."""
+    unique, aliases = _without_aliases(tensors)
+    # a single key: the order of several keys is random, and equal content must give equal bytes
+    header = {"regard": json.dumps({"aliases": aliases, "facts": dict(metadata or {})})}
+    with atomic_file(path) as scratch_path:
         try:
-            save_file(written, beside, metadata=metadata)
+            save_file(unique, scratch_path, metadata=header)
         except SafetensorError as error:
+            # safetensors has no error type for a full disk
             full = f"os error {errno.ENOSPC}" in str(error)
             raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from None
 
 
 def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """Read all tensors; names that were one tensor are one tensor again."""
+    """Read all tensors; tied names share one tensor again."""
     with _open(path, device) as file:
-        aliases = _notes(file).get("aliases", {})
+        aliases = _header(file).get("aliases", {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    for name, written in aliases.items():
-        tensors[name] = tensors[written]
+    for name, original in aliases.items():
+        tensors[name] = tensors[original]
     return tensors
 
 
-def load_facts(path: Path) -> dict[str, Any]:
-    """Read only the plain facts that were written beside the tensors."""
+def load_metadata(path: Path) -> dict[str, Any]:
+    """Read only the metadata that was written with the tensors."""
     with _open(path, "cpu") as file:
-        facts: dict[str, Any] = _notes(file).get("facts", {})
-    return facts
+        metadata: dict[str, Any] = _header(file).get("facts", {})
+    return metadata
 
 
-def _notes(file: Any) -> dict[str, Any]:
-    notes: dict[str, Any] = json.loads((file.metadata() or {}).get("regard", "{}"))
-    return notes
+def _header(file: Any) -> dict[str, Any]:
+    # a file of another program has no such key
+    header: dict[str, Any] = json.loads((file.metadata() or {}).get("regard", "{}"))
+    return header
 
 
 def _open(path: Path, device: str | torch.device) -> Any:
@@ -67,71 +63,72 @@ def _open(path: Path, device: str | torch.device) -> Any:
         return safe_open(path, framework="pt", device=str(device))
     except SafetensorError as error:
         raise ValueError(
-            f"{path} is not a whole safetensors file ({error}). It was cut off or is something else; copy it again."
+            f"{path} is not a complete safetensors file ({error}). It is truncated or of another kind. Copy it again."
         ) from None
 
 
 def _without_aliases(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each tensor once, alone in its memory, and the other names of those that have two."""
-    written: dict[str, Tensor] = {}
+    """Each tensor once, in memory of its own, and the further names of tied tensors."""
+    unique: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
-    seen: dict[tuple[Any, ...], str] = {}
-    used: set[tuple[Any, ...]] = set()
-    for name, given in tensors.items():
-        tensor = given.detach()
-        memory = (tensor.device, tensor.untyped_storage().data_ptr())
-        place = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-        if tensor.numel() and place in seen:
-            aliases[name] = seen[place]
+    first_names: dict[tuple[Any, ...], str] = {}
+    storages: set[tuple[Any, ...]] = set()
+    for name, value in tensors.items():
+        tensor = value.detach()
+        storage = (tensor.device, tensor.untyped_storage().data_ptr())
+        view = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() and view in first_names:
+            aliases[name] = first_names[view]
             continue
-        seen[place] = name
-        # a view of another's memory is written as a tensor of its own
-        written[name] = tensor.clone().contiguous() if memory in used else tensor.contiguous()
-        used.add(memory)
-    return written, aliases
+        first_names[view] = name
+        # safetensors rejects shared memory, so another view of the same storage is copied
+        unique[name] = tensor.clone().contiguous() if storage in storages else tensor.contiguous()
+        storages.add(storage)
+    return unique, aliases
 
 
 SHOWN = 3
-"""How many names an error lists before it counts the rest."""
+"""Names that an error lists before it counts the rest."""
 
 
-def save_weights(path: Path, model: nn.Module, *, facts: Mapping[str, Any] | None = None) -> None:
+def save_weights(path: Path, model: nn.Module, *, metadata: Mapping[str, Any] | None = None) -> None:
     """Write every parameter and buffer, tied ones once."""
-    save_tensors(path, model.state_dict(), facts=facts)
+    save_tensors(path, model.state_dict(), metadata=metadata)
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Read weights into the model, in place and in its own precision, or name what does not fit."""
+    """Load weights into the model in place, in its own precision; an error names what does not fit."""
     fit_weights(model, load_tensors(path), origin=str(path))
 
 
 def fit_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str) -> None:
-    """Copy tensors into the model; all must fit, and none may be left over."""
+    """Copy tensors into the model; names and shapes must be exactly those of the model."""
     own = model.state_dict()
-    known = {_place(own[name]): name for name in tensors if name in own}
-    missing = [name for name in own if name not in tensors and _place(own[name]) not in known]
-    foreign = [name for name in tensors if name not in own]
+    # another writer may have saved only one of two tied names
+    covered = {_memory(own[name]) for name in tensors if name in own}
+    missing = [name for name in own if name not in tensors and _memory(own[name]) not in covered]
+    unexpected = [name for name in tensors if name not in own]
     reshaped = [
         f"{name} {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
         for name in tensors
         if name in own and tensors[name].shape != own[name].shape
     ]
-    faults = [
-        f"{kind}: {_some(names)}"
-        for kind, names in (("missing", missing), ("not in the model", foreign), ("of another shape", reshaped))
+    problems = [
+        f"{problem}: {_first(names)}"
+        for problem, names in (("missing", missing), ("not in the model", unexpected), ("of another shape", reshaped))
         if names
     ]
-    if faults:
-        raise ValueError(f"{origin} does not fit the model. " + "; ".join(faults) + ". Load it with its own config.")
+    if problems:
+        raise ValueError(f"{origin} does not fit the model. " + "; ".join(problems) + ". Load it with its own config.")
     with torch.no_grad():
         for name, tensor in tensors.items():
             own[name].copy_(tensor)
 
 
-def _place(tensor: Tensor) -> tuple[Any, ...]:
+def _memory(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.data_ptr(), tuple(tensor.shape)) if tensor.numel() else (id(tensor),)
 
 
-def _some(names: list[str]) -> str:
+def _first(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

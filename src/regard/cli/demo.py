@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard._utils import DEMO_SYSTEMS, override, remember_demo, write_text
-from regard.checkpoint import Checkpoint
+from regard._utils import DEMO_SYSTEMS, override, save_last_demo, write_text
+from regard.checkpoint import RunFolder
 from regard.cli.train import INTERRUPTED, speed_of
 from regard.contracts import Predictor
 from regard.data.text import Pair
@@ -76,7 +76,7 @@ def demo(
     looked = next(one for one in learned if one.name == LOOKED_AT)
     shown = max((pair.source for pair in test if len(pair.source) <= LONGEST_SHOWN), key=len)
     look(console, looked.fitted.system, shown, pictures, overwrite=overwrite)
-    remember_demo(out)
+    save_last_demo(out)
     suggest(console, out)
 
 
@@ -94,7 +94,7 @@ def plan(name: str, *, quick: bool, seed: int) -> Any:
 def save_report(predictor: Predictor, test: Sequence[Pair], folder: Path) -> None:
     """The file that `regard evaluate` writes, from which the systems are compared later."""
     report = predictor.evaluate(test, split="test", beam=1, steps=steps_of(folder))
-    write_text(Checkpoint(folder).evaluation("test-beam-1"), write_report(report))
+    write_text(RunFolder(folder).evaluation("test-beam-1"), write_report(report))
 
 
 def picture_files(out: Path) -> list[Path]:

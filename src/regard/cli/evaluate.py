@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard._utils import write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.cli.streams import warn
 from regard.contracts import Cell, Report, ReportTable
 from regard.tasks import ExampleSource, Task, load, steps_of, task_of, write_report
@@ -46,7 +46,7 @@ def evaluate_folder(
             warn(f"{name}: {sentence}")
         print_report(console, report)
         # asking again replaces the answer; files of one name are taken for one question
-        path = Checkpoint(folder).evaluation(file_name(task, name, options))
+        path = RunFolder(folder).evaluation(file_name(task, name, options))
         write_text(path, write_report(report))
         console.print(Text(str(path), style="dim", overflow="fold"))
 

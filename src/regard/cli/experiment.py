@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard._utils import find_name, spoken
+from regard._utils import find_name, hyphenated
 from regard.display import has_matplotlib
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import Finding, check_record, record, shown
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(map(spoken, EXPERIMENTS))}.")],
+    name: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(map(hyphenated, EXPERIMENTS))}.")],
     out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("findings"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over files of an earlier run.")] = False,
@@ -31,7 +31,7 @@ def experiment(
     findings = []
     for one in chosen:
         began = time.perf_counter()
-        with console.status(f"{spoken(one)} ..."):
+        with console.status(f"{hyphenated(one)} ..."):
             finding = EXPERIMENTS[one].run(seed=seed)
         paths = record(finding, out, overwrite=overwrite)
         say(console, finding, paths, time.perf_counter() - began)
@@ -43,7 +43,7 @@ def experiment(
 
 def say(console: Console, finding: Finding, paths: list[Path], seconds: float) -> None:
     """The claim, the numbers, the verdict, and where to find them."""
-    console.rule(f"{spoken(finding.name)}, {seconds:.1f} s", align="left")
+    console.rule(f"{hyphenated(finding.name)}, {seconds:.1f} s", align="left")
     console.print(Text(finding.claim, style="italic"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in finding.columns:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard._utils import find_name, spoken
+from regard._utils import find_name, hyphenated
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
@@ -45,7 +45,7 @@ MODEL_LETTERS = (
 )
 MODELS = "models"
 """All families of models together."""
-NAMES = (*MECHANISMS, "tasks", *map(spoken, TASKS), MODELS, "recipes", "experiments")
+NAMES = (*MECHANISMS, "tasks", *map(hyphenated, TASKS), MODELS, "recipes", "experiments")
 
 
 def families() -> dict[str, Mapping[str, Any]]:
@@ -103,7 +103,7 @@ def fact_of(entry: Any, fact: str) -> Any:
 def table_of(title: str, family: Mapping[str, Any]) -> Table:
     """A family as a table: what it is, and below it in small print the rest, so that 80 columns lose nothing."""
     table = Table(
-        title=spoken(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
+        title=hyphenated(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
     first, main, *rest = FACTS[type(next(iter(family.values())))]
     table.add_column("name", style="bold", overflow="fold")
@@ -113,7 +113,7 @@ def table_of(title: str, family: Mapping[str, Any]) -> Table:
         # as Text, never as markup: formulas have brackets
         small_print = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
         told = Text("\n").join([Text(str(facts[main])), small_print])
-        table.add_row(name if title in MECHANISMS else spoken(name), str(facts[first]), told)
+        table.add_row(name if title in MECHANISMS else hyphenated(name), str(facts[first]), told)
     return table
 
 

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard._utils import find_name, is_reference, override, read_lines, spoken
-from regard.checkpoint import Checkpoint
+from regard._utils import find_name, hyphenated, is_reference, override, read_lines
+from regard.checkpoint import RunFolder
 from regard.recipes import RECIPES, all_recipes, find_recipe, make_run
 from regard.tasks import TrainedModel, all_tasks, count_parameters, find_task, fit, read_run, task_of
 from regard.training import Interrupted, TensorBoard, is_main_process
@@ -78,9 +78,9 @@ def train(
         "training.compute.precision": precision,
     }
     run = plan(recipe, model, given, quick, assignments or [], begun=begun_with(out) if resume else None)
-    listeners = [events(out / "tensorboard")] if tensorboard else []
+    callbacks = [events(out / "tensorboard")] if tensorboard else []
     try:
-        fitted = fit(run, out, resume=resume, overwrite=overwrite, listeners=listeners)
+        fitted = fit(run, out, resume=resume, overwrite=overwrite, callbacks=callbacks)
     except Interrupted:
         # training has said where it stopped and how to go on
         sys.exit(INTERRUPTED)
@@ -139,7 +139,7 @@ def make(recipe: str, model: str | None, given: dict[str, Any], steps: int | Non
 
 def begun_with(out: Path) -> Any:
     """The run that a folder was begun with, if it was."""
-    checkpoint = Checkpoint(out)
+    checkpoint = RunFolder(out)
     return read_run(checkpoint) if checkpoint.config.is_file() else None
 
 
@@ -155,13 +155,13 @@ def find_model(model: str, recipe: str) -> str:
         if name in task.models and name not in models:
             raise ValueError(
                 f"{name} is for {task.title.en.lower()}, and the recipe {recipe} is for "
-                f"{find_task(own).title.en.lower()}. Choose among: {', '.join(map(spoken, models))}."
+                f"{find_task(own).title.en.lower()}. Choose among: {', '.join(map(hyphenated, models))}."
             )
     return find_name(model, models, "model")
 
 
 def events(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """A listener that opens its folder with the first record: until then the run's folder may be refused."""
+    """A callback that opens its folder with the first record: until then the run's folder may be refused."""
     if find_spec("tensorboard") is None:
         raise ImportError("--tensorboard needs the tensorboard package. Install it with: pip install tensorboard")
     opened: list[TensorBoard] = []
@@ -196,6 +196,6 @@ def report(console: Console, fitted: TrainedModel, out: Path) -> None:
 
 def speed_of(fitted: TrainedModel) -> float:
     """Target tokens learned from in a second, while learning: the middle one of what was measured."""
-    lines = read_lines(Checkpoint(fitted.result.folder).metrics)
+    lines = read_lines(RunFolder(fitted.result.folder).metrics)
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return median(speeds) if speeds else 0.0

@@ -13,7 +13,7 @@ from regard.contracts.attention import (
     PositionScheme,
     Score,
 )
-from regard.contracts.batch import Batch, Labelled, Segment
+from regard.contracts.batch import Batch, ClassificationBatch, Segment
 from regard.contracts.decoding import DecodingEngine, Hypothesis, LengthLimit, Search, SearchInput
 from regard.contracts.execution import (
     active_recorders,
@@ -67,6 +67,7 @@ __all__ = [
     "Cell",
     "Change",
     "ClassesPanel",
+    "ClassificationBatch",
     "Classifier",
     "ClassifierOutput",
     "Column",
@@ -75,7 +76,6 @@ __all__ = [
     "Grid",
     "Hypothesis",
     "Inspection",
-    "Labelled",
     "LanguageModel",
     "LengthLimit",
     "Lowered",

@@ -23,7 +23,7 @@ class Segment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
+class ClassificationBatch:
     """Sentences with their classes; `num_tokens` counts the classes to be learned, one a sentence."""
 
     sentences: PaddedTokens

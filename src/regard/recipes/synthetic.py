@@ -9,7 +9,7 @@ Tokens are characters. All systems have some 300,000 parameters.
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.corpora import Copy, Dates, MadeCorpus, Reverse
+from regard.data.corpora import Copy, Dates, Reverse, SyntheticCorpus
 from regard.models.translation import MODELS
 from regard.tasks import BatchSettings, configure
 from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
@@ -70,7 +70,7 @@ def training_of(pace: Pace, steps: int | None) -> TrainingSettings:
     )
 
 
-def toy(name: str, model: str, corpus: MadeCorpus, steps: int | None) -> Run:
+def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> Run:
     """A run over a made set, character by character."""
     pace = PACES.get(model, LOOKING_BACK)
     return Run(
@@ -89,14 +89,14 @@ def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = N
     """Dates as people write them, one or two in a text; en-zh, all-iso, or between any of 22 languages."""
     source, _, target = pair.partition("-")
     content = Dates(source=source, target=target, max_dates=2)
-    return toy("dates", model, MadeCorpus(content=content, count=20_000), steps)
+    return toy("dates", model, SyntheticCorpus(content=content, count=20_000), steps)
 
 
 def reverse(model: str = "bahdanau", *, steps: int | None = None) -> Run:
     """Letters, the last one first."""
-    return toy("reverse", model, MadeCorpus(content=Reverse()), steps)
+    return toy("reverse", model, SyntheticCorpus(content=Reverse()), steps)
 
 
 def copy(model: str = "bahdanau", *, steps: int | None = None) -> Run:
     """Letters as they are."""
-    return toy("copy", model, MadeCorpus(content=Copy()), steps)
+    return toy("copy", model, SyntheticCorpus(content=Copy()), steps)

@@ -17,7 +17,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from regard._utils import home, make_folder
+from regard._utils import make_folder, user_data_folder
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -141,7 +141,7 @@ def is_private(status: os.stat_result) -> bool:
 
 def own_token() -> str:
     """Random, and the same after a restart, so that an open page keeps working; readable by the user alone."""
-    path = home() / "studio-token"
+    path = user_data_folder() / "studio-token"
     with suppress(OSError, UnicodeDecodeError):
         if is_private(path.lstat()):
             token = path.read_text(encoding="ascii").strip()
@@ -149,7 +149,7 @@ def own_token() -> str:
                 return token
     token = secrets.token_hex(24)
     with suppress(OSError, ValueError):
-        make_folder(home())
+        make_folder(user_data_folder())
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(token)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from regard._utils import DEMO_SYSTEMS, make_folder
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.models.translation import MODELS
 from regard.studio.runs import last_step
 from regard.studio.schema.models import Preparing
@@ -75,7 +75,7 @@ class DemoTraining:
     @property
     def is_done(self) -> bool:
         """Whether every model is trained."""
-        return all(Checkpoint(self.folder / name).weights.is_file() for name in DEMO_SYSTEMS)
+        return all(RunFolder(self.folder / name).weights.is_file() for name in DEMO_SYSTEMS)
 
     def stop(self) -> None:
         """End the training; models that are finished stay."""
@@ -112,7 +112,7 @@ class DemoTraining:
 
     def share_of(self, name: str) -> float:
         """How much of a model's training is done; metrics from before the start do not count."""
-        checkpoint = Checkpoint(self.folder / name)
+        checkpoint = RunFolder(self.folder / name)
         try:
             steps = read_run(checkpoint).training.steps
             fresh = checkpoint.metrics.stat().st_mtime >= self.started_at - 1

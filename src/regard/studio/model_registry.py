@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from regard._utils import nearest, read_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.contracts import Capabilities
 from regard.data.corpora import samples_of
 from regard.serving import MissingError, RefusedError
@@ -99,7 +99,7 @@ class ModelRegistry:
         """Every checkpoint that can be used, by task and history, and the problems of the others."""
         cards, problems = [], []
         for name, folder in self.folders().items():
-            if not Checkpoint(folder).weights.is_file():
+            if not RunFolder(folder).weights.is_file():
                 continue
             try:
                 cards.append(self.card(name, folder))
@@ -116,7 +116,7 @@ class ModelRegistry:
 
     def card(self, name: str, folder: Path) -> ModelCard:
         """The card of a checkpoint; made again when its files changed."""
-        checkpoint = Checkpoint(folder)
+        checkpoint = RunFolder(folder)
         version = version_of(checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
         cached = self._cards.get(name)
         if cached is None or cached[0] != version:
@@ -130,11 +130,11 @@ class ModelRegistry:
             return self._added[name][0]
         folders = self.folders()
         folder = folders.get(name)
-        if folder is None or not Checkpoint(folder).weights.is_file():
+        if folder is None or not RunFolder(folder).weights.is_file():
             near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
             raise MissingError(f"there is no model called {name!r}.{near}")
         with self._lock:
-            version = version_of(Checkpoint(folder).weights)
+            version = version_of(RunFolder(folder).weights)
             model = self._loaded.get(folder)
             if model is None or model.version != version:
                 predictor = load_predictor(folder)
@@ -172,7 +172,7 @@ def printable(error: Exception) -> str:
 
 def is_sound(folder: Path, root: Path) -> bool:
     """Whether everything that a run is read from are files, and lies below the root."""
-    checkpoint = Checkpoint(folder)
+    checkpoint = RunFolder(folder)
     paths = (
         checkpoint.config,
         checkpoint.weights,
@@ -222,7 +222,7 @@ def check_tokenizers(predictor: Any, name: str) -> None:
 
 def make_card(name: str, folder: Path) -> ModelCard:
     """From the config, the header of the weights and the evaluation, without loading the model."""
-    checkpoint = Checkpoint(folder)
+    checkpoint = RunFolder(folder)
     run = read_run(checkpoint)
     task = task_of(run)
     entry = task.models[run.model_name]
@@ -253,7 +253,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
     )
 
 
-def quality_or_none(checkpoint: Checkpoint) -> ModelQuality | None:
+def quality_or_none(checkpoint: RunFolder) -> ModelQuality | None:
     """An evaluation that cannot be read is none; its model still serves."""
     try:
         return find_quality(checkpoint)
@@ -261,7 +261,7 @@ def quality_or_none(checkpoint: Checkpoint) -> ModelQuality | None:
         return None
 
 
-def find_quality(checkpoint: Checkpoint) -> ModelQuality | None:
+def find_quality(checkpoint: RunFolder) -> ModelQuality | None:
     """The main metric of the preferred evaluation file, with quality by length where it was measured.
 
     The table `by_length` has a label, a count and a value in its columns.

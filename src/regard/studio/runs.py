@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard._utils import nearest
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.serving import MissingError
 from regard.studio.model_registry import ModelRegistry, printable
 from regard.studio.schema.pages import Line, Lines, RunCard
@@ -26,9 +26,9 @@ def list_runs(registry: ModelRegistry) -> list[RunCard]:
 
 def card_of(name: str, folder: Path) -> RunCard:
     """How far a run is."""
-    metrics = Checkpoint(folder).metrics
+    metrics = RunFolder(folder).metrics
     try:
-        run = read_run(Checkpoint(folder))
+        run = read_run(RunFolder(folder))
     except Exception as error:  # whatever is wrong with one run, the others are listed
         return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=printable(error))
     step, steps = last_step(metrics), run.training.steps or 0
@@ -70,7 +70,7 @@ def read_run_lines(registry: ModelRegistry, name: str, after: int) -> Lines:
     if name not in folders:
         near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
         raise MissingError(f"there is no run called {name!r}.{near}")
-    metrics = Checkpoint(folders[name]).metrics
+    metrics = RunFolder(folders[name]).metrics
     if not metrics.is_file():
         return Lines(lines=[], next=0, file="")
     lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)

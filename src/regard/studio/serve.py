@@ -9,8 +9,8 @@ from pathlib import Path
 
 import uvicorn
 
-from regard._utils import DEMO_SYSTEMS, home, last_demo
-from regard.checkpoint import Checkpoint
+from regard._utils import DEMO_SYSTEMS, load_last_demo, user_data_folder
+from regard.checkpoint import RunFolder
 from regard.serving import bind, names_of, own_token
 from regard.studio.app import make_app
 from regard.studio.demo_training import DemoTraining
@@ -27,10 +27,10 @@ def make_studio(folders: Sequence[Path]) -> Studio:
             raise ValueError(f"there is no checkpoint in {folder}. Name a folder that `regard train` wrote.")
     if folders:
         return Studio(registry=ModelRegistry(folders))
-    for demo in (last_demo(), Path("demo"), home() / "demo"):
+    for demo in (load_last_demo(), Path("demo"), user_data_folder() / "demo"):
         if demo is not None and is_finished(demo):
             return Studio(registry=ModelRegistry([demo]))
-    own = home() / "demo"
+    own = user_data_folder() / "demo"
     training = DemoTraining(own)
     training.start()
     return Studio(registry=ModelRegistry([own]), demo_training=training)
@@ -38,7 +38,7 @@ def make_studio(folders: Sequence[Path]) -> Studio:
 
 def is_finished(demo: Path) -> bool:
     """Whether every system of a demo is trained."""
-    names = {folder.name for folder in runs_below(demo.resolve()) if Checkpoint(folder).weights.is_file()}
+    names = {folder.name for folder in runs_below(demo.resolve()) if RunFolder(folder).weights.is_file()}
     return names >= set(DEMO_SYSTEMS)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from regard._utils import check_name
-from regard.checkpoint import Checkpoint, load_facts
+from regard.checkpoint import RunFolder, load_metadata
 from regard.contracts import Capabilities, ModelEntry, Predictor, RunInfo, Title
 from regard.data.batching import Batching
 from regard.models.translation import MODELS
@@ -147,7 +147,7 @@ def data_of(run: Any) -> str:
 
 def steps_of(folder: Path) -> int:
     """After how many steps the weights in a folder were taken; of an average, its last."""
-    facts = load_facts(Checkpoint(folder).weights)
+    facts = load_metadata(RunFolder(folder).weights)
     return int(facts.get("step", max(facts.get("average", [0]))))
 
 

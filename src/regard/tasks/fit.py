@@ -18,8 +18,15 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard._utils import VERSION, append_line, cut_lines, holding, is_unused, write_text
-from regard.checkpoint import Checkpoint, beginning, check_aside, check_is_run, save_tensors, set_aside
+from regard._utils import VERSION, append_line, cut_lines, is_unused, lock_folder, write_text
+from regard.checkpoint import (
+    RunFolder,
+    check_is_run,
+    check_no_old_run,
+    overwrite_guard,
+    remove_on_failure,
+    save_tensors,
+)
 from regard.tasks.base import TrainingSetup, count_parameters
 from regard.tasks.load import build, load, read_run, save_start, to_config
 from regard.tasks.table import task_of
@@ -81,14 +88,14 @@ def fit(
     resume: bool = False,
     overwrite: bool = False,
     console: Console | None = None,
-    listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
+    callbacks: Sequence[Callable[[dict[str, Any]], None]] = (),
 ) -> TrainedModel:
     """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
-    checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
+    checkpoint, shown = RunFolder(Path(out)), console or Console(stderr=True)
     resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
     # a task or a corpus that could not be loaded again is refused before anything is trained
     config = to_config(run, VERSION)
-    with holding(checkpoint.folder) if is_main_process() else nullcontext():
+    with lock_folder(checkpoint.folder) if is_main_process() else nullcontext():
         if resumes:
             check_kind(checkpoint, config)
         setup = task_of(run).setup(run, checkpoint, resume=resumes, notify=partial(notify, shown))
@@ -97,17 +104,17 @@ def fit(
         if resumes:
             refuse(checkpoint, differences(config_of(checkpoint), to_config(setup.run, VERSION)))
         undo = is_main_process() and not resumes
-        with set_aside(checkpoint) if overwrite else beginning(checkpoint, undo=undo):
-            return learn(setup, checkpoint, resume=resumes, console=shown, listeners=listeners)
+        with overwrite_guard(checkpoint) if overwrite else remove_on_failure(checkpoint, undo=undo):
+            return learn(setup, checkpoint, resume=resumes, console=shown, callbacks=callbacks)
 
 
 def learn(
     setup: TrainingSetup,
-    checkpoint: Checkpoint,
+    checkpoint: RunFolder,
     *,
     resume: bool,
     console: Console,
-    listeners: Sequence[Callable[[dict[str, Any]], None]],
+    callbacks: Sequence[Callable[[dict[str, Any]], None]],
 ) -> TrainedModel:
     """Train a model, or save one that needs no training."""
     run, unit = setup.run, task_of(setup.run).unit
@@ -127,7 +134,7 @@ def learn(
             unit=unit,
             capturable=task_of(run).models[run.model_name].capturable,
             console=console,
-            listeners=listeners,
+            callbacks=callbacks,
         )
     else:
         result = save_untrained(model, setup, checkpoint)
@@ -137,11 +144,11 @@ def learn(
     return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
 
 
-def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> Result:
+def save_untrained(model: Any, setup: TrainingSetup, checkpoint: RunFolder) -> Result:
     """What training would have left, of a model that needs none."""
     metrics, seconds = dict(setup.validate(model)), setup.seconds
     if is_main_process():
-        save_tensors(checkpoint.weights, model.state_dict(), facts={"step": 1})
+        save_tensors(checkpoint.weights, model.state_dict(), metadata={"step": 1})
         # made again on --resume, and recorded once
         cut_lines(checkpoint.metrics, 0)
         append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
@@ -158,7 +165,7 @@ def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> 
     )
 
 
-def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
+def check_out(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> bool:
     """Whether a run goes on in the folder; one that is in use is refused unless that was allowed."""
     folder = checkpoint.folder
     if resume and overwrite:
@@ -173,14 +180,14 @@ def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
         if is_main_process() and not is_unused(folder):
-            check_aside(checkpoint)
+            check_no_old_run(checkpoint)
             raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
         check_is_run(checkpoint, is_run=read_run)
     in_use = folder.is_dir() and not is_unused(folder)
     if in_use and is_main_process() and not overwrite:
         if not checkpoint.config.exists():
-            check_aside(checkpoint)
+            check_no_old_run(checkpoint)
         raise ValueError(
             f"{folder} is not empty. Choose another --out, go on with the run in it (--resume), or allow to write over "
             f"it (--overwrite)."
@@ -193,19 +200,19 @@ def several_processes() -> bool:
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
-def config_of(checkpoint: Checkpoint) -> dict[str, Any]:
+def config_of(checkpoint: RunFolder) -> dict[str, Any]:
     """The config of the run in a folder, in today's form."""
     return to_config(read_run(checkpoint), VERSION)
 
 
-def check_kind(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
+def check_kind(checkpoint: RunFolder, config: Mapping[str, Any]) -> None:
     """Refuse to resume with another task, corpus or model, whose files are others too."""
     begun = config_of(checkpoint)
     kinds = ("task", "corpus", "model_name")
     refuse(checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds}))
 
 
-def refuse(checkpoint: Checkpoint, changes: list[str]) -> None:
+def refuse(checkpoint: RunFolder, changes: list[str]) -> None:
     """Refuse a run that differs from the one in the folder, if it does."""
     if changes:
         raise ValueError(

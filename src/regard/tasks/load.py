@@ -18,12 +18,13 @@ from typing import Any, Literal, get_type_hints, overload
 import torch
 
 from regard._utils import VERSION, from_plain, nearest, to_plain, write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.contracts import ModelEntry, Predictor
 from regard.data.corpora import corpus_name, find_corpus
 from regard.tasks.language_modeling.predictor import Writer
 from regard.tasks.table import find_task, task_name, task_of
 from regard.tasks.translation.predictor import Translator
+from regard.training import rename_settings
 
 RECIPES_0_1 = {
     "multi30k": ("translation", "multi30k"),
@@ -52,6 +53,7 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     if "regard" not in config or "model_name" not in config:
         raise ValueError(f"{where} was not written by regard. Name a folder that `regard train` wrote.")
     settings = {name: value for name, value in config.items() if name not in ("regard", "task", "corpus")}
+    settings = rename_settings(settings)
     if "task" in config:
         names = config["task"], config.get("corpus")
     else:
@@ -95,7 +97,7 @@ MOST = 10**7
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def save_start(checkpoint: Checkpoint, run: Any, files: Mapping[str, str]) -> None:
+def save_start(checkpoint: RunFolder, run: Any, files: Mapping[str, str]) -> None:
     """Write what a model needs beside its weights."""
     for name, text in files.items():
         write_text(checkpoint.folder / name, text)
@@ -103,7 +105,7 @@ def save_start(checkpoint: Checkpoint, run: Any, files: Mapping[str, str]) -> No
     checkpoint.save_config(to_config(run, VERSION))
 
 
-def read_run(checkpoint: Checkpoint) -> Any:
+def read_run(checkpoint: RunFolder) -> Any:
     """The run that a folder was written by."""
     if not checkpoint.folder.is_dir():
         raise FileNotFoundError(f"{checkpoint.folder} is not a folder. Name the folder that `regard train` wrote.")
@@ -143,9 +145,9 @@ def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool
     `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False` runs
     the model's own readable code only.
     """
-    checkpoint = Checkpoint(Path(folder))
+    checkpoint = RunFolder(Path(folder))
     run = read_run(checkpoint)
-    checkpoint = Checkpoint.open(Path(folder))
+    checkpoint = RunFolder.open(Path(folder))
     # the first weights are drawn on the CPU, unseeded, and overwritten: the caller's random numbers stay as they are
     with torch.random.fork_rng(devices=[]):
         model = build(run)

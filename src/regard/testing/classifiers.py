@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from regard.contracts import UNK, Classifier, ClassifierOutput, Labelled, PaddedTokens
+from regard.contracts import UNK, Classifier, ClassifierOutput, ClassificationBatch, PaddedTokens
 from regard.testing.comparison import assert_close, assert_finite, assert_zero, run_checks
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 from regard.training import ClassificationObjective
@@ -30,9 +30,9 @@ class ClassifierCase(ModelCase):
     required_fields = ("vocab_size", "num_classes", "dropout")
     smallest = {"vocab_size": 11, "num_classes": 3}  # noqa: RUF012 - a ClassVar of the base class
 
-    def batch(self, model: Any) -> Labelled:
+    def batch(self, model: Any) -> ClassificationBatch:
         """Texts, one of them empty, with their classes."""
-        texts = Labelled(
+        texts = ClassificationBatch(
             sentences=PaddedTokens.from_lists(SENTENCES), labels=torch.tensor(CLASSES), num_tokens=len(CLASSES)
         )
         return move(texts, model)
@@ -155,7 +155,7 @@ def check_loss_is_a_sum(case: ClassifierCase) -> None:
     with torch.no_grad():
         objective = ClassificationObjective(case.make())
         parts = [
-            objective(Labelled(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1))
+            objective(ClassificationBatch(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1))
             for words, label in zip(SENTENCES, CLASSES, strict=True)
         ]
         whole = objective(case.batch(objective.model))

@@ -17,6 +17,7 @@ from regard.training.settings import (
     SGDSettings,
     TrainingSettings,
     differences,
+    rename_settings,
 )
 from regard.training.trainer import Diverged, Interrupted, Result, train
 
@@ -41,5 +42,6 @@ __all__ = [
     "average_tensors",
     "differences",
     "is_main_process",
+    "rename_settings",
     "train",
 ]

@@ -1,7 +1,8 @@
-"""What a training writes into its checkpoint folder, and how it finds its way back.
+"""The checkpoints of a training: saving, publishing the best weights, and resuming.
 
-Order of writing, so that kill -9 at any instant loses nothing: validated weights, then the point, then the published
-model, then what is no longer needed goes. A point that is the best but was not yet published is published on resuming.
+Order of writing, so that kill -9 at any instant loses nothing: validated weights, then the checkpoint, then the
+published model.safetensors; then what is no longer needed is removed. A checkpoint with the best weights that was not
+yet published is published on resuming.
 """
 
 import math
@@ -13,175 +14,185 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard._utils import cut_lines, load_json, replacing, save_json
-from regard.checkpoint import Checkpoint, Point, load_facts, load_tensors, load_weights, save_tensors
+from regard._utils import atomic_file, cut_lines, load_json, save_json
+from regard.checkpoint import Checkpoint, RunFolder, load_metadata, load_tensors, load_weights, save_tensors
 from regard.training.engine import EngineState
 from regard.training.loader import Position
 from regard.training.selection import BestTracker, average_tensors
-from regard.training.settings import TrainingSettings, differences
+from regard.training.settings import TrainingSettings, differences, rename_settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a training is: all of it that is plain."""
+    """Progress of a training, without tensors.
+
+    `averaged_steps` are the steps whose validated weights are averaged at the end.
+    """
 
     step: int = 0
     position: Position = field(default_factory=Position)
     tokens: int = 0
     seconds: float = 0.0
-    standing: BestTracker = field(default_factory=BestTracker)
-    kept: tuple[int, ...] = ()
+    best: BestTracker = field(default_factory=BestTracker)
+    averaged_steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointTensors:
+    """The tensors of a checkpoint: weights, their running average if there is one, and the state of the engine."""
+
+    weights: Mapping[str, Tensor]
+    average: Mapping[str, Tensor] | None
+    engine: EngineState
 
 
 @dataclass(frozen=True)
 class CheckpointManager:
-    """The files of one training."""
+    """Saves and loads the checkpoints of one training."""
 
     folder: Path
     settings: TrainingSettings
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        """The folder's layout."""
-        return Checkpoint(self.folder)
+    def run_folder(self) -> RunFolder:
+        """The paths of the run."""
+        return RunFolder(self.folder)
 
-    def find(self, *, resume: bool) -> Point | None:
-        """Where to go on, or nothing for a start; a folder in use is refused unless it is to be resumed."""
-        point = self.checkpoint.points.latest()
-        if point is not None and not resume:
+    def find(self, *, resume: bool) -> Checkpoint | None:
+        """The checkpoint to resume from, or None for a new training; without `resume` a used folder is refused."""
+        checkpoint = self.run_folder.checkpoints.latest()
+        if checkpoint is not None and not resume:
             raise ValueError(
-                f"{self.folder} holds a training at step {point.step}. "
-                f"Go on with it (resume=True, --resume on the command line), or choose another folder."
+                f"{self.folder} holds a training at step {checkpoint.step}. "
+                f"Resume it (resume=True, --resume on the command line), or choose another folder."
             )
-        if point is None and self.checkpoint.weights.exists():
-            raise ValueError(f"{self.folder} holds a model but no training to go on with. Choose another folder.")
-        if point is not None:
-            self._check_settings(_state_of(point)["settings"])
-        return point
+        if checkpoint is None and self.run_folder.weights.exists():
+            raise ValueError(f"{self.folder} holds a model but no training to resume. Choose another folder.")
+        if checkpoint is not None:
+            self._check_settings(_load_state(checkpoint)["settings"])
+        return checkpoint
 
-    def clean(self, point: Point | None, *, validates: bool) -> None:
-        """Remove what a killed run left beyond the point, and publish what it had no time to.
+    def clean(self, checkpoint: Checkpoint | None, *, validates: bool) -> None:
+        """Remove what a killed run wrote after the checkpoint, and publish the weights if it was killed before that.
 
-        A run that validates publishes its best weights, one that does not its last.
+        A run that validates publishes its best weights, another one its last.
         """
-        self.checkpoint.tidy()
-        cut_lines(self.checkpoint.metrics, point.step if point else 0)
-        if point is None:
+        self.run_folder.tidy()
+        cut_lines(self.run_folder.metrics, checkpoint.step if checkpoint else 0)
+        if checkpoint is None:
             return
-        progress = self.load_progress(point)
-        self.checkpoint.points.keep_weights(list(progress.kept))
-        best = progress.standing.step if validates else point.step
-        published = load_facts(self.checkpoint.weights).get("step") if self.checkpoint.weights.exists() else None
-        if best == point.step != published:
-            self.publish(point)
+        progress = self.load_progress(checkpoint)
+        self.run_folder.checkpoints.keep_weights(list(progress.averaged_steps))
+        best = progress.best.step if validates else checkpoint.step
+        published = load_metadata(self.run_folder.weights).get("step") if self.run_folder.weights.exists() else None
+        if best == checkpoint.step != published:
+            self.publish(checkpoint)
 
-    def save(self, progress: Progress, tensors: "Tensors") -> Point:
-        """Write a point."""
-        points = self.checkpoint.points
-        facts = {"step": progress.step}
-        with points.writing(progress.step) as folder:
-            save_tensors(folder / "weights.safetensors", tensors.weights, facts=facts)
-            if tensors.running is not None:
-                save_tensors(folder / "running.safetensors", tensors.running, facts=facts)
+    def save(self, progress: Progress, tensors: CheckpointTensors) -> Checkpoint:
+        """Write a checkpoint."""
+        checkpoints, metadata = self.run_folder.checkpoints, {"step": progress.step}
+        with checkpoints.writing(progress.step) as folder:
+            save_tensors(folder / "weights.safetensors", tensors.weights, metadata=metadata)
+            if tensors.average is not None:
+                save_tensors(folder / "running.safetensors", tensors.average, metadata=metadata)
             save_tensors(folder / "optimizer.safetensors", tensors.engine.optimizer)
             save_tensors(folder / "random.safetensors", tensors.engine.random)
             if tensors.engine.carried:
                 save_tensors(folder / "carried.safetensors", tensors.engine.carried)
             state = {
                 "progress": _to_plain(progress),
-                "optimizer": tensors.engine.facts,
+                "optimizer": tensors.engine.optimizer_groups,
                 "settings": asdict(self.settings),
             }
             save_json(folder / "state.json", state)
-        points.keep_weights(list(progress.kept))
-        return Point(progress.step, points.folder / folder.name)
+        checkpoints.keep_weights(list(progress.averaged_steps))
+        return Checkpoint(progress.step, checkpoints.folder / folder.name)
 
-    def keep(self, step: int, weights: Mapping[str, Tensor]) -> None:
-        """Write validated weights that an average may be made of."""
-        save_tensors(self.checkpoint.points.weights(step), weights, facts={"step": step})
+    def save_validated(self, step: int, weights: Mapping[str, Tensor]) -> None:
+        """Write validated weights, for the average at the end."""
+        save_tensors(self.run_folder.checkpoints.weights(step), weights, metadata={"step": step})
 
-    def publish(self, point: Point) -> None:
-        """Make a point's weights those of the model."""
-        running = point.folder / "running.safetensors"
-        with replacing(self.checkpoint.weights) as beside:
-            shutil.copyfile(running if running.exists() else point.folder / "weights.safetensors", beside)
+    def publish(self, checkpoint: Checkpoint) -> None:
+        """Make the weights of a checkpoint model.safetensors, those of the running average if there is one."""
+        average = checkpoint.folder / "running.safetensors"
+        with atomic_file(self.run_folder.weights) as scratch_path:
+            shutil.copyfile(average if average.exists() else checkpoint.folder / "weights.safetensors", scratch_path)
 
     def average(self, steps: tuple[int, ...]) -> dict[str, Tensor]:
-        """The mean of the weights of these steps."""
-        return average_tensors(load_tensors(self.checkpoint.points.weights(step)) for step in steps)
+        """The mean of the validated weights of these steps."""
+        return average_tensors(load_tensors(self.run_folder.checkpoints.weights(step)) for step in steps)
 
-    def load_progress(self, point: Point) -> Progress:
-        """How far the point is."""
+    def load_progress(self, checkpoint: Checkpoint) -> Progress:
+        """The progress at a checkpoint."""
         try:
-            return _from_plain(_state_of(point)["progress"])
+            return _from_plain(_load_state(checkpoint)["progress"])
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{point.folder}/state.json is not what training wrote ({error!r}). Restore it.") from None
+            path = checkpoint.folder / "state.json"
+            raise ValueError(f"{path} is not what training wrote ({error!r}). Restore it from a copy.") from None
 
-    def load_engine(self, point: Point) -> EngineState:
-        """Optimizer, random generators and what is carried from segment to segment, as they were at the point."""
-        carried = point.folder / "carried.safetensors"
+    def load_engine(self, checkpoint: Checkpoint) -> EngineState:
+        """The state of the optimizer, the random generators and the carried states of a stream."""
+        carried = checkpoint.folder / "carried.safetensors"
         return EngineState(
-            optimizer=load_tensors(point.folder / "optimizer.safetensors"),
-            facts=_state_of(point)["optimizer"],
-            random=load_tensors(point.folder / "random.safetensors"),
+            optimizer=load_tensors(checkpoint.folder / "optimizer.safetensors"),
+            optimizer_groups=_load_state(checkpoint)["optimizer"],
+            random=load_tensors(checkpoint.folder / "random.safetensors"),
             carried=load_tensors(carried) if carried.exists() else {},
         )
 
-    def load_model(self, point: Point, model: nn.Module) -> None:
-        """The weights as they were when training goes on."""
-        load_weights(point.folder / "weights.safetensors", model)
+    def load_model(self, checkpoint: Checkpoint, model: nn.Module) -> None:
+        """Load the weights with which training continues."""
+        load_weights(checkpoint.folder / "weights.safetensors", model)
 
-    def load_running(self, point: Point, model: nn.Module) -> None:
-        """Their running average."""
-        load_weights(point.folder / "running.safetensors", model)
+    def load_average(self, checkpoint: Checkpoint, model: nn.Module) -> None:
+        """Load their running average."""
+        load_weights(checkpoint.folder / "running.safetensors", model)
 
-    def _check_settings(self, before: dict[str, Any]) -> None:
-        changes = differences({"training": before}, {"training": asdict(self.settings)})
+    def _check_settings(self, before: Mapping[str, Any]) -> None:
+        changes = differences(rename_settings({"training": before}), {"training": asdict(self.settings)})
         if changes:
             raise ValueError(
-                f"{self.folder} was trained otherwise: {'; '.join(changes)}. Resume with the same settings, "
+                f"{self.folder} was trained with other settings: {'; '.join(changes)}. Resume with the same settings, "
                 f"or choose another folder."
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensors:
-    """What of a point is tensors: the weights, their running average where there is one, and the engine's."""
-
-    weights: Mapping[str, Tensor]
-    running: Mapping[str, Tensor] | None
-    engine: EngineState
-
-
 def finite_or_none(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Metrics as JSON can hold them."""
+    """Metrics with None for values that are not finite, which JSON cannot represent."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def _to_plain(progress: Progress) -> dict[str, Any]:
-    plain = asdict(progress)
-    plain["standing"]["metrics"] = finite_or_none(progress.standing.metrics)
-    return plain
-
-
-def _state_of(point: Point) -> dict[str, Any]:
-    """The plain part of a point, with all that belongs there."""
-    path = point.folder / "state.json"
-    state = load_json(path)
-    parts = ("progress", "optimizer", "settings")
-    if not isinstance(state, dict) or not all(isinstance(state.get(part), dict) for part in parts):
-        raise ValueError(f"{path} is not what training wrote: it needs {', '.join(parts)}. Restore it from a copy.")
-    return state
+    # the names in state.json are those of 0.1, so that its checkpoints still resume
+    best = {"step": progress.best.step, "metrics": finite_or_none(progress.best.metrics), "since": progress.best.since}
+    return {
+        "step": progress.step,
+        "position": asdict(progress.position),
+        "tokens": progress.tokens,
+        "seconds": progress.seconds,
+        "standing": best,
+        "kept": progress.averaged_steps,
+    }
 
 
 def _from_plain(plain: dict[str, Any]) -> Progress:
-    standing = plain["standing"]
-    metrics = {name: math.nan if value is None else float(value) for name, value in standing["metrics"].items()}
+    best = plain["standing"]
+    metrics = {name: math.nan if value is None else float(value) for name, value in best["metrics"].items()}
     return Progress(
         step=plain["step"],
         position=Position(**plain["position"]),
         tokens=plain["tokens"],
         seconds=plain["seconds"],
-        standing=BestTracker(standing["step"], metrics, standing["since"]),
-        kept=tuple(plain["kept"]),
+        best=BestTracker(best["step"], metrics, best["since"]),
+        averaged_steps=tuple(plain["kept"]),
     )
+
+
+def _load_state(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The JSON part of a checkpoint, with all its parts present."""
+    path = checkpoint.folder / "state.json"
+    state = load_json(path)
+    parts = ("progress", "optimizer", "settings")
+    if not isinstance(state, dict) or not all(isinstance(state.get(part), dict) for part in parts):
+        raise ValueError(f"{path} is not what training wrote: it needs {', '.join(parts)}. Restore it from a copy.")
+    return state

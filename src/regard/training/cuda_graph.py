@@ -1,14 +1,14 @@
-"""A training step as one CUDA graph: small models on large GPUs wait for launches, a graph launches once.
+"""A training step as one CUDA graph: one launch per step, where launch overhead limits small models on large GPUs.
 
-    copy the batch into the graph's own tensors -> replay: forward, backward, clip, update
+    copy the batch into the input tensors of the graph -> replay: forward, backward, clip, update
 
-A graph is of one shape, so batches are filled up to a few shapes, packed ones and padded ones. The first steps of each
-shape run as they are, which warms up kernels and allocations; then the step is captured, and from then on replayed. The
-numbers are those of the eager step, to rounding.
+A graph has fixed shapes, so batches, packed or padded, are padded to a few shapes. The first steps of each shape run
+eagerly, which warms up kernels and allocations; then the step is captured, and replayed from then on. The results are
+those of the eager step, up to rounding.
 
-A replay runs the kernels that were captured, on the tensors that were captured. Graphs are therefore dropped when a
-parameter or buffer of the model is another tensor than it was or a part changes between training and evaluation mode,
-and no graph is used while the model has hooks or a replaced `forward`.
+A replay runs the captured kernels on the captured tensors. Graphs are therefore dropped when a parameter or buffer of
+the model is replaced or a submodule changes between training and evaluation mode, and no graph is used while the model
+has hooks or a replaced `forward`.
 """
 
 import warnings
@@ -19,25 +19,35 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Labelled, PackedTokens, PaddedTokens, has_hooks, leaves, map_tensors
-from regard.training.settings import ComputeSettings, StepKind
+from regard.contracts import PAD, Batch, ClassificationBatch, PackedTokens, PaddedTokens, has_hooks, leaves, map_tensors
+from regard.training.settings import ComputeSettings, StepMode
 
 WARM_UP = 3
-"""Steps of each shape before it is captured."""
+"""Eager steps of each shape before it is captured."""
 MOST_SHAPES = 128
-"""Graphs that are kept; batches of yet other shapes run as they are."""
+"""Upper bound for the number of graphs; batches of further shapes run eagerly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepChoice:
-    """How training steps run, and the reasons against CUDA graphs where "auto" chose to run them eagerly."""
+    """How training steps run; `reasons` says why "auto" did not choose CUDA graphs."""
 
-    kind: StepKind
+    mode: StepMode
     reasons: tuple[str, ...] = ()
 
+    @property
+    def is_compiled(self) -> bool:
+        """True if the step is compiled before it is captured."""
+        return self.mode == "compiled"
+
+    @property
+    def uses_graph(self) -> bool:
+        """True if steps are replayed as CUDA graphs."""
+        return self.is_compiled or self.mode == "graphed"
+
     def __str__(self) -> str:
-        if self.kind != "eager":
-            return f"Training steps are {self.kind}: each is replayed as one CUDA graph."
+        if self.uses_graph:
+            return "Training steps are replayed as CUDA graphs: the device, the number of processes and the model suit."
         without = f", without CUDA graphs: {'; '.join(self.reasons)}" if self.reasons else ""
         return f"Training steps run eagerly{without}."
 
@@ -45,23 +55,23 @@ class StepChoice:
 def choose_step(
     settings: ComputeSettings, model: nn.Module, *, device: torch.device, num_processes: int, capturable: bool
 ) -> StepChoice:
-    """What `settings.step` comes to here; a kind that was asked for by name and cannot run is refused."""
+    """Resolve `settings.step`: "auto" chooses by what is supported, another mode that cannot run raises ValueError."""
     reasons = reasons_against_capture(settings, device=device, num_processes=num_processes)
     if settings.step == "auto":
         if not capturable:
-            reasons.append("the model does not declare that its step can be captured (capturable=True)")
+            reasons.append("the model does not declare its step as capturable (capturable=True)")
         reasons += reasons_against_replay(model)
-        return StepChoice(kind="eager" if reasons else "graphed", reasons=tuple(reasons))
+        return StepChoice(mode="eager" if reasons else "graphed", reasons=tuple(reasons))
     if settings.step != "eager" and reasons:
         raise ValueError(
             f"a {settings.step} step needs one process on one CUDA device, without accumulation, but "
             f"{' and '.join(reasons)}. Choose compute.step=auto."
         )
-    return StepChoice(kind=settings.step)
+    return StepChoice(mode=settings.step)
 
 
 def reasons_against_capture(settings: ComputeSettings, *, device: torch.device, num_processes: int) -> list[str]:
-    """Why no training step can be captured in this process."""
+    """Reasons why no training step can be captured in this process."""
     reasons = []
     if device.type != "cuda":
         reasons.append(f"the device is {device.type}")
@@ -73,17 +83,18 @@ def reasons_against_capture(settings: ComputeSettings, *, device: torch.device, 
 
 
 def reasons_against_replay(model: nn.Module) -> list[str]:
-    """Why a captured step would leave out what was done to the model."""
+    """Reasons why a replay would skip Python code that the user added to the model."""
     reasons = ["the model has hooks"] if has_hooks(model) else []
-    names = [type(part).__name__ for part in model.modules() if "forward" in part.__dict__]
+    # a forward in the instance's own dictionary was assigned after the class was defined
+    names = [type(module).__name__ for module in model.modules() if "forward" in module.__dict__]
     return [*reasons, *(f"the forward of a {name} was replaced" for name in names)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fill:
-    """Batches in few shapes: rows, tokens and the longest row are rounded up to multiples of these.
+class ShapePadder:
+    """Pads batches to few shapes: the numbers of rows, of tokens and the longest row become multiples of these.
 
-    Padded batches pay for every cell that is filled up, so theirs are smaller.
+    Padded batches compute every padding cell, so their multiples are smaller.
     """
 
     rows: int = 64
@@ -93,13 +104,13 @@ class Fill:
     padded_longest: int = 4
 
     def __call__(self, batch: Any) -> Any:
-        """The same rows, filled up; labels of the fill are <pad>. Segments of a text have one shape and stay as is."""
-        if isinstance(batch, Labelled):
-            # no rows are added: a model's penalty would count them
+        """The same batch with padding, whose labels are <pad>. Segments of a text have one shape and are not padded."""
+        if isinstance(batch, ClassificationBatch):
+            # no rows are added, because the penalty term of a model would count them
             sentences = batch.sentences
             num_rows, length = sentences.ids.shape
             return replace(
-                batch, sentences=widened(sentences, num_rows=num_rows, length=up(length, self.padded_longest))
+                batch, sentences=widen(sentences, num_rows=num_rows, length=round_up(length, self.padded_longest))
             )
         if not isinstance(batch, Batch):
             return batch
@@ -108,41 +119,42 @@ class Fill:
             return self._padded(batch, source, target)
         if not (isinstance(source, PackedTokens) and isinstance(target, PackedTokens)):
             kinds = f"{type(source).__name__} and {type(target).__name__}"
-            raise ValueError(f"source and target are {kinds}, expected both padded or both packed.")
+            raise TypeError(f"source and target are {kinds}, expected both padded or both packed.")
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
-        filled = [
+        padded = [
             side.fill(num_rows=num_rows, num_tokens=tokens, max_seqlen=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
-        labels = torch.full_like(filled[1].ids, PAD)
+        labels = torch.full_like(padded[1].ids, PAD)
         labels[: len(batch.labels)] = batch.labels
-        return replace(batch, source=filled[0], target=filled[1], labels=labels)
+        return replace(batch, source=padded[0], target=padded[1], labels=labels)
 
     def _padded(self, batch: Batch, source: PaddedTokens, target: PaddedTokens) -> Batch:
-        num_rows = up(source.ids.shape[0], self.padded_rows)
-        filled = [
-            widened(side, num_rows=num_rows, length=up(side.ids.shape[1], self.padded_longest))
+        num_rows = round_up(source.ids.shape[0], self.padded_rows)
+        padded = [
+            widen(side, num_rows=num_rows, length=round_up(side.ids.shape[1], self.padded_longest))
             for side in (source, target)
         ]
-        labels = torch.full_like(filled[1].ids, PAD)
+        labels = torch.full_like(padded[1].ids, PAD)
         labels[: batch.labels.shape[0], : batch.labels.shape[1]] = batch.labels
-        return replace(batch, source=filled[0], target=filled[1], labels=labels)
+        return replace(batch, source=padded[0], target=padded[1], labels=labels)
 
     def _shape(self, side: PackedTokens) -> tuple[int, int]:
-        return up(side.ids.shape[0], self.tokens), up(side.max_seqlen, self.longest)
+        return round_up(side.ids.shape[0], self.tokens), round_up(side.max_seqlen, self.longest)
 
     def _rows(self, side: PackedTokens, shape: tuple[int, int]) -> int:
+        # the added tokens are in rows of their own, none longer than max_seqlen
         missing = shape[0] - side.ids.shape[0]
-        return up(side.cu_seqlens.shape[0] - 1 + -(-missing // shape[1]), self.rows)
+        return round_up(side.cu_seqlens.shape[0] - 1 + -(-missing // shape[1]), self.rows)
 
 
-FILL = Fill()
-"""Few shapes, and so few graphs."""
+SHAPE_PADDER = ShapePadder()
+"""The padding of the training engine: few shapes, and therefore few graphs."""
 
 
-def widened(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
-    """The same rows, and as many more of one token as it takes, in a larger rectangle."""
+def widen(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
+    """Pad to a larger rectangle; added rows have one token, because no model accepts empty rows."""
     ids = torch.full((num_rows, length), PAD, dtype=rows.ids.dtype)
     ids[: rows.ids.shape[0], : rows.ids.shape[1]] = rows.ids
     lengths = torch.ones(num_rows, dtype=rows.lengths.dtype)
@@ -150,14 +162,14 @@ def widened(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
     return PaddedTokens(ids, lengths)
 
 
-def up(count: int, multiple: int) -> int:
-    """The next multiple, at least one."""
+def round_up(count: int, multiple: int) -> int:
+    """The next multiple, at least one times `multiple`."""
     return max(-(-count // multiple), 1) * multiple
 
 
 @dataclass(kw_only=True)
-class Captured:
-    """One shape's graph, the tensors it reads, and the loss it writes."""
+class ShapeGraph:
+    """The graph of one shape, its input tensors, and the loss it writes."""
 
     batch: Any
     weight: Tensor
@@ -167,11 +179,11 @@ class Captured:
 
 
 class GraphedStep:
-    """Forward, backward, clip and update by graphs, one a shape, on the CUDA device of `module`.
+    """Forward, backward, clip and update with one graph per shape, on the CUDA device of `module`.
 
-    `objective` computes a batch's summed loss with the parameters of `module`; while `reasons` returns any, `readable`
-    does, without graphs. A step that cannot be captured raises an error, or with `cautious` is found out before its
-    capture where possible: `failure` then says why, and from then on no step is captured.
+    `objective` computes the summed loss of a batch with the parameters of `module`; while `reasons()` is not empty,
+    `readable` computes it without graphs. A step that cannot be captured raises an error; with `cautious` this is
+    detected before the capture where possible, `failure` has the reason, and no further step is captured.
     """
 
     def __init__(
@@ -188,105 +200,107 @@ class GraphedStep:
         self.objective, self.readable, self.reasons = objective, readable or objective, reasons
         self.module, self.optimizer, self.clip_norm = module, optimizer, clip_norm
         self.cautious, self.failure = cautious, ""
-        self.shapes: dict[tuple[Any, ...], Captured] = {}
+        self.shapes: dict[tuple[Any, ...], ShapeGraph] = {}
         self.identity: list[tuple[Any, ...]] = []
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self.device = next(module.parameters()).device
         self.learning_rate = torch.zeros((), device=self.device)
 
     def __call__(self, batch: Any, *, num_tokens: int, learning_rate: float) -> Tensor:
-        """One step on a filled batch from the host; the summed loss, still on the device."""
+        """One step on a padded batch on the host; returns the summed loss as a tensor on the device."""
         self.learning_rate.fill_(learning_rate)
         for group in self.optimizer.param_groups:
-            # a graph reads the rate where it was when captured: a tensor, and one that can be captured at all
+            # a graph reads the learning rate from the captured address, so it must be a tensor
             group["lr"], group["capturable"] = self.learning_rate, True
+        # a replaced parameter has another address than the captured one
         if (identity := identity_of(self.module)) != self.identity:
             self.drop()
             self.identity = identity
         shape = shape_of(batch)
         if shape not in self.shapes:
             on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
-            new = Captured(batch=on_device, weight=torch.full((), 1.0 / num_tokens, device=self.device))
+            graph = ShapeGraph(batch=on_device, weight=torch.full((), 1.0 / num_tokens, device=self.device))
             if self.failure or len(self.shapes) >= MOST_SHAPES:
-                return self._eager(new, self.readable)
-            self.shapes[shape] = new
-        captured = self.shapes[shape]
-        copy_batch(batch, captured.batch)
-        captured.weight.fill_(1.0 / num_tokens)
+                return self._eager(graph, self.readable)
+            self.shapes[shape] = graph
+        graph = self.shapes[shape]
+        copy_batch(batch, graph.batch)
+        graph.weight.fill_(1.0 / num_tokens)
         if self.reasons():
-            return self._eager(captured, self.readable)
-        captured.runs += 1
-        if captured.runs < WARM_UP or (captured.runs == WARM_UP and not self.cautious):
-            return self._eager(captured, self.objective)
-        if captured.runs == WARM_UP:
-            return self._rehearse(captured)
-        if captured.graph is None:
-            self._capture(captured)
-        captured.graph.replay()
-        # a replay changes the weights without torch's noticing; whatever was made of them must be made anew
+            return self._eager(graph, self.readable)
+        graph.runs += 1
+        if graph.runs < WARM_UP or (graph.runs == WARM_UP and not self.cautious):
+            return self._eager(graph, self.objective)
+        if graph.runs == WARM_UP:
+            return self._rehearse(graph)
+        if graph.graph is None:
+            self._capture(graph)
+        graph.graph.replay()
+        # torch does not see that a replay changes the weights; the counters invalidate caches derived from them
         torch.autograd.graph.increment_version(self._parameters())
-        assert captured.loss is not None
-        return captured.loss
+        assert graph.loss is not None
+        return graph.loss
 
     def drop(self) -> None:
-        """Forget all graphs; shapes that occur again are captured again."""
+        """Drop all graphs; shapes that occur again are captured again."""
         self.shapes.clear()
-        # gradients lie in the memory of the graphs, whose pool cannot be used again once all of them are gone
+        # gradients lie in the memory pool of the graphs, and a pool cannot be reused after its last graph is gone
         self.optimizer.zero_grad(set_to_none=True)
         self.pool = torch.cuda.graph_pool_handle()
 
     def _parameters(self) -> list[nn.Parameter]:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
-    def _eager(self, captured: Captured, objective: Callable[[Any], Tensor]) -> Tensor:
-        # a graph is captured on a stream of its own, and so warmed up there
+    def _eager(self, graph: ShapeGraph, objective: Callable[[Any], Tensor]) -> Tensor:
+        # warmed up on the stream on which the graph will be captured, as torch requires
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            loss = self._run(captured, objective)
+            loss = self._run(graph, objective)
         torch.cuda.current_stream().wait_stream(self.stream)
         return loss
 
-    def _rehearse(self, captured: Captured) -> Tensor:
-        """The last eager step of a shape, with a look at what would end its capture."""
+    def _rehearse(self, graph: ShapeGraph) -> Tensor:
+        """The last eager step of a shape, checked for what would make its capture fail."""
         mode = torch.cuda.get_sync_debug_mode()
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
-                loss = self._eager(captured, self.objective)
+                loss = self._eager(graph, self.objective)
             finally:
                 torch.cuda.set_sync_debug_mode(mode)
-        if any("called a synchronizing CUDA operation" in str(warning.message) for warning in caught):
-            self.failure = "the step waits for the device, which no graph can"
+        if any("called a synchronizing CUDA operation" in str(record.message) for record in records):
+            self.failure = "the step synchronises with the device, which a graph cannot contain"
         elif not has_room():
-            self.failure = "a graph needs as much memory again as a step, which the GPU does not have"
+            self.failure = "a graph needs as much memory as another step, which the GPU does not have"
         if self.failure:
             self.drop()
+            # eager steps do not need the optimizer state to be capturable
             for group in self.optimizer.param_groups:
                 group["capturable"] = False
         return loss
 
-    def _capture(self, captured: Captured) -> None:
+    def _capture(self, graph: ShapeGraph) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        # the thread that prepares batches may pin memory meanwhile: its calls are not captured
-        capture = torch.cuda.graph(graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local")
+        cuda_graph = torch.cuda.CUDAGraph()
+        # thread_local: the prefetcher's thread may pin memory during the capture
+        capture = torch.cuda.graph(cuda_graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local")
         try:
             with capture:
-                loss = self._run(captured, self.objective)
+                loss = self._run(graph, self.objective)
         except RuntimeError as error:
             raise RuntimeError(
-                f"the training step could not be captured as a CUDA graph: {error}. A loss or logits computed outside "
-                "the step and still alive with their gradients prevent it: detach them, or compute them under "
-                "torch.no_grad(). Or train without graphs: training.compute.step=eager."
+                f"the training step could not be captured as a CUDA graph: {error}. A loss or "
+                "logits computed outside the step prevent it while their autograd graph is alive: detach them, or "
+                "compute them under torch.no_grad(). Or train without graphs: training.compute.step=eager."
             ) from error
-        captured.graph, captured.loss = graph, loss
+        graph.graph, graph.loss = cuda_graph, loss
 
-    def _run(self, captured: Captured, objective: Callable[[Any], Tensor]) -> Tensor:
+    def _run(self, graph: ShapeGraph, objective: Callable[[Any], Tensor]) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
-        loss = objective(captured.batch)
-        (loss * captured.weight).backward()
+        loss = objective(graph.batch)
+        (loss * graph.weight).backward()
         if self.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self._parameters(), self.clip_norm, foreach=True)
         self.optimizer.step()
@@ -294,11 +308,11 @@ class GraphedStep:
 
 
 def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
-    """Where and how every parameter and buffer lies, and the mode of every part: what a captured step depends on."""
+    """What a captured step depends on: address and layout of parameters and buffers, and the mode of modules."""
     identity: list[tuple[Any, ...]] = []
-    for part in module.modules():
-        identity.append((part.training,))
-        for tensor in (*part._parameters.values(), *part._buffers.values()):
+    for submodule in module.modules():
+        identity.append((submodule.training,))
+        for tensor in (*submodule._parameters.values(), *submodule._buffers.values()):
             if tensor is not None:
                 layout = (tensor.shape, tensor.stride(), tensor.dtype)
                 identity.append((tensor.data_ptr(), *layout, tensor.requires_grad))
@@ -306,20 +320,20 @@ def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
 
 
 def has_room() -> bool:
-    """Whether the GPU has memory for a graph beside eager steps: twice what the largest step took."""
+    """True if the GPU has memory for a graph in addition to eager steps: twice that of the largest step."""
     allocated = torch.cuda.memory_allocated()
     unused = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - allocated
     return unused >= 2 * (torch.cuda.max_memory_allocated() - allocated)
 
 
 def shape_of(batch: Any) -> tuple[Any, ...]:
-    """What two batches must share to share a graph."""
+    """The shapes of all tensors, and the longest rows: equal for batches that can use the same graph."""
     sides = (batch.source, batch.target) if isinstance(batch, Batch) else ()
     longest = tuple(side.max_seqlen for side in sides if isinstance(side, PackedTokens))
     return (*(tuple(tensor.shape) for tensor in leaves(batch)), *longest)
 
 
-def copy_batch(given: Any, kept: Any) -> None:
-    """Write a batch's tensors into those a graph reads."""
-    for new, old in zip(leaves(given), leaves(kept), strict=True):
+def copy_batch(source: Any, target: Any) -> None:
+    """Copy the tensors of a batch into the input tensors of a graph."""
+    for new, old in zip(leaves(source), leaves(target), strict=True):
         old.copy_(new, non_blocking=True)

@@ -1,7 +1,7 @@
-"""Devices, processes and precision, through accelerate. https://huggingface.co/docs/accelerate.
+"""Devices, processes and precision, with accelerate. https://huggingface.co/docs/accelerate.
 
-One process needs nothing but this file's defaults; several are started by `torchrun` or `accelerate launch`, which also
-decides on sharded weights (FSDP version 2). No step waits for the device.
+Several processes are started by `torchrun` or `accelerate launch`; the latter also configures sharded weights (FSDP
+version 2). No training step waits for the device.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.checkpoint import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
 from regard.contracts import map_tensors
-from regard.training.cuda_graph import FILL, GraphedStep, StepChoice, choose_step, reasons_against_replay
+from regard.training.cuda_graph import SHAPE_PADDER, GraphedStep, StepChoice, choose_step, reasons_against_replay
 from regard.training.objective import Objective
 from regard.training.segment_objective import StreamObjective
 from regard.training.selection import RunningAverage
@@ -29,9 +29,10 @@ from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings,
 
 
 class Shards:
-    """Torch's own way from shards to whole tensors and back; half of `import regard` would go into importing it."""
+    """Gathers sharded weights and optimizer states to full tensors, and shards them again."""
 
     def __init__(self) -> None:
+        # a slow import that only sharded training needs
         from torch.distributed.checkpoint import state_dict
 
         self.get_weights = state_dict.get_model_state_dict
@@ -41,7 +42,7 @@ class Shards:
 
 
 class Engine:
-    """A model ready to learn on whatever devices and processes there are."""
+    """Runs training steps of a model on the devices and processes of this run."""
 
     def __init__(
         self,
@@ -56,48 +57,48 @@ class Engine:
         if self.sharded and not self.accelerator.is_fsdp2:
             raise ValueError("sharded training needs FSDP version 2. Launch with: accelerate launch --fsdp_version 2")
         self.model = model.to(self.device)
-        # sharded weights cannot be read outside a training step, so a whole copy is validated
-        self.whole = copy.deepcopy(self.model) if self.sharded else self.model
+        # sharded weights cannot be used outside a training step, so a full copy is validated
+        self.full_model = copy.deepcopy(self.model) if self.sharded else self.model
         self.settings = settings
-        self.plain = objective = make_objective(self.model, label_smoothing=settings.label_smoothing)
+        self.unwrapped_objective = objective = make_objective(self.model, label_smoothing=settings.label_smoothing)
         if isinstance(objective, StreamObjective) and settings.compute.accumulation > 1:
             raise ValueError(
-                f"accumulation is {settings.compute.accumulation}, but rows of a stream are read together, for each is "
-                "carried on. Choose compute.accumulation=1 and fewer batch.rows."
+                f"accumulation is {settings.compute.accumulation}, but the rows of a stream are trained together, as "
+                "the state of each row is carried over. Choose compute.accumulation=1 and fewer batch.rows."
             )
         optimizer = make_optimizer(objective, settings.optimizer)
         self.choice = choose_step(
             settings.compute, model, device=self.device, num_processes=self.num_processes, capturable=capturable
         )
         self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
-        self.graphed = None if self.choice.kind == "eager" else self._make_graphed(objective)
+        self.graphed = self._make_graphed(objective) if self.choice.uses_graph else None
 
     @property
     def device(self) -> torch.device:
-        """This process's device."""
+        """The device of this process."""
         return torch.device(self.accelerator.device)
 
     @property
     def rank(self) -> int:
-        """This process's number."""
+        """The rank of this process."""
         return int(self.accelerator.process_index)
 
     @property
     def num_processes(self) -> int:
-        """How many processes train together."""
+        """The number of processes."""
         return int(self.accelerator.num_processes)
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """True in the process that writes files and prints."""
         return bool(self.accelerator.is_main_process)
 
-    def learn(self, parts: tuple[tuple[Any, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
-        """One step; returns this process's summed loss, still on the device."""
+    def train_step(self, parts: tuple[tuple[Any, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
+        """One training step; returns the summed loss of this process as a tensor on the device."""
         if self.graphed is not None:
             loss = self.graphed(parts[0][0], num_tokens=num_tokens, learning_rate=learning_rate)
             if self.graphed.failure:
-                self.choice = StepChoice(kind="eager", reasons=(self.graphed.failure,))
+                self.choice = StepChoice(mode="eager", reasons=(self.graphed.failure,))
                 self.graphed = None
             return loss
         for group in self.optimizer.param_groups:
@@ -106,81 +107,86 @@ class Engine:
         for number, (batch, counts) in enumerate(parts, start=1):
             with self._syncing(number == len(parts)):
                 loss = self.objective(map_tensors(self._move, batch)) * float(counts)
-                # processes' gradients are averaged; the mean is over the tokens of all of them
+                # gradients are averaged over processes, but the mean is over the tokens of all processes
                 self.accelerator.backward(loss * (self.num_processes / num_tokens))
             total += loss.detach()
-        if (bound := self.settings.optimizer.clip_norm) is not None:
-            self.accelerator.clip_grad_norm_(self.objective.parameters(), bound)
+        if (clip_norm := self.settings.optimizer.clip_norm) is not None:
+            self.accelerator.clip_grad_norm_(self.objective.parameters(), clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return total
 
     def sum(self, value: Tensor) -> float:
-        """The sum over all processes, on the host: waits for the device."""
+        """The sum over all processes as a number; waits for the device."""
+        # in float64, which mps does not have
         return float(self.accelerator.reduce(value.double() if self.device.type != "mps" else value, "sum"))
 
     def any(self, value: bool) -> bool:
-        """Whether it is so in any process."""
+        """True if the value is true in any process."""
         if self.num_processes == 1:
             return value
         return self.sum(torch.tensor(float(value), device=self.device)) > 0
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait until all processes have reached this call."""
         self.accelerator.wait_for_everyone()
 
     def seed(self, seed: int) -> None:
-        """Start all random generators; each process its own, so that dropout differs."""
+        """Seed all random generators, differently in each process, so that dropout differs."""
         own = (seed + 1_000_003 * self.rank) % 2**32
         random.seed(own)
         np.random.seed(own)
         torch.manual_seed(own)
 
-    def forked(self) -> AbstractContextManager[Any]:
-        """Within, random numbers may be drawn without training's noticing."""
+    def forked_rng(self) -> AbstractContextManager[Any]:
+        """Restore the states of torch's random generators after the block."""
         devices = [self.device] if self.device.type == "cuda" else []
         return torch.random.fork_rng(devices=devices)
 
     def weights(self) -> dict[str, Tensor]:
-        """All weights by the model's own names; whole on the main process."""
+        """All weights by the names of the model; full tensors on the main process."""
         if not self.sharded:
             return self.model.state_dict()
         shards = Shards()
-        whole: dict[str, Any] = shards.get_weights(self.objective, options=shards.full)
-        return {name.removeprefix("model."): tensor for name, tensor in whole.items()}
+        full: dict[str, Any] = shards.get_weights(self.objective, options=shards.full)
+        return {name.removeprefix("model."): tensor for name, tensor in full.items()}
 
     def running_average(self, decay: float | None) -> RunningAverage | None:
-        """A copy of the model that follows its weights, where a decay is given."""
+        """The running average of the weights, or None without a decay."""
         if decay is None:
             return None
         if self.sharded:
-            raise ValueError("ema keeps a whole copy of the weights, which sharded training has not. Leave one out.")
+            raise ValueError(
+                "ema needs a full copy of the weights, which sharded training does not have. Leave one out."
+            )
         return RunningAverage(self.model, decay)
 
     def state(self) -> "EngineState":
-        """What else must be saved to go on exactly here; every process takes part."""
-        rows = {
+        """The state other than the weights that resuming needs; all processes must call this."""
+        random_states = {
             name: self.accelerator.gather(tensor[None].to(self.device)).cpu()
             for name, tensor in pack_random(self.device).items()
         }
         if self.sharded:
             shards, optimizer = Shards(), self.optimizer.optimizer
-            plain: Mapping[str, Any] = shards.get_optimizer(self.objective, optimizer, options=shards.full)
+            state: Mapping[str, Any] = shards.get_optimizer(self.objective, optimizer, options=shards.full)
         else:
-            plain = self.optimizer.state_dict()
-            # a graph keeps the rate on the device; what is saved is plain
-            groups = [group | {"lr": float(group["lr"]), "capturable": False} for group in plain["param_groups"]]
-            plain = {**plain, "param_groups": groups}
-        tensors, facts = pack_optimizer(plain) if self.is_main else ({}, {})
-        return EngineState(optimizer=tensors, facts=facts, random=rows, carried=self._carried())
+            state = self.optimizer.state_dict()
+            # a graphed step has the learning rate as a tensor; it is saved as a number
+            plain = [group | {"lr": float(group["lr"]), "capturable": False} for group in state["param_groups"]]
+            state = {**state, "param_groups": plain}
+        tensors, groups = pack_optimizer(state) if self.is_main else ({}, {})
+        return EngineState(
+            optimizer=tensors, optimizer_groups=groups, random=random_states, carried=self._carried_states()
+        )
 
-    def _carried(self) -> dict[str, Tensor]:
-        """What is carried from segment to segment, the rows of all processes as the global batch has them."""
-        carried = self.plain.take() if isinstance(self.plain, StreamObjective) else []
-        return {str(number): self._woven(one).cpu() for number, one in enumerate(carried)}
+    def _carried_states(self) -> dict[str, Tensor]:
+        """The model states carried between segments: all processes' rows in the order of the global batch."""
+        carried = self.unwrapped_objective.take() if isinstance(self.unwrapped_objective, StreamObjective) else []
+        return {str(number): self._interleave(rows).cpu() for number, rows in enumerate(carried)}
 
-    def _woven(self, rows: Tensor) -> Tensor:
-        """Row k of process r of n becomes row k n + r; only the last rows of some processes may be missing."""
+    def _interleave(self, rows: Tensor) -> Tensor:
+        """Row k of process r of n becomes row k n + r; some processes may have one row less than others."""
         if self.num_processes == 1:
             return rows
         count = int(self.sum(torch.tensor(float(len(rows)), device=self.device)))
@@ -189,34 +195,33 @@ class Engine:
         return parts.transpose(0, 1).flatten(0, 1)[:count]
 
     def restore(self, state: "EngineState") -> None:
-        """Go on where the state was taken; a process that was not there then keeps its seed."""
+        """Restore a state. Additional processes, which have no saved random state, keep their seed."""
         if self.graphed is not None:
             self.graphed.drop()
         if self.sharded:
-            whole = unpack_optimizer(state.optimizer, state.facts)
-            shards = Shards()
-            shards.set_optimizer(self.objective, self.optimizer.optimizer, whole, options=shards.full)
+            shards, full = Shards(), unpack_optimizer(state.optimizer, state.optimizer_groups)
+            shards.set_optimizer(self.objective, self.optimizer.optimizer, full, options=shards.full)
         else:
-            load_optimizer(self.optimizer, state.optimizer, state.facts)
+            load_optimizer(self.optimizer, state.optimizer, state.optimizer_groups)
         if self.rank < len(state.random["torch"]):
             unpack_random({name: rows[self.rank] for name, rows in state.random.items()}, self.device)
-        if isinstance(self.plain, StreamObjective):
+        if isinstance(self.unwrapped_objective, StreamObjective):
             carried = [state.carried[str(number)] for number in range(len(state.carried))]
-            self.plain.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
+            self.unwrapped_objective.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
 
     def reshape(self, batch: Any) -> Any:
-        """The batch in the shape in which the step takes it."""
-        return batch if self.graphed is None else FILL(batch)
+        """The batch padded to the shape that the step needs."""
+        return batch if self.graphed is None else SHAPE_PADDER(batch)
 
     def _make_graphed(self, objective: nn.Module) -> GraphedStep:
-        half = self.accelerator.mixed_precision == "bf16"
-        # as it was before accelerate wrapped it, whose own autocast keeps copies of the weights
+        bf16 = self.accelerator.mixed_precision == "bf16"
+        # without the wrapper of accelerate, whose autocast caches copies of the weights
         readable: Callable[[Any], Tensor] = partial(type(objective).forward, objective)
-        compiled = torch.compile(readable, dynamic=True) if self.choice.kind == "compiled" else readable
+        compiled = torch.compile(readable, dynamic=True) if self.choice.is_compiled else readable
 
         def run(forward: Callable[[Any], Tensor], batch: Any) -> Tensor:
-            # copies of the weights must not outlive the graph's own memory
-            with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
+            # no cache: cached copies of the weights would lie in the memory of one graph
+            with torch.autocast("cuda", torch.bfloat16, enabled=bf16, cache_enabled=False):
                 return forward(batch)
 
         return GraphedStep(
@@ -238,38 +243,42 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """Optimizer, random generators (a row a process) and what is carried, as flat tensors and plain facts."""
+    """State of the optimizer, the random generators (one row per process) and the carried states of a stream.
+
+    `optimizer_groups` is the JSON part of the optimizer's state.
+    """
 
     optimizer: Mapping[str, Tensor]
-    facts: Mapping[str, Any]
+    optimizer_groups: Mapping[str, Any]
     random: Mapping[str, Tensor]
     carried: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def is_main_process() -> bool:
-    """Whether this process is the only one, or the first of those that a launcher started."""
+    """True in a single process, and in the first one of a launcher."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def make_optimizer(module: nn.Module, settings: AdamSettings | SGDSettings) -> torch.optim.Optimizer:
-    """Adam or plain descent, in one kernel where torch has it for these parameters."""
+    """AdamW or SGD, fused if torch supports that for these parameters."""
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     arguments: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    make: Callable[..., torch.optim.Optimizer]
+    optimizer: Callable[..., torch.optim.Optimizer]
     if isinstance(settings, SGDSettings):
-        make, groups = torch.optim.SGD, [{"params": parameters}]
+        optimizer, groups = torch.optim.SGD, [{"params": parameters}]
         arguments["momentum"] = settings.momentum
     else:
-        make, groups = torch.optim.AdamW, decaying_groups(parameters, settings.weight_decay)
+        optimizer, groups = torch.optim.AdamW, decaying_groups(parameters, settings.weight_decay)
         arguments |= {"betas": (settings.beta1, settings.beta2), "eps": settings.eps}
     try:
-        return make(groups, **arguments, fused=True)
+        return optimizer(groups, **arguments, fused=True)
     except RuntimeError:
-        return make(groups, **arguments)
+        # torch has no fused kernel for this device or dtype
+        return optimizer(groups, **arguments)
 
 
 def decaying_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay, vectors do not; one group where nothing decays."""
+    """Parameter groups with weight decay for matrices only; a single group if there is nothing to separate."""
     vectors = [parameter for parameter in parameters if parameter.ndim < 2]
     if not weight_decay or not vectors or len(vectors) == len(parameters):
         return [{"params": parameters}]
@@ -286,7 +295,7 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
     except ImportError:
         raise ImportError("training needs the accelerate package. Install it with: pip install accelerate") from None
     if PartialState._shared_state and PartialState().num_processes == 1:
-        # an earlier run in this process may have chosen another device or precision
+        # accelerate keeps the device and precision of an earlier run in this process
         AcceleratorState._reset_state(reset_partial_state=True)
     has_cuda = torch.cuda.is_available()
     if settings.device == "cuda" and not has_cuda:
@@ -294,16 +303,16 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
     on_cpu = settings.device == "cpu"
     accelerator = Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
     if accelerator.num_processes > 1:
-        atexit.unregister(_let_go)
-        atexit.register(_let_go)
+        atexit.unregister(_wait_for_gloo)
+        atexit.register(_wait_for_gloo)
     return accelerator
 
 
-def _let_go() -> None:
-    """Before the interpreter ends, a moment for the threads of gloo to drop the tensors they last sent.
+def _wait_for_gloo() -> None:
+    """Give the threads of gloo time to release the tensors they sent before the interpreter exits.
 
-    One that drops a tensor later aborts the process: there is no interpreter to tell any more, and destroying the group
-    does not end them. https://github.com/pytorch/pytorch/pull/179291
+    A tensor released after that aborts the process, and destroying the process group does not stop the threads.
+    https://github.com/pytorch/pytorch/pull/179291
     """
     if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
         time.sleep(0.2)

@@ -1,8 +1,8 @@
-"""Batches on their way to the model: which rows, whose share, prepared a few steps ahead.
+"""Batch loading: the global batches of every epoch, the share of this process, and prefetching in a thread.
 
-Every process knows every global batch, and takes its share of the rows: process r of n, part m of k (accumulation),
-takes share m n + r of n k. The loss is divided by the number of target tokens of the whole global batch, so that one
-process, many, and accumulation give the same gradient.
+Every process enumerates the same global batches and takes its share of the examples: process r of n, part m of k
+(accumulation), takes share m n + r of n k. The loss is divided by the number of target tokens of the whole global
+batch, so one process, several processes, and accumulation give the same gradient.
 """
 
 import queue
@@ -17,58 +17,61 @@ from regard.contracts import map_tensors
 
 
 @runtime_checkable
-class Order(Protocol):
-    """Which rows make which batch."""
+class BatchOrder(Protocol):
+    """Assigns examples to batches."""
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
-        """The global batches of an epoch, the same on every machine."""
+        """The global batches of an epoch as indices of examples; deterministic, and equal on every machine."""
         ...
 
 
 @runtime_checkable
 class TrainingData(Protocol):
-    """What training needs of data. Nothing here may draw from the global random generators."""
+    """Data for training. No method may draw from the global random generators."""
 
     @property
-    def order(self) -> Order:
-        """Which rows make which batch."""
+    def order(self) -> BatchOrder:
+        """The batches of every epoch."""
         ...
 
     def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
-        """Part number `part` of a global batch cut into `of`; the parts are disjoint, and some may be empty."""
+        """Part number `part` of a global batch split into `of`; the parts are disjoint, and some may be empty."""
         ...
 
     def num_tokens(self, indices: Sequence[int]) -> int:
-        """How many labels these rows have."""
+        """The number of labels of these examples."""
         ...
 
     def make(self, indices: Sequence[int]) -> Any:
-        """These rows as a nest of tensors on the CPU, such as a Batch."""
+        """These examples as a pytree of tensors on the CPU, such as a Batch."""
         ...
 
 
 @dataclass(frozen=True)
 class Position:
-    """The next global batch: its epoch, and its place in it."""
+    """The next global batch: its epoch, and its index in the epoch."""
 
     epoch: int = 0
     index: int = 0
 
 
 @dataclass(frozen=True)
-class Work:
-    """One step's work for one process: its parts, each with whether it counts, and what all processes share."""
+class StepBatches:
+    """The batches of one training step in one process: one per accumulation part, with whether its loss counts.
+
+    `num_tokens` is that of the global batch, `next_position` is that of the next step.
+    """
 
     parts: tuple[tuple[Any, bool], ...]
     num_tokens: int
     epoch: int
     ends_epoch: bool
-    following: Position
+    next_position: Position
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feed:
-    """The work of process `rank` of `num_processes`, from a position on, without end."""
+class BatchLoader:
+    """The batches of process `rank` of `num_processes`, without end."""
 
     data: TrainingData
     rank: int
@@ -76,41 +79,42 @@ class Feed:
     accumulation: int
     pin: bool
     reshape: Callable[[Any], Any] | None = None
-    """The same rows in the shape a step wants, made while the model computes."""
+    """Pads a batch to the shape that the step needs; runs in the loader, while the model computes."""
 
-    def works(self, position: Position) -> Iterator[Work]:
-        """Work after work; an epoch without batches is refused."""
+    def steps(self, position: Position) -> Iterator[StepBatches]:
+        """The batches of every step from a position on; an epoch without batches raises ValueError."""
         while True:
             batches = self.data.order.epoch(position.epoch)
             if not batches:
                 raise ValueError(f"epoch {position.epoch} has no batches: the training data are empty.")
             for index in range(position.index, len(batches)):
                 last = index + 1 == len(batches)
-                following = Position(position.epoch + 1, 0) if last else Position(position.epoch, index + 1)
-                yield Work(
+                yield StepBatches(
                     parts=self._parts(batches[index]),
+                    # a batch without any label has loss 0, which must not be divided by 0
                     num_tokens=max(self.data.num_tokens(batches[index]), 1),
                     epoch=position.epoch,
                     ends_epoch=last,
-                    following=following,
+                    next_position=Position(position.epoch + 1, 0) if last else Position(position.epoch, index + 1),
                 )
             position = Position(position.epoch + 1, 0)
 
     def _parts(self, indices: Sequence[int]) -> tuple[tuple[Any, bool], ...]:
-        """This process's parts, and whether each counts: one without rows computes a row in vain to keep step."""
+        """The parts of this process, each with whether its loss counts."""
         parts = []
+        num_shares = self.num_processes * self.accumulation
         for part in range(self.accumulation):
-            own = self.data.share(
-                indices, part * self.num_processes + self.rank, self.num_processes * self.accumulation
-            )
+            own = self.data.share(indices, part * self.num_processes + self.rank, num_shares)
+            # an empty share computes one dummy example, so that collectives stay in sync; its loss does not count
             batch = self.data.make(own if own else indices[:1])
             batch = batch if self.reshape is None else self.reshape(batch)
+            # copies to the GPU are asynchronous only from pinned memory
             parts.append((map_tensors(torch.Tensor.pin_memory, batch) if self.pin else batch, bool(own)))
         return tuple(parts)
 
 
 class Prefetcher:
-    """An iterator run by a thread a few items ahead; in the same order, and its errors are raised here."""
+    """Runs an iterator in a thread, at most `count` items ahead; the order is kept, and errors are raised here."""
 
     def __init__(self, items: Iterator[Any], count: int) -> None:
         self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=count)
@@ -119,7 +123,7 @@ class Prefetcher:
         self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
-        """The items."""
+        """Iterate over the items."""
         while True:
             item, error = self._queue.get()
             if error is not None:
@@ -127,8 +131,9 @@ class Prefetcher:
             yield item
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._closed.set()
+        # the thread may block on a full queue, so items are removed until it has ended
         while self._thread.is_alive():
             try:
                 self._queue.get(timeout=0.05)

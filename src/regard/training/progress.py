@@ -1,9 +1,4 @@
-"""Progress of a training: a bar on a terminal, lines in a file, TensorBoard.
-
-Metrics for TensorBoard, where it is installed.
-
-What a person sees of a training: a bar on a terminal, a plain line now and then elsewhere.
-"""
+"""Progress of a training: a bar on a terminal, plain lines elsewhere, and TensorBoard."""
 
 import time
 from collections.abc import Mapping
@@ -16,7 +11,7 @@ from rich.progress import TimeRemainingColumn as RemainingColumn
 
 
 class TensorBoard:
-    """Takes each line of the metrics; give it to `train` as a listener."""
+    """A callback for `train` that writes metrics as TensorBoard events."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -31,7 +26,7 @@ class TensorBoard:
         self._writer = EventFileWriter(str(folder))
 
     def __call__(self, record: Mapping[str, Any]) -> None:
-        """Write a line's numbers under its step."""
+        """Write the numbers of a record under its step."""
         flat = {f"training/{name}": value for name, value in record.items() if isinstance(value, float)}
         flat |= {f"validation/{name}": value for name, value in record.get("validation", {}).items()}
         values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in flat.items() if value is not None]
@@ -44,8 +39,8 @@ class TensorBoard:
 SECONDS_BETWEEN_LINES = 10.0
 
 
-class Display:
-    """Shows steps and metrics; `total` is the number of steps, where it is known, `unit` what is counted a second."""
+class ProgressDisplay:
+    """Shows steps and metrics; `total` is the number of steps if it is known, and `unit` is that of the speed."""
 
     def __init__(self, console: Console, *, total: int | None, step: int, unit: str = "tokens") -> None:
         self._console = console
@@ -59,43 +54,41 @@ class Display:
                 TextColumn("training"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[figures]}"),
+                TextColumn("{task.fields[metrics]}"),
                 TimeElapsedColumn(),
                 RemainingColumn(),
                 console=console,
             )
-            self._task = self._bar.add_task("training", total=total, completed=step, figures="")
+            self._task = self._bar.add_task("training", total=total, completed=step, metrics="")
             self._bar.start()
 
     def advance(self, step: int) -> None:
-        """A step is done."""
+        """Move the bar to a step."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step)
 
     def show(self, record: dict[str, Any]) -> None:
-        """Metrics have come: validations always, others now and then."""
-        figures = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} {self._unit}/s"
+        """Show metrics: validations always, others at most once in SECONDS_BETWEEN_LINES seconds."""
+        metrics = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} {self._unit}/s"
         if self._bar is not None:
-            self._bar.update(self._task, figures=figures)
+            self._bar.update(self._task, metrics=metrics)
         now = time.monotonic()
         validation = record.get("validation")
         if validation or (self._bar is None and now - self._last >= SECONDS_BETWEEN_LINES):
             self._last = now
             of = f"/{self._total}" if self._total else ""
-            validated = "".join(f"  {name} {_figure(value)}" for name, value in (validation or {}).items())
-            self.say(
-                f"step {record['step']}{of}  epoch {record['epoch']}  {figures}" + (validated and f" |{validated}")
-            )
+            scores = "".join(f"  {name} {_format(value)}" for name, value in (validation or {}).items())
+            self.print(f"step {record['step']}{of}  epoch {record['epoch']}  {metrics}" + (scores and f" |{scores}"))
 
-    def say(self, text: str) -> None:
-        """One line."""
+    def print(self, text: str) -> None:
+        """Print one line above the bar."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
-def _figure(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4g}"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.contracts import ClassifierOutput, Labelled
+from regard.contracts import ClassificationBatch, ClassifierOutput
 
 
 class ClassificationObjective(nn.Module):
@@ -19,7 +19,7 @@ class ClassificationObjective(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
 
-    def forward(self, batch: Labelled) -> Float[Tensor, ""]:
+    def forward(self, batch: ClassificationBatch) -> Float[Tensor, ""]:
         """Loss of the true classes, and what the model adds to it."""
         said: ClassifierOutput = self.model(batch.sentences)
         loss = F.cross_entropy(said.logits, batch.labels, reduction="sum", label_smoothing=self.label_smoothing)

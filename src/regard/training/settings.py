@@ -1,4 +1,4 @@
-"""Everything that decides how a model is trained: frozen, and plain enough for JSON."""
+"""Settings of a training run: frozen dataclasses that convert to JSON."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 Better = Literal["lower", "higher"]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
-StepKind = Literal["auto", "eager", "graphed", "compiled"]
+StepMode = Literal["auto", "eager", "graphed", "compiled"]
 
 MAY_CHANGE_ON_RESUME = (
     "recipe",
@@ -19,15 +19,21 @@ MAY_CHANGE_ON_RESUME = (
     "training.selection.average_last",
     "validation.",
 )
-"""Settings of a run that may differ when it is resumed: its label, how long, where and what is shown, not what is
-learned. All others must be the same."""
+"""Settings that may differ when a run is resumed, because they do not change what is learned: its label, its length,
+the device and the logging. All others must be equal."""
+
+RENAMED_SETTINGS = {
+    "training.compute.ahead": "training.compute.prefetch",
+    "training.schedule.size": "training.schedule.hidden_size",
+}
+"""Old and new paths of settings that were renamed after 0.1; configs and checkpoints with the old names still load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdamSettings:
-    """Adam (https://arxiv.org/abs/1412.6980) with decoupled weight decay and a bound on the gradient's norm.
+    """Adam (https://arxiv.org/abs/1412.6980) with decoupled weight decay and gradient clipping.
 
-    Matrices decay; vectors (biases, the scales of norms) do not.
+    Weight decay applies to matrices, not to vectors (biases, the scales of norms).
     """
 
     learning_rate: float = 1.0
@@ -38,7 +44,7 @@ class AdamSettings:
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         _check_positive("learning_rate", self.learning_rate)
         if self.clip_norm is not None:
             _check_positive("clip_norm", self.clip_norm)
@@ -46,10 +52,10 @@ class AdamSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SGDSettings:
-    """Stochastic gradient descent, with momentum where given, and a bound on the gradient's norm.
+    """Stochastic gradient descent with optional momentum and gradient clipping.
 
-    The gradient is that of the mean over tokens: papers that sum over the steps of a segment, as Zaremba et al. 2014,
-    have a learning rate (and a bound) smaller (larger) by that number of steps.
+    The gradient is that of the mean over tokens. Papers that sum over the steps of a segment, such as Zaremba et al.
+    2014, have a learning rate smaller, and a clipping norm larger, by the number of steps.
     """
 
     learning_rate: float = 1.0
@@ -58,7 +64,7 @@ class SGDSettings:
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         _check_positive("learning_rate", self.learning_rate)
         if self.clip_norm is not None:
             _check_positive("clip_norm", self.clip_norm)
@@ -66,23 +72,23 @@ class SGDSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
-    """How the learning rate goes with the step; `name` is one of SCHEDULES, which say what they read.
+    """Learning-rate schedule; `name` is one of SCHEDULES.
 
-    `size` is the model's hidden size in Noam's formula. `decay_steps` is where linear and cosine end (left out: at the
-    last step of training), how far apart the halvings are, and after how many steps an exponential decay is at a half.
+    `hidden_size` is that of the model in Noam's formula. `decay_steps` is the last step of linear and cosine (default:
+    the last step of training), the distance between two halvings, and the half-life of an exponential decay.
     """
 
     name: str = "noam"
     warmup_steps: int = 4000
-    size: int = 512
+    hidden_size: int = 512
     decay_steps: int | None = None
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         if self.warmup_steps < 0:
             raise ValueError(f"warmup_steps is {self.warmup_steps}, expected 0 or more.")
-        _check_positive("size", self.size)
+        _check_positive("hidden_size", self.hidden_size)
         if self.floor < 0:
             raise ValueError(f"floor is {self.floor}, expected 0 or more.")
         if self.decay_steps is not None:
@@ -91,14 +97,14 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EverySettings:
-    """After how many steps something is done; None is once at the end of every epoch."""
+    """Intervals in steps; None means at the end of every epoch."""
 
     log: int = 50
     validate: int | None = None
     save: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         for name in ("log", "validate", "save"):
             if (steps := getattr(self, name)) is not None:
                 _check_positive(name, steps)
@@ -106,11 +112,11 @@ class EverySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionSettings:
-    """Which weights are kept, and when to stop waiting for better ones.
+    """Selection of the final weights, and early stopping.
 
-    `patience` counts validations without a better metric. `average_last` averages the last validated weights at the
-    end and keeps them if they are better. `ema` is the decay of a running average that is validated and kept instead of
-    the weights themselves.
+    `patience` is the number of validations without a better metric after which training stops. `average_last` averages
+    the last validated weights at the end and selects the average if it is better. `ema` is the decay of a running
+    average of the weights, which is validated and saved instead of the weights themselves.
     """
 
     metric: str = "loss"
@@ -120,10 +126,10 @@ class SelectionSettings:
     ema: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         _check_name("better", self.better, get_args(Better))
         if self.patience is not None:
-            _check_positive("patience", self.patience, "; none waits for ever")
+            _check_positive("patience", self.patience, "; none never stops early")
         if self.average_last < 0:
             raise ValueError(f"average_last is {self.average_last}, expected 0 or more.")
         if self.ema is not None and not 0.0 < self.ema < 1.0:
@@ -132,32 +138,32 @@ class SelectionSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeSettings:
-    """How the same numbers are computed: none of these changes what is learned, but for rounding.
+    """How training is computed: none of these settings changes what is learned, up to rounding.
 
-    `accumulation` splits each global batch into so many parts that follow each other. `precision` "auto" is bf16 where
-    the GPU has it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "auto" is that where it is
-    supported, and "eager" elsewhere; "compiled", for the Transformer, compiles what the graphs replay, which takes
-    minutes at first. `ahead` is how many batches are prepared while the model computes.
+    `accumulation` splits each global batch into this many parts, computed one after the other. `precision` "auto" is
+    bf16 if the GPU supports it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "auto" is "graphed"
+    where that is supported, else "eager"; "compiled", for the Transformer, also compiles the step, which takes minutes
+    at first. `prefetch` is the number of batches that are prepared while the model computes.
     """
 
     device: Device = "auto"
     precision: Precision = "auto"
-    step: StepKind = "auto"
+    step: StepMode = "auto"
     accumulation: int = 1
-    ahead: int = 4
+    prefetch: int = 4
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         _check_name("device", self.device, get_args(Device))
         _check_name("precision", self.precision, get_args(Precision))
-        _check_name("step", self.step, get_args(StepKind))
+        _check_name("step", self.step, get_args(StepMode))
         _check_positive("accumulation", self.accumulation)
-        _check_positive("ahead", self.ahead)
+        _check_positive("prefetch", self.prefetch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """A training run, but for its model and data. It ends at `steps` or `epochs`, whichever comes first."""
+    """A training run without its model and data. It ends at `steps` or `epochs`, whichever comes first."""
 
     steps: int | None = None
     epochs: int | None = None
@@ -170,14 +176,14 @@ class TrainingSettings:
     compute: ComputeSettings = field(default_factory=ComputeSettings)
 
     def __post_init__(self) -> None:
-        """Refuse what no run can mean."""
+        """Raise ValueError for values out of range."""
         if self.steps is None and self.epochs is None:
             raise ValueError("a training needs an end: give steps or epochs.")
         for name in ("steps", "epochs"):
             if (count := getattr(self, name)) is not None:
                 _check_positive(name, count)
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}, expected a share from 0 to below 1.")
+            raise ValueError(f"label_smoothing is {self.label_smoothing}, expected a value from 0 to below 1.")
 
 
 def _check_positive(name: str, value: int | float, hint: str = "") -> None:
@@ -190,8 +196,19 @@ def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
 
 
+def rename_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The config of a run, as JSON values, with old names of settings replaced by the current ones."""
+    renamed = {}
+    for name, value in config.items():
+        path = f"{prefix}{name}"
+        # a renamed setting stays in its group, so only the last part of its path changes
+        new_name = RENAMED_SETTINGS.get(path, path).rsplit(".", maxsplit=1)[-1]
+        renamed[new_name] = rename_settings(value, f"{path}.") if isinstance(value, Mapping) else value
+    return renamed
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What differs between two runs in plain form, as `path: old -> new`, but for what may change on resume."""
+    """Differences between two runs as `path: old -> new`, without the settings that may change on resume."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [
         f"{path}: {old.get(path, 'nothing')} -> {new.get(path, 'nothing')}"
@@ -201,7 +218,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 
 
 def _flat(plain: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting by its path."""
+    """Every setting with its path."""
     for name, value in plain.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")

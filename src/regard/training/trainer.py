@@ -1,15 +1,9 @@
 """The training loop: one for every model.
 
-Ctrl-C and a polite kill as a wish, asked for between steps; a second one stops at once.
+    train on a global batch -> at intervals: log, validate, save -> at the end select the weights
 
-How a training ends: with a result, by an interruption, or because it diverged.
-
-The training loop: one for every model.
-
-    learn a global batch -> now and then: measure, validate, save -> at the end choose the weights
-
-A run that is killed at any moment and resumed gives, on the CPU, bit for bit the weights of one that was not: the
-optimizer, the place in the data, the random generators and the standing of the best are saved together.
+A run that is killed at any moment and resumed gives, on the CPU, bit for bit the weights of an uninterrupted one: the
+optimizer, the position in the data, the random generators and the best validation are saved together.
 """
 
 import math
@@ -26,48 +20,50 @@ from rich.console import Console
 from torch import nn
 
 from regard._utils import append_line
-from regard.checkpoint import Point, fit_weights, load_weights, save_tensors
-from regard.training.checkpoint_manager import CheckpointManager, Progress, Tensors, finite_or_none
+from regard.checkpoint import Checkpoint, fit_weights, load_weights, save_tensors
+from regard.training.checkpoint_manager import CheckpointManager, CheckpointTensors, Progress, finite_or_none
 from regard.training.engine import Engine
-from regard.training.loader import Feed, Prefetcher, TrainingData, Work
+from regard.training.loader import BatchLoader, Prefetcher, StepBatches, TrainingData
 from regard.training.objective import Objective
-from regard.training.progress import Display
-from regard.training.schedules import Clock, complete_schedule, find_schedule, is_due, too_short, total_steps
+from regard.training.progress import ProgressDisplay
+from regard.training.schedules import Clock, complete_schedule, find_schedule, is_due, total_steps, warm_up_warning
 from regard.training.selection import all_finite, is_better, metric_of
 from regard.training.settings import TrainingSettings
 
 
-class Interrupts:
-    """While open, SIGINT and SIGTERM are remembered; outside the main thread signals are left alone."""
+class InterruptHandler:
+    """Defers SIGINT and SIGTERM to the end of the current step; a second signal raises KeyboardInterrupt at once."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before: dict[signal.Signals, Any] = {}
+        self.requested = False
+        self._old_handlers: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> "Interrupts":
-        """Listen."""
+    def __enter__(self) -> "InterruptHandler":
+        """Install the handlers."""
+        # Python allows signal handlers in the main thread only
         if threading.current_thread() is threading.main_thread():
-            self._before = {kind: signal.signal(kind, self._remember) for kind in (signal.SIGINT, signal.SIGTERM)}
+            signals = (signal.SIGINT, signal.SIGTERM)
+            self._old_handlers = {number: signal.signal(number, self._handle) for number in signals}
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Give the signals back."""
-        for kind, handler in self._before.items():
-            signal.signal(kind, handler)
+        """Restore the previous handlers."""
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of a training.
+    """The result of a training.
 
-    `stopped` says why it ended: "steps", "epochs" or "patience". `chosen` says which weights model.safetensors holds:
-    "best" by the metric, "average" of the last validated ones, or "last" where nothing was validated. `metrics` are
-    their validation metrics.
+    `stopped` is the reason for its end: "steps", "epochs" or "patience". `chosen` says which weights model.safetensors
+    holds: "best" by the metric, "average" of the last validated ones, or "last" without validation. `metrics` are their
+    validation metrics.
     """
 
     folder: Path
@@ -82,30 +78,30 @@ class Result:
 
 
 class Interrupted(Exception):  # noqa: N818
-    """Training was asked to stop, finished its step and saved."""
+    """Training received a signal, finished its step and saved a checkpoint."""
 
     def __init__(self, folder: Path, step: int) -> None:
         super().__init__(
             f"Training stopped after step {step} and is saved in {folder}. "
-            f"Give the same command with --resume (resume=True) to go on."
+            f"Give the same command with --resume (resume=True) to continue."
         )
         self.folder = folder
         self.step = step
 
 
 class Diverged(ValueError):  # noqa: N818
-    """The loss or the weights are no longer numbers."""
+    """The loss or the weights are not finite."""
 
     def __init__(self, what: str, step: int, learning_rate: float) -> None:
         super().__init__(
-            f"{what} at step {step}. What was saved before is kept. Begin again with a learning rate below "
+            f"{what} at step {step}. Earlier checkpoints are unchanged. Train again with a learning rate below "
             f"{learning_rate:.3g}, a longer warm-up, clip_norm=1.0 or precision fp32."
         )
         self.step = step
 
 
 Validate = Callable[[Any], Mapping[str, float]]
-Listener = Callable[[dict[str, Any]], None]
+Callback = Callable[[dict[str, Any]], None]
 
 
 def train(
@@ -120,78 +116,80 @@ def train(
     unit: str = "tokens",
     capturable: bool = False,
     console: Console | None = None,
-    listeners: Sequence[Listener] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Train a model into a folder; at the end the model holds the weights of its model.safetensors.
 
     `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
-    `validate` is called with the model in evaluation mode, on the main process. `listeners` are given each line of
-    metrics.jsonl. `unit` is what the data have labels for. `capturable` declares that a step on batches of one shape
-    always runs the same kernels and never waits for the device, so that it can be replayed as a CUDA graph. With
-    `resume`, a training in the folder goes on, and one that never saved begins again.
+    `validate` is called with the model in evaluation mode, on the main process. Each of `callbacks` is called with
+    every record of metrics.jsonl. `unit` names what the data have labels for. `capturable` declares that a step on
+    batches of one shape always runs the same kernels without a device synchronisation, so that it can be replayed as a
+    CUDA graph. With `resume`, training continues from the latest checkpoint in the folder, or starts if there is none.
     """
     if validate is None and settings.selection.patience is not None:
-        raise ValueError("patience needs a validation to wait for. Give validate, or leave patience out.")
-    archive = CheckpointManager(folder, settings)
-    point = archive.find(resume=resume)
-    if point is not None:
-        archive.load_model(point, model)
+        raise ValueError("patience needs a validation. Give validate, or leave patience out.")
+    manager = CheckpointManager(folder, settings)
+    checkpoint = manager.find(resume=resume)
+    if checkpoint is not None:
+        manager.load_model(checkpoint, model)
     engine = Engine(model, settings, objective, capturable=capturable)
+    # every process has found the checkpoint before the main process cleans the folder
     engine.wait()
     if engine.is_main:
         folder.mkdir(parents=True, exist_ok=True)
-        archive.clean(point, validates=validate is not None)
-    trainer = Trainer(engine, data, archive, validate)
-    trainer.start(point)
-    shown = (console or Console(stderr=True)) if engine.is_main else Console(quiet=True)
-    if warning := too_short(settings, trainer.total):
-        shown.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    if point is not None:
-        shown.print(f"Going on from step {point.step:,}.", markup=False, highlight=False)
-    display = Display(shown, total=trainer.total, step=trainer.progress.step, unit=unit)
+        manager.clean(checkpoint, validates=validate is not None)
+    trainer = Trainer(engine, data, manager, validate)
+    trainer.start(checkpoint)
+    console = (console or Console(stderr=True)) if engine.is_main else Console(quiet=True)
+    if warning := warm_up_warning(settings, trainer.total):
+        console.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if checkpoint is not None:
+        console.print(f"Resuming from step {checkpoint.step:,}.", markup=False, highlight=False)
+    display = ProgressDisplay(console, total=trainer.total, step=trainer.progress.step, unit=unit)
     try:
-        return trainer.run(display, listeners)
+        return trainer.run(display, callbacks)
     finally:
         display.close()
 
 
 class Trainer:
-    """One run: what it knows of itself is in `progress`, the rest is in the engine."""
+    """One training run: `progress` is its state without tensors, the engine has the rest."""
 
     def __init__(
-        self, engine: Engine, data: TrainingData, archive: CheckpointManager, validate: Validate | None
+        self, engine: Engine, data: TrainingData, manager: CheckpointManager, validate: Validate | None
     ) -> None:
-        self.engine, self.data, self.archive, self.validate = engine, data, archive, validate
-        self.settings = archive.settings
+        self.engine, self.data, self.manager, self.validate = engine, data, manager, validate
+        self.settings = manager.settings
         self.progress = Progress()
         self.total = total_steps(self.settings, data)
         self.schedule = complete_schedule(self.settings.schedule, self.total)
         self.factor = find_schedule(self.schedule.name)
+        # a schedule with a missing setting raises here, before the first step
         self.factor(1, self.schedule)
-        self.running = engine.running_average(self.settings.selection.ema)
+        self.average = engine.running_average(self.settings.selection.ema)
         self._loss = torch.zeros((), device=engine.device)
         self._loss_tokens = 0
         self._clock = Clock()
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the current step."""
+        """The learning rate of the current step."""
         return self.settings.optimizer.learning_rate * self.factor(max(self.progress.step, 1), self.schedule)
 
-    def start(self, point: Point | None) -> None:
-        """Begin, or go on exactly where the point was saved; the model has its weights already."""
-        if point is None:
+    def start(self, checkpoint: Checkpoint | None) -> None:
+        """Seed a new training, or restore the state of a checkpoint; the model has its weights already."""
+        if checkpoint is None:
             self.engine.seed(self.settings.seed)
             return
-        self.progress = self.archive.load_progress(point)
-        self.engine.restore(self.archive.load_engine(point))
-        if self.running is not None:
-            self.archive.load_running(point, self.running.module)
-            self.running.n_averaged.fill_(point.step)
+        self.progress = self.manager.load_progress(checkpoint)
+        self.engine.restore(self.manager.load_engine(checkpoint))
+        if self.average is not None:
+            self.manager.load_average(checkpoint, self.average.module)
+            self.average.n_averaged.fill_(checkpoint.step)
 
-    def run(self, display: Display, listeners: Sequence[Listener]) -> Result:
-        """Learn until the end, and choose the weights."""
-        feed = Feed(
+    def run(self, display: ProgressDisplay, callbacks: Sequence[Callback]) -> Result:
+        """Train until the end, and select the weights."""
+        loader = BatchLoader(
             data=self.data,
             rank=self.engine.rank,
             num_processes=self.engine.num_processes,
@@ -199,78 +197,88 @@ class Trainer:
             pin=self.engine.device.type == "cuda",
             reshape=self.engine.reshape,
         )
-        works = Prefetcher(feed.works(self.progress.position), self.settings.compute.ahead)
+        prefetcher = Prefetcher(loader.steps(self.progress.position), self.settings.compute.prefetch)
         self._clock = Clock(self.progress.seconds)
         self.engine.objective.train()
         try:
-            with Interrupts() as interrupts:
-                self._learn(iter(works), interrupts, display, listeners)
+            with InterruptHandler() as interrupt:
+                self._train(iter(prefetcher), interrupt, display, callbacks)
         finally:
-            works.close()
+            prefetcher.close()
         return self._finish(display)
 
-    def _learn(
-        self, works: Iterator[Work], interrupts: Interrupts, display: Display, listeners: Sequence[Listener]
+    def _train(
+        self,
+        steps: Iterator[StepBatches],
+        interrupt: InterruptHandler,
+        display: ProgressDisplay,
+        callbacks: Sequence[Callback],
     ) -> None:
         choice = None
-        while self._why_stop() is None:
+        while self._stop_reason() is None:
+            # the engine falls back to eager steps if a capture is not possible, which is a new choice
             if choice is not self.engine.choice and self.settings.compute.step == "auto":
                 choice = self.engine.choice
-                display.say(str(choice))
-            work = next(works)
-            self._step(work)
+                display.print(str(choice))
+            batches = next(steps)
+            self._step(batches)
             display.advance(self.progress.step)
-            validating, saving, logging = self._due(work)
+            validating, saving, logging = self._due(batches)
             several = self.engine.num_processes > 1
-            # several processes can only agree to stop where they meet
-            asked = self.engine.any(interrupts.asked) if several and logging else interrupts.asked and not several
-            if not (logging or asked):
+            # several processes can agree to stop only where all of them communicate, which is at logging steps
+            stopping = (logging and self.engine.any(interrupt.requested)) if several else interrupt.requested
+            if not (logging or stopping):
                 continue
-            record = self._measure(work)
+            record = self._measure(batches)
             if validating:
-                record["validation"] = finite_or_none(self._validated())
+                record["validation"] = finite_or_none(self._validate())
             if self.engine.is_main:
-                append_line(self.archive.checkpoint.metrics, record)
+                append_line(self.manager.run_folder.metrics, record)
                 display.show(record)
-                for listener in listeners:
-                    listener(record)
-            if saving or asked:
+                for callback in callbacks:
+                    callback(record)
+            if saving or stopping:
                 self._save(validating)
+            # the speed of the next record excludes validation and saving
             self._clock.mark()
-            if asked and self._why_stop() is None:
-                stopped = Interrupted(self.archive.folder, self.progress.step)
-                display.say(str(stopped))
-                raise stopped
+            if stopping and self._stop_reason() is None:
+                interrupted = Interrupted(self.manager.folder, self.progress.step)
+                display.print(str(interrupted))
+                raise interrupted
 
-    def _step(self, work: Work) -> None:
+    def _step(self, batches: StepBatches) -> None:
+        # before the step: the learning rate is that of the step to come
         self.progress = replace(
             self.progress,
             step=self.progress.step + 1,
-            position=work.following,
-            tokens=self.progress.tokens + work.num_tokens,
+            position=batches.next_position,
+            tokens=self.progress.tokens + batches.num_tokens,
         )
-        self._loss += self.engine.learn(work.parts, num_tokens=work.num_tokens, learning_rate=self.learning_rate)
-        self._loss_tokens += work.num_tokens
-        if self.running is not None:
-            self.running.update_parameters(self.engine.model)
+        # the loss is summed on the device: reading it at every step would make the host wait
+        self._loss += self.engine.train_step(
+            batches.parts, num_tokens=batches.num_tokens, learning_rate=self.learning_rate
+        )
+        self._loss_tokens += batches.num_tokens
+        if self.average is not None:
+            self.average.update_parameters(self.engine.model)
 
-    def _why_stop(self) -> str | None:
+    def _stop_reason(self) -> str | None:
         settings, progress = self.settings, self.progress
         if settings.steps is not None and progress.step >= settings.steps:
             return "steps"
         if settings.epochs is not None and progress.position.epoch >= settings.epochs:
             return "epochs"
-        return "patience" if progress.standing.exhausted(settings.selection) else None
+        return "patience" if progress.best.exhausted(settings.selection) else None
 
-    def _due(self, work: Work) -> tuple[bool, bool, bool]:
+    def _due(self, batches: StepBatches) -> tuple[bool, bool, bool]:
         """Whether to validate, to save and to log after this step; each includes the next."""
-        every, step, ending = self.settings.every, self.progress.step, self._why_stop() is not None
-        validating = self.validate is not None and (ending or is_due(every.validate, step, work))
-        saving = validating or ending or is_due(every.save, step, work)
+        every, step, ending = self.settings.every, self.progress.step, self._stop_reason() is not None
+        validating = self.validate is not None and (ending or is_due(every.validate, step, batches))
+        saving = validating or ending or is_due(every.save, step, batches)
         return validating, saving, saving or step % every.log == 0
 
-    def _measure(self, work: Work) -> dict[str, Any]:
-        """The mean loss and the speed since the last time: here, and only here, the host waits for the device."""
+    def _measure(self, batches: StepBatches) -> dict[str, Any]:
+        """The mean loss and the speed since the last record; the only place where the host waits for the device."""
         step, tokens = self.progress.step, self._loss_tokens
         loss = self.engine.sum(self._loss) / tokens
         self._loss, self._loss_tokens = torch.zeros_like(self._loss), 0
@@ -279,76 +287,81 @@ class Trainer:
             raise Diverged(f"the loss is {loss}", step, self.settings.optimizer.learning_rate)
         return {
             "step": step,
-            "epoch": work.epoch,
+            "epoch": batches.epoch,
             "loss": loss,
             "learning_rate": self.learning_rate,
             "tokens_per_second": tokens / max(self._clock.since_mark, 1e-9),
             "seconds": self.progress.seconds,
         }
 
-    def _validated(self) -> dict[str, float]:
-        """Validate the weights that would be kept, and judge them."""
-        module = self.running.module if self.running is not None else self.engine.whole
+    def _validate(self) -> dict[str, float]:
+        """Validate the weights that would be saved, and update the best."""
+        module = self.average.module if self.average is not None else self.engine.full_model
         if self.engine.sharded:
             weights = self.engine.weights()
             if self.engine.is_main:
-                fit_weights(self.engine.whole, weights, origin="the training")
+                fit_weights(self.engine.full_model, weights, origin="the training")
         metrics = self._call_validate(module)
-        selection, standing = self.settings.selection, self.progress.standing
+        selection, best = self.settings.selection, self.progress.best
         if self.engine.is_main:
-            standing = standing.after(self.progress.step, metrics, selection)
-        # all processes must agree on whether patience is at its end
-        if self.engine.any(self.engine.is_main and standing.exhausted(selection)) and not self.engine.is_main:
-            standing = replace(standing, since=selection.patience or 0)
-        self.progress = replace(self.progress, standing=standing)
+            best = best.after(self.progress.step, metrics, selection)
+        # only the main process has metrics, but all processes must stop at the same step
+        if self.engine.any(self.engine.is_main and best.exhausted(selection)) and not self.engine.is_main:
+            best = replace(best, since=selection.patience or 0)
+        self.progress = replace(self.progress, best=best)
         return metrics
 
     def _call_validate(self, module: nn.Module) -> dict[str, float]:
         if not self.engine.is_main or self.validate is None:
             return {}
         module.eval()
-        with torch.no_grad(), self.engine.forked():
+        # a validation that draws random numbers must not change those of training
+        with torch.no_grad(), self.engine.forked_rng():
             metrics = {name: float(value) for name, value in self.validate(module).items()}
         module.train()
+        # a missing selection metric is an error at the first validation
         metric_of(metrics, self.settings.selection)
         return metrics
 
-    def _save(self, validated: bool) -> None:
+    def _save(self, validating: bool) -> None:
         progress, last = self.progress, self.settings.selection.average_last
+        # gathered by all processes, written by the main process
         weights, state = self.engine.weights(), self.engine.state()
-        running = None if self.running is None else self.running.module.state_dict()
+        average = None if self.average is None else self.average.module.state_dict()
         if self.engine.is_main:
             if not all_finite(weights):
                 rate = self.settings.optimizer.learning_rate
                 raise Diverged("some weights are not finite", progress.step, rate)
-            if last > 1 and (validated or self.validate is None):
-                self.archive.keep(progress.step, running or weights)
-                self.progress = progress = replace(progress, kept=(*progress.kept, progress.step)[-last:])
-            point = self.archive.save(progress, Tensors(weights=weights, running=running, engine=state))
-            if self.validate is None or progress.standing.step == progress.step:
-                self.archive.publish(point)
+            if last > 1 and (validating or self.validate is None):
+                self.manager.save_validated(progress.step, average or weights)
+                steps = (*progress.averaged_steps, progress.step)[-last:]
+                self.progress = progress = replace(progress, averaged_steps=steps)
+            tensors = CheckpointTensors(weights=weights, average=average, engine=state)
+            checkpoint = self.manager.save(progress, tensors)
+            if self.validate is None or progress.best.step == progress.step:
+                self.manager.publish(checkpoint)
         self.engine.wait()
 
-    def _finish(self, display: Display) -> Result:
-        progress, stopped = self.progress, self._why_stop() or "steps"
-        standing = progress.standing
-        chosen, step, metrics = (
-            ("best", standing.step, standing.metrics) if standing.metrics else ("last", progress.step, {})
-        )
+    def _finish(self, display: ProgressDisplay) -> Result:
+        progress, stopped = self.progress, self._stop_reason() or "steps"
+        best = progress.best
+        chosen, step, metrics = ("best", best.step, best.metrics) if best.metrics else ("last", progress.step, {})
         if self.engine.is_main:
-            whole = self.engine.whole
-            if len(progress.kept) > 1:
-                average = self.archive.average(progress.kept)
-                fit_weights(whole, average, origin="the average")
-                found = self._call_validate(whole)
-                if self.validate is None or is_better(found, standing.metrics, self.settings.selection):
-                    save_tensors(self.archive.checkpoint.weights, average, facts={"average": list(progress.kept)})
-                    chosen, step, metrics = "average", progress.step, found
-            load_weights(self.archive.checkpoint.weights, whole)
-            display.say(f"model.safetensors holds the {chosen} weights (step {step}). The training ended by {stopped}.")
+            model, weights_path = self.engine.full_model, self.manager.run_folder.weights
+            if len(progress.averaged_steps) > 1:
+                average = self.manager.average(progress.averaged_steps)
+                fit_weights(model, average, origin="the average")
+                average_metrics = self._call_validate(model)
+                if self.validate is None or is_better(average_metrics, best.metrics, self.settings.selection):
+                    save_tensors(weights_path, average, metadata={"average": list(progress.averaged_steps)})
+                    chosen, step, metrics = "average", progress.step, average_metrics
+            load_weights(weights_path, model)
+            display.print(
+                f"model.safetensors holds the {chosen} weights (step {step}). The training ended by {stopped}."
+            )
         self.engine.wait()
         return Result(
-            folder=self.archive.folder,
+            folder=self.manager.folder,
             steps=progress.step,
             epochs=progress.position.epoch,
             tokens=progress.tokens,

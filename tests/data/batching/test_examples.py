@@ -38,7 +38,7 @@ def test_sources_end_and_targets_have_no_marks():
 def test_long_pairs_are_dropped_and_counted():
     pairs = [Pair("a", "b"), Pair("a " * 10_000, "b"), Pair("a", "b " * 4), Pair("a a a", "b b b"), Pair("▁", "b")]
     examples = make_examples(pairs, of_words(pairs), max_length=3)
-    assert examples.kept.tolist() == [0, 3]
+    assert examples.indices.tolist() == [0, 3]
     assert examples.dropped == {"with over 3 tokens on a side": 2, "with a side that has no token": 1}
     expected = "dropped 3 pairs: 2 with over 3 tokens on a side, 1 with a side that has no token."
     assert examples.report == expected
@@ -79,7 +79,7 @@ def test_packed_batches(sides):
     source = PackedTokens.from_lists([list(example.source) for example in examples])
     target = PackedTokens.from_lists([[BOS, *example.target] for example in examples])
     for made, expected in ((batch.source, source), (batch.target, target)):
-        for name in ("ids", "offsets", "rows", "positions"):
+        for name in ("ids", "cu_seqlens", "rows", "positions"):
             assert torch.equal(getattr(made, name), getattr(expected, name)), name
         assert made.longest == expected.longest
     assert batch.labels.tolist() == [token for example in examples for token in (*example.target, EOS)]

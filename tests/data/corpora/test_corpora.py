@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.corpora.parallel import FileCorpus, Multi30kCorpus, TatoebaCorpus, part_of, read_files
-from regard.data.corpora.synthetic import MadeCorpus
+from regard.data.corpora.synthetic import SyntheticCorpus
 from regard.recipes.pairs import pairs as pairs_recipe
 
 FOLDER = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -73,9 +73,9 @@ def test_paths_are_remembered_whole(lines, monkeypatch):
 
 def test_published_sets_say_where_to_get_them(monkeypatch):
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    with pytest.raises(ValueError, match="Name its folder with --data"):
+    with pytest.raises(ValueError, match="Give its folder with --data"):
         Multi30kCorpus().read("train")
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         TatoebaCorpus(folder="/no/such/folder").read("train")
 
 
@@ -97,13 +97,13 @@ def test_an_unknown_split_meets_the_nearest():
     from regard.data.corpora import Copy
 
     with pytest.raises(ValueError, match="there is no split 'testing'; the nearest is 'test'"):
-        MadeCorpus(content=Copy()).read("testing")
+        SyntheticCorpus(content=Copy()).read("testing")
 
 
 def test_made_splits_are_disjoint():
     from regard.data.corpora import Copy
 
-    corpus = MadeCorpus(content=Copy(), count=200, held_out=50)
+    corpus = SyntheticCorpus(content=Copy(), count=200, held_out=50)
     train, test = ({pair.source for pair in corpus.read(name)} for name in ("train", "test"))
     assert len(corpus.read("train")) == 200 and len(corpus.read("test")) == 50
     assert not train & test

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.batching import Order, TokenBudget, make_examples
+from regard.data.batching import BucketedOrder, TokenBudget, make_examples
 from regard.data.text import Tokenizer, Tokenizers, TokenizerSettings, read_parallel, read_tsv
 
 FOLDER = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -23,7 +23,7 @@ def test_multi30k(captions):
     tokenizers = Tokenizers.train(captions[:5000], TokenizerSettings(kind="bpe", vocab_size=4000), joint=True)
     examples = make_examples(captions[:5000], tokenizers, max_length=60)
     assert tokenizers.target.decode(examples[7].target) == captions[7].target
-    batches = Order(examples.lengths, budget=TokenBudget(2048)).epoch(0)
+    batches = BucketedOrder(examples.lengths, budget=TokenBudget(2048)).epoch(0)
     tokens = examples.lengths.max(axis=1)
     assert tokens.sum() / sum(len(batch) * tokens[batch].max() for batch in batches) > 0.95
 

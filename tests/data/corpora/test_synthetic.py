@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from regard.data.corpora import DATASETS, SPLITS, Copy, Dates, Reverse, split_of
-from regard.data.corpora.dates import FORMATS, LOCALES, _writing, parse_form, tidy, write
+from regard.data.corpora.dates import FORMATS, LOCALES, _load_locale, normalize_spaces, parse_pattern, write_dates
 
 SETS = {name: build() for name, build in DATASETS.items()} | {"long dates": Dates(source="all", max_dates=4)}
 
@@ -40,7 +40,7 @@ def test_copy_and_reverse():
         ({"alphabet": "aa"}, "the alphabet 'aa'"),
         ({"alphabet": "a b"}, "the alphabet 'a b'"),
         ({"alphabet": ""}, "the alphabet ''"),
-        ({"min_length": 3, "max_length": 2}, "lengths from 3 to 2"),
+        ({"min_length": 3, "max_length": 2}, "lengths from 3 to 2 are empty"),
     ],
 )
 def test_wrong_letters(settings, message):
@@ -51,27 +51,27 @@ def test_wrong_letters(settings, message):
 def test_a_set_too_small_for_a_split_says_so():
     small = Copy(alphabet="a", min_length=1, max_length=1)
     absent = next(split for split in SPLITS if split != split_of("a"))
-    with pytest.raises(ValueError, match=f"gave nothing for {absent}"):
+    with pytest.raises(ValueError, match=f"gave none for {absent}"):
         small.pairs(1, split=absent)
     with pytest.raises(ValueError, match="there is no split 'tset'; the nearest is 'test'"):
         small.pairs(1, split="tset")
 
 
-def said(locale, form, day=date(2024, 3, 5)):
-    return write(_writing(locale).forms[form], [day], []).text
+def written(locale, form, day=date(2024, 3, 5)):
+    return write_dates(_load_locale(locale).patterns[form], [day], []).text
 
 
 def test_dates_as_people_write_them():
-    assert said("en", "full") == "Tuesday, March 5, 2024"
-    assert said("en_GB", "long") == "5 March 2024"
-    assert said("en", "medium") == "Mar 5, 2024"
-    assert said("zh", "full") == "2024年3月5日星期二"
-    assert said("zh", "long") == "2024年3月5日"
-    assert said("de", "full") == "Dienstag, 5. März 2024"
-    assert said("es", "long") == "5 de marzo de 2024"
-    assert said("ja", "full") == "2024年3月5日火曜日"
-    assert said("ru", "long") == "5 марта 2024 г."
-    assert said("ar_EG", "long") == "٥ مارس ٢٠٢٤"
+    assert written("en", "full") == "Tuesday, March 5, 2024"
+    assert written("en_GB", "long") == "5 March 2024"
+    assert written("en", "medium") == "Mar 5, 2024"
+    assert written("zh", "full") == "2024年3月5日星期二"
+    assert written("zh", "long") == "2024年3月5日"
+    assert written("de", "full") == "Dienstag, 5. März 2024"
+    assert written("es", "long") == "5 de marzo de 2024"
+    assert written("ja", "full") == "2024年3月5日火曜日"
+    assert written("ru", "long") == "5 марта 2024 г."
+    assert written("ar_EG", "long") == "٥ مارس ٢٠٢٤"
 
 
 @pytest.mark.parametrize("way", [way for ways in LOCALES.values() for way in ways])
@@ -81,23 +81,23 @@ def test_own_writing_is_babels(way):
     digits = str.maketrans("٠١٢٣٤٥٦٧٨٩", "0123456789")
     for day in (date(1900, 1, 1), date(2024, 2, 29), date(2099, 12, 31), *(date(2023, m, m + 9) for m in range(1, 13))):
         for form in FORMATS[:3]:
-            expected = tidy(dates.format_date(day, form, locale=way)).translate(digits)
-            assert said(way, form, day).translate(digits) == expected
+            expected = normalize_spaces(dates.format_date(day, form, locale=way)).translate(digits)
+            assert written(way, form, day).translate(digits) == expected
         pattern = babel.Locale.parse(way).datetime_skeletons["yMMMEd"]
-        expected = tidy(dates.format_date(day, pattern, locale=way)).translate(digits)
-        assert said(way, "abbreviated", day).translate(digits) == expected
+        expected = normalize_spaces(dates.format_date(day, pattern, locale=way)).translate(digits)
+        assert written(way, "abbreviated", day).translate(digits) == expected
 
 
 @pytest.mark.parametrize("way", [way for ways in LOCALES.values() for way in ways])
 def test_no_locale_writes_an_ambiguous_order_or_odd_spaces(way):
-    writing = _writing(way)
-    for form in writing.forms.values():
+    writing = _load_locale(way)
+    for form in writing.patterns.values():
         fields = form.fields
         month = next(table for name, table in form.parts if name == "month")
         numeric = not any(letter.isalpha() for letter in month[3])
         assert {"year", "month", "day"} <= set(fields)
         assert not numeric or fields[0] == "year" or fields.index("day") < fields.index("month")
-    assert ("weekday" in writing.forms["full"].fields) and ("weekday" not in writing.forms["long"].fields)
+    assert ("weekday" in writing.patterns["full"].fields) and ("weekday" not in writing.patterns["long"].fields)
     joins = "".join((writing.pair, writing.start, writing.middle, writing.end, writing.between))
     assert not re.search(r"[{}\u2009\u202f\u00a0]", joins)
     assert writing.between not in (writing.pair, writing.start, writing.middle, writing.end)
@@ -111,16 +111,16 @@ def test_a_source_has_one_right_answer(target):
 
 
 def test_names_mean_the_same_month_and_weekday_in_every_locale():
-    meant = {}
+    values = {}
     for ways in LOCALES.values():
         for way in ways:
-            for form in _writing(way).forms.values():
+            for form in _load_locale(way).patterns.values():
                 for name, table in form.parts:
                     if name in ("month", "weekday"):
                         for value in range(1, 13) if name == "month" else range(7):
                             key = (name, table[value])
                             if any(letter.isalpha() for letter in table[value]):
-                                assert meant.setdefault(key, value) == value, (way, key)
+                                assert values.setdefault(key, value) == value, (way, key)
 
 
 def test_the_target_keeps_what_the_source_tells():
@@ -147,9 +147,9 @@ def test_lists_and_ranges():
 
 
 def test_a_pattern_that_is_not_known_is_refused():
-    with pytest.raises(ValueError, match="has the field 'G', which is not known here"):
-        parse_form("d MMMM y G", {"MMMM": [""] * 13}, "latn")
-    assert write(parse_form("d 'de''x' y", {}, "latn"), [date(2024, 3, 5)], []).text.startswith("5 de")
+    with pytest.raises(ValueError, match="has the field 'G', which is not supported"):
+        parse_pattern("d MMMM y G", {"MMMM": [""] * 13}, "latn")
+    assert write_dates(parse_pattern("d 'de''x' y", {}, "latn"), [date(2024, 3, 5)], []).text.startswith("5 de")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_babel_reads_a_locale_once(monkeypatch):
     babel, names = pytest.importorskip("babel"), []
     parse = babel.Locale.parse
     monkeypatch.setattr(babel.Locale, "parse", lambda name, *more: names.append(name) or parse(name, *more))
-    _writing.cache_clear()
+    _load_locale.cache_clear()
     Dates(source="all").pairs(1000)
     assert {"en", "de", "zh"} <= set(names) and max(map(names.count, LOCALES)) == 1
 

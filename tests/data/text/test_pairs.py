@@ -61,11 +61,11 @@ def test_missing_file_folder_and_broken_gzip(tmp_path):
         read_lines(tmp_path)
     plain = tmp_path / "plain.gz"
     plain.write_bytes(b"not packed")
-    with pytest.raises(ValueError, match=r"plain\.gz is named \.gz but cannot be unpacked"):
+    with pytest.raises(ValueError, match=r"plain\.gz is named \.gz but cannot be decompressed"):
         read_lines(plain)
     half = tmp_path / "half.gz"
     half.write_bytes(gzip.compress(b"abc\n" * 1000)[:-12])
-    with pytest.raises(ValueError, match=r"half\.gz .* cannot be unpacked"):
+    with pytest.raises(ValueError, match=r"half\.gz .* cannot be decompressed"):
         read_lines(half)
 
 
@@ -88,11 +88,11 @@ def test_tsv(tmp_path):
     assert list(pairs) == [Pair("Hi.", '"嗨。')]
     assert pairs.dropped == {"with an empty source": 1, "with both sides empty": 1}
     assert read_tsv(path, 1, 0)[0].source == '"嗨。'
-    with pytest.raises(ValueError, match=r"line 1 of .* has 3 columns, and column 5 is asked for"):
+    with pytest.raises(ValueError, match=r"line 1 of .* has 3 columns, but column 5 is needed"):
         read_tsv(path, 0, 4)
-    with pytest.raises(ValueError, match=r"line 2 of .* has 1 column, and column 2"):
+    with pytest.raises(ValueError, match=r"line 2 of .* has 1 column, but column 2"):
         read_tsv(wrote(tmp_path, "b.tsv", "a\tb\nno tab\n"))
-    with pytest.raises(ValueError, match="counted from 0, but -1"):
+    with pytest.raises(ValueError, match="counted from 0, but one of the columns is -1"):
         read_tsv(path, -1, 0)
 
 
@@ -109,10 +109,10 @@ def test_json_lines(tmp_path):
     ("line", "message"),
     [
         ('{"source": "a"', "line 2 of .* is not JSON"),
-        ('["a", "b"]', "line 2 of .* is no object"),
+        ('["a", "b"]', "line 2 of .* is not an object"),
         ('{"source": 3, "target": "b"}', "line 2 of .* has a int under 'source'"),
-        ('{"source": "\\ud800", "target": "b"}', r"line 2 of .* has half a character under 'source': \\ud800"),
-        ("[" * 100_000, "line 2 of .* is not JSON|line 2 of .* is no object"),
+        ('{"source": "\\ud800", "target": "b"}', r"line 2 of .* has an unpaired surrogate under 'source': \\ud800"),
+        ("[" * 100_000, "line 2 of .* is not JSON|line 2 of .* is not an object"),
         ('{"source": ' + "9" * 5000 + "}", "line 2 of .* is not JSON"),
     ],
     ids=["cut off", "list", "number", "surrogate", "deep", "huge number"],

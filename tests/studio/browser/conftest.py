@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from regard._utils import override, write_text
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
 from tests.studio.browser.seeing import LANGUAGES, Seen
@@ -39,7 +39,7 @@ def train(root):
             fitted = fit(run, root / name, console=Console(quiet=True))
             pairs = run.data.read("test")[:50]
             report = fitted.system.evaluate(pairs, split="test", beam=1)
-            write_text(Checkpoint(root / name).evaluation("test"), write_report(report))
+            write_text(RunFolder(root / name).evaluation("test"), write_report(report))
     finally:
         torch.set_num_threads(threads)
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from regard._utils import VERSION, override, read_lines
 from regard.checkpoint import load_tensors
-from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TopicsCorpus, find_cut
+from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TopicsCorpus, find_split_point
 from regard.data.text.streams import encode_text
 from regard.recipes import make_run
 from regard.tasks import fit, load
@@ -217,7 +217,7 @@ def test_files_beside_leave_the_text_whole(text_file, tmp_path):
     [
         (b"", "is empty. Give a file with at least one line"),
         (b"a\n\xff\n", r"line 2 of .* is not UTF-8: byte 1 of the line is 0xff"),
-        (b"a", "is too short to hold some of it out for"),
+        (b"a", "is too short to hold out a part for"),
         (b"\n\n\n", "is too short|is empty"),
     ],
 )
@@ -229,15 +229,15 @@ def test_texts_that_teach_nothing_are_sentences(content, sentence, tmp_path):
 
 
 def test_cuts_fall_behind_lines_or_else_behind_words():
-    assert find_cut("a" * 90 + "\n" + "b" * 9, 0.9) == 91
-    assert find_cut("a" * 91 + " " + "b" * 108, 0.455) == 92
-    assert find_cut("a" * 100, 0.9) == 90
+    assert find_split_point("a" * 90 + "\n" + "b" * 9, 0.9) == 91
+    assert find_split_point("a" * 91 + " " + "b" * 108, 0.455) == 92
+    assert find_split_point("a" * 100, 0.9) == 90
 
 
 def test_published_texts_say_where_they_come_from(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     for corpus in (PTBCorpus(), ShakespeareCorpus()):
-        with pytest.raises(ValueError, match=r"is not part of regard\. Name its folder with --data"):
+        with pytest.raises(ValueError, match=r"is not part of regard\. Give its folder with --data"):
             corpus.read("train")
     (tmp_path / "input.txt").write_text("x" * 99 + "\n")
     shakespeare = ShakespeareCorpus(folder=str(tmp_path))

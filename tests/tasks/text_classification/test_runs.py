@@ -10,8 +10,8 @@ from rich.console import Console
 
 from regard._utils import VERSION, override
 from regard.checkpoint import load_tensors
-from regard.data.corpora.labelled import FileSentenceCorpus, find_file
-from regard.data.text.labelled import read_sentences
+from regard.data.corpora.sentences import FileSentenceCorpus, find_file
+from regard.data.text.sentences import read_sentences
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import fit, load

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data.batching import Order, RowBudget, share
+from regard.data.batching import BucketedOrder, RowBudget, share
 from regard.tasks import TrainingSetup
 
 from .predictor import CLASSES, WordClassifier
@@ -42,7 +42,7 @@ class WordData:
     @cached_property
     def order(self):
         lengths = torch.ones(len(self.examples), 2, dtype=torch.long).numpy()
-        return Order(lengths, budget=RowBudget(16))
+        return BucketedOrder(lengths, budget=RowBudget(16))
 
     def share(self, indices, part, of):
         return share(indices, part, of)

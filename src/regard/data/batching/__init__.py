@@ -1,34 +1,34 @@
-"""Examples to batches."""
+"""Examples as token ids, and their batches."""
 
 from regard.data.batching.collate import collate
 from regard.data.batching.examples import (
-    UNSEEN,
+    IGNORED_LABEL,
+    ClassificationExamples,
     Example,
     ExampleData,
     Examples,
-    LabelledExamples,
+    make_classification_examples,
     make_examples,
-    make_labelled,
 )
-from regard.data.batching.order import Batching, Budget, Order, RowBudget, TokenBudget, batches_by_length, share
+from regard.data.batching.order import Batching, BucketedOrder, Budget, RowBudget, TokenBudget, batches_by_length, share
 from regard.data.batching.segments import SegmentData, SegmentSettings
 
 __all__ = [
-    "UNSEEN",
+    "IGNORED_LABEL",
     "Batching",
+    "BucketedOrder",
     "Budget",
+    "ClassificationExamples",
     "Example",
     "ExampleData",
     "Examples",
-    "LabelledExamples",
-    "Order",
     "RowBudget",
     "SegmentData",
     "SegmentSettings",
     "TokenBudget",
     "batches_by_length",
     "collate",
+    "make_classification_examples",
     "make_examples",
-    "make_labelled",
     "share",
 ]

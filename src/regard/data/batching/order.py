@@ -1,8 +1,8 @@
-"""In which order examples are learned from: batches of like length, in an order drawn anew for every epoch.
+"""Batches of examples of similar length, shuffled again for every epoch.
 
-An example costs the longer of its sides, as a model reads them. Examples are shuffled, sorted by cost and cut where
-a batch would exceed its budget; then the batches are shuffled. The drawing uses numbers that numpy promises never to
-change, so (seed, epoch) names the same batches on every machine, and (epoch, index) is all that resuming needs.
+The cost of an example is the length of its longer side. Examples are shuffled, sorted by cost and split where a batch
+would exceed its budget; then the batches are shuffled. The random numbers are a bit stream that numpy guarantees never
+to change, so (seed, epoch) determines the same batches on every machine, and (epoch, index) is enough for resuming.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class TokenBudget:
-    """At most `tokens` cells in the padded rectangle of either side: rows x longest, marks included.
+    """At most `tokens` positions in the padded rectangle of either side: rows x longest, with special tokens.
 
-    This is fairseq's max_tokens. An example that is longer than the budget gets a batch of its own.
+    This is max_tokens of fairseq. An example that is longer than the budget has a batch of its own.
     """
 
     tokens: int
@@ -29,15 +29,16 @@ class TokenBudget:
             raise ValueError(f"a batch of {self.tokens} tokens is empty. Give 1 or more.")
 
     def rows(self, costs: Int[np.ndarray, " N"]) -> int:
-        """How many of the first of these examples, shortest first, fit into a batch."""
-        ahead = costs[: max(1, self.tokens // int(costs[0]))]
-        cells = ahead * np.arange(1, len(ahead) + 1)
-        return max(1, int(np.searchsorted(cells, self.tokens, side="right")))
+        """The number of the first examples, with costs in ascending order, that fit into a batch."""
+        # more than tokens / costs[0] examples cannot fit, as all others cost at least as much
+        candidates = costs[: max(1, self.tokens // int(costs[0]))]
+        positions = candidates * np.arange(1, len(candidates) + 1)
+        return max(1, int(np.searchsorted(positions, self.tokens, side="right")))
 
 
 @dataclass(frozen=True)
 class RowBudget:
-    """`count` examples a batch, however long."""
+    """`count` examples per batch, whatever their lengths."""
 
     count: int
 
@@ -46,7 +47,7 @@ class RowBudget:
             raise ValueError(f"a batch of {self.count} rows is empty. Give 1 or more.")
 
     def rows(self, costs: Int[np.ndarray, " N"]) -> int:
-        """How many of these examples fit into a batch."""
+        """The number of the first examples that fit into a batch."""
         return min(self.count, len(costs))
 
 
@@ -55,7 +56,7 @@ Budget = TokenBudget | RowBudget
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """How examples become batches, in plain numbers: so many tokens, or, where `rows` is given, so many rows."""
+    """Settings of batches: at most `tokens` tokens, or `rows` examples if that is given."""
 
     tokens: int = 4096
     rows: int | None = None
@@ -64,16 +65,16 @@ class Batching:
 
     @property
     def budget(self) -> Budget:
-        """How large a batch may be."""
+        """The size limit of a batch."""
         return TokenBudget(self.tokens) if self.rows is None else RowBudget(self.rows)
 
-    def order(self, lengths: Int[np.ndarray, "N 2"]) -> "Order":
-        """The order of examples with these lengths."""
-        return Order(lengths, budget=self.budget, seed=self.seed)
+    def order(self, lengths: Int[np.ndarray, "N 2"]) -> "BucketedOrder":
+        """The batch order of examples with these lengths."""
+        return BucketedOrder(lengths, budget=self.budget, seed=self.seed)
 
 
-class Order:
-    """Batches of an epoch as lists of example numbers; `lengths` has the two sides' lengths of every example."""
+class BucketedOrder:
+    """Batches of examples of similar length; `lengths` has the lengths of both sides of every example."""
 
     def __init__(self, lengths: Int[np.ndarray, "N 2"], *, budget: Budget, seed: int = 0) -> None:
         if seed < 0:
@@ -83,31 +84,34 @@ class Order:
         self.seed = seed
 
     def epoch(self, number: int) -> list[list[int]]:
-        """The batches of this epoch; every example stands in exactly one."""
-        draws = np.random.PCG64(np.random.SeedSequence([self.seed, number]))
-        keys = draws.random_raw(len(self.lengths))
-        batches = _cut(self.lengths, np.argsort(keys, kind="stable"), self.budget)
-        return [batches[place] for place in np.argsort(draws.random_raw(len(batches)), kind="stable")]
+        """The batches of an epoch as indices of examples; every example is in exactly one batch."""
+        # raw output of the bit generator: numpy may change its distributions, but not this
+        generator = np.random.PCG64(np.random.SeedSequence([self.seed, number]))
+        keys = generator.random_raw(len(self.lengths))
+        batches = _split(self.lengths, np.argsort(keys, kind="stable"), self.budget)
+        return [batches[index] for index in np.argsort(generator.random_raw(len(batches)), kind="stable")]
 
 
 def batches_by_length(lengths: Int[np.ndarray, "N 2"], budget: Budget) -> list[list[int]]:
-    """Every example once, shortest first, without chance: for evaluation."""
-    return _cut(np.asarray(lengths), np.arange(len(lengths)), budget)
+    """Batches of every example, shortest first, without random numbers: for evaluation."""
+    return _split(np.asarray(lengths), np.arange(len(lengths)), budget)
 
 
 def share(batch: Sequence[Item], part: int, of: int) -> list[Item]:
-    """The rows of a batch that process or micro-batch `part` takes: every `of`-th, so that counts differ by at most 1.
+    """The share of process or micro-batch `part`: every `of`-th example, so that counts differ by at most 1.
 
-    Batches come sorted by length, so the shares are alike in tokens too. With fewer rows than parts some are empty.
+    Batches are sorted by length, so the shares also have similar numbers of tokens. With fewer examples than parts some
+    shares are empty.
     """
     if not 0 <= part < of:
-        raise ValueError(f"part {part} of {of} is asked for. Parts are counted from 0 to {of - 1}.")
+        raise ValueError(f"part is {part}, expected 0 to {of - 1}, because there are {of} parts.")
     return list(batch[part::of])
 
 
-def _cut(lengths: Int[np.ndarray, "N 2"], drawn: Int[np.ndarray, " N"], budget: Budget) -> list[list[int]]:
-    """Sort by cost alone, so that equals stay as drawn and meet others in every epoch; cut by budget."""
-    order = drawn[np.argsort(lengths[drawn].max(axis=1), kind="stable")]
+def _split(lengths: Int[np.ndarray, "N 2"], permutation: Int[np.ndarray, " N"], budget: Budget) -> list[list[int]]:
+    """Sort by cost and split by the budget."""
+    # a stable sort: examples of equal cost stay shuffled, and share batches with others in every epoch
+    order = permutation[np.argsort(lengths[permutation].max(axis=1), kind="stable")]
     costs, batches, first = lengths[order].max(axis=1), [], 0
     while first < len(order):
         rows = budget.rows(costs[first:])

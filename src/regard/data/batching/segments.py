@@ -1,10 +1,10 @@
-"""A stream cut into segments to learn from: rows that go on from step to step, or crops out of anywhere.
+"""Segments of a token stream for training: consecutive segments of parallel rows, or random crops.
 
-    stream   N tokens are laid in `rows` of N / rows; step k reads places k length .. (k + 1) length of every row
-    crops    every step reads `rows` pieces that begin anywhere; an epoch has as many steps as the stream would fill
+    stream   N tokens are split into `rows` rows of N / rows; step k has positions k length .. (k + 1) length of each
+    crops    every step has `rows` segments that begin anywhere; an epoch has as many steps as in a stream
 
-What is left over at the ends of rows, less than a segment each, is not learned from. A text too short for so many rows
-or so long a segment gets fewer and shorter ones.
+The remainder at the end of a row, which is shorter than a segment, is not used. A text that is too short for the number
+of rows or the length of segments has fewer and shorter ones.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Cut = Literal["stream", "crops"]
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentSettings:
-    """How much is learned from at once: `rows` side by side, `length` tokens each, cut as a stream or as crops."""
+    """Settings of a training step on a text: `rows` segments of `length` tokens, from a stream or random crops."""
 
     rows: int = 20
     length: int = 35
@@ -34,7 +34,7 @@ class SegmentSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_name(self.cut, get_args(Cut), "way to cut a text")
+        check_name(self.cut, get_args(Cut), "way to split a text")
         for name, count in (("rows", self.rows), ("length", self.length)):
             if count < 1:
                 raise ValueError(f"batch.{name} is {count}, expected 1 or more.")
@@ -44,69 +44,71 @@ class SegmentSettings:
 
 @dataclass(frozen=True)
 class SegmentOrder:
-    """Which places of a stream begin the segments of which step."""
+    """The start positions of the segments of every step."""
 
     num_tokens: int
     settings: SegmentSettings
 
     @property
     def length(self) -> int:
-        """Tokens of a segment."""
+        """The number of tokens of a segment."""
         return min(self.settings.length, self.num_tokens)
 
     @property
     def rows(self) -> int:
-        """Segments a step."""
+        """The number of segments of a step."""
         return max(min(self.settings.rows, self.num_tokens // self.length), 1)
 
     @property
     def row_length(self) -> int:
-        """Places from the beginning of one row to that of the next."""
+        """The number of positions from the start of one row to that of the next."""
         return self.num_tokens // self.rows
 
     def epoch(self, number: int) -> list[list[int]]:
-        """Where the segments of every step begin."""
+        """The start positions of the segments of every step."""
         if self.settings.cut == "stream":
             starts = np.arange(self.rows) * self.row_length
             steps = self.row_length // self.length
             return (starts + self.length * np.arange(steps)[:, None]).tolist()
         steps = max(self.num_tokens // (self.rows * self.length), 1)
-        draws = np.random.PCG64(np.random.SeedSequence([self.settings.seed, number])).random_raw((steps, self.rows))
-        return (draws % np.uint64(self.num_tokens - self.length + 1)).astype(np.int64).tolist()
+        # raw output of the bit generator, which numpy guarantees never to change
+        numbers = np.random.PCG64(np.random.SeedSequence([self.settings.seed, number])).random_raw((steps, self.rows))
+        return (numbers % np.uint64(self.num_tokens - self.length + 1)).astype(np.int64).tolist()
 
     def is_fresh(self, start: int) -> bool:
-        """Whether a segment that begins here goes on from nothing."""
+        """True if a segment with this start has no predecessor, so that its state is the initial one."""
         return self.settings.cut == "crops" or (start % self.row_length) == 0
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentData:
-    """A stream as training wants it; batches are named by the places where their segments begin."""
+    """TrainingData of a token stream; the indices of a batch are the start positions of its segments."""
 
     stream: Stream
     settings: SegmentSettings = field(default_factory=SegmentSettings)
 
     @cached_property
     def order(self) -> SegmentOrder:
-        """Which segments make which step."""
+        """The segments of every step."""
         return SegmentOrder(len(self.stream), self.settings)
 
     @cached_property
     def _with_start(self) -> Int[np.ndarray, " N_and_one"]:
+        # the first token is predicted from <eos>
         return np.concatenate([[EOS], self.stream.ids]).astype(np.int64)
 
     def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
-        """Every `of`-th row."""
+        """Every `of`-th row, beginning with number `part`."""
         return share(indices, part, of)
 
     def num_tokens(self, indices: Sequence[int]) -> int:
-        """Every place is predicted."""
+        """The number of labels: every position is predicted."""
         return len(indices) * self.order.length
 
     def make(self, indices: Sequence[int]) -> Segment:
-        """The segments that begin at these places."""
-        places = np.array(indices)[:, None] + np.arange(self.order.length + 1)
-        tokens = torch.from_numpy(self._with_start[places])
+        """The segments with these start positions."""
+        positions = np.array(indices)[:, None] + np.arange(self.order.length + 1)
+        tokens = torch.from_numpy(self._with_start[positions])
         return Segment(
             tokens=tokens[:, :-1].contiguous(),
             labels=tokens[:, 1:].contiguous(),

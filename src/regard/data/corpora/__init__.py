@@ -1,10 +1,10 @@
-"""Corpora: settings that read their own splits."""
+"""Corpora: dataclasses of settings that read the splits of a data set."""
 
 from regard.data.corpora.base import SPLITS, samples_of, split_of
 from regard.data.corpora.dates import Dates
-from regard.data.corpora.labelled import FileSentenceCorpus, SentenceCorpus, find_file
 from regard.data.corpora.parallel import Corpus, FileCorpus, Multi30kCorpus, TatoebaCorpus, read_files
-from regard.data.corpora.synthetic import DATASETS, Copy, MadeCorpus, Reverse
+from regard.data.corpora.sentences import FileSentenceCorpus, SentenceCorpus, find_file
+from regard.data.corpora.synthetic import DATASETS, Copy, Reverse, SyntheticCorpus
 from regard.data.corpora.table import CORPORA, corpus_name, find_corpus
 from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpus, TextCorpus, TopicsCorpus, read_text
 
@@ -18,12 +18,12 @@ __all__ = [
     "FileCorpus",
     "FileSentenceCorpus",
     "FileTextCorpus",
-    "MadeCorpus",
     "Multi30kCorpus",
     "PTBCorpus",
     "Reverse",
     "SentenceCorpus",
     "ShakespeareCorpus",
+    "SyntheticCorpus",
     "TatoebaCorpus",
     "TextCorpus",
     "TopicsCorpus",

@@ -1,4 +1,4 @@
-"""Which part of an endless set a piece of content belongs to: its hash decides, so that the parts never meet."""
+"""Splits of synthetic data: the hash of a content determines its split, so that splits never overlap."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -7,42 +7,46 @@ from typing import Any, TypeVar
 
 from regard._utils import check_name
 
-Content = TypeVar("Content")
+Item = TypeVar("Item")
 
 SPLITS = {"train": range(80), "validation": range(80, 90), "test": range(90, 100)}
-"""Hundredths of all content."""
+"""Hundredths of all contents."""
 
-TRIES = 10_000
+MAX_MISSES = 10_000
+"""Random contents of other splits in a row after which the set is considered too small."""
 
 
 def split_of(content: str) -> str:
-    """The part that this content belongs to, on every machine and for every seed."""
-    place = int.from_bytes(blake2b(content.encode(), digest_size=8).digest(), "big") % 100
-    return next(name for name, places in SPLITS.items() if place in places)
+    """The split of a content, the same on every machine and for every seed."""
+    bucket = int.from_bytes(blake2b(content.encode(), digest_size=8).digest(), "big") % 100
+    return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
 
 def draw_from(
-    split: str, seed: int, draw: Callable[[random.Random], Content], key: Callable[[Content], str]
-) -> Iterator[tuple[random.Random, Content]]:
-    """Drawn content of one part without end, with the generator to draw more from."""
+    split: str, seed: int, draw: Callable[[random.Random], Item], key: Callable[[Item], str]
+) -> Iterator[tuple[random.Random, Item]]:
+    """Random contents of one split without end, each with the random generator for further draws."""
     check_name(split, SPLITS, "split")
-    chance, misses = random.Random(f"{split} {seed}"), 0
-    while misses < TRIES:
-        content = draw(chance)
+    rng, misses = random.Random(f"{split} {seed}"), 0
+    while misses < MAX_MISSES:
+        content = draw(rng)
         if split_of(key(content)) == split:
             misses = 0
-            yield chance, content
+            yield rng, content
         else:
             misses += 1
-    raise ValueError(f"{TRIES:,} draws gave nothing for {split}: the set is too small. Allow more different content.")
+    raise ValueError(
+        f"{MAX_MISSES:,} random contents gave none for {split}: the set is too small. Allow more different content."
+    )
 
 
-def below(chance: random.Random, number: int) -> int:
-    """A whole number in 0 .. number - 1; `random()` is the one method that Python promises never to change."""
-    return int(chance.random() * number)
+def random_below(rng: random.Random, number: int) -> int:
+    """A random integer in 0 .. number - 1."""
+    # random() is the only method whose numbers Python guarantees never to change
+    return int(rng.random() * number)
 
 
 def samples_of(corpus: Any) -> list[str]:
-    """A few inputs to begin with; a corpus offers them by a method `samples`, which it may leave out."""
+    """A few example inputs from the optional method `samples` of a corpus."""
     samples = getattr(corpus, "samples", None)
     return [] if samples is None else list(samples())

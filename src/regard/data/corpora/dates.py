@@ -1,4 +1,4 @@
-"""How a date is written: a pattern of the Unicode CLDR, filled in from tables, with the place of every field.
+"""Synthetic pairs of dates in natural languages, from the patterns of the Unicode CLDR, with the true alignment.
 
     EEEE, MMMM d, y   ->   Tuesday, March 5, 2024      weekday 0-7, month 9-14, day 15-16, year 18-22
 
@@ -15,82 +15,84 @@ from itertools import islice
 from typing import Any
 
 from regard._utils import check_name
-from regard.data.corpora.base import below, draw_from
+from regard.data.corpora.base import draw_from, random_below
 from regard.data.text.pairs import Pair
 
 YEARS = range(1900, 2100)
 DIGITS = {"latn": "0123456789", "arab": "٠١٢٣٤٥٦٧٨٩"}
 
-Place = tuple[int, str]
-"""Which date of a text, and which field of it."""
+DateField = tuple[int, str]
+"""The number of a date in a text, and the name of a field of it."""
 
 _PART = re.compile(r"'(?P<quoted>[^']*)'|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<plain>[^A-Za-z']+)")
 _NAMES = {"y": "year", "M": "month", "L": "month", "d": "day", "E": "weekday", "c": "weekday"}
 
 
 @dataclass(frozen=True)
-class Form:
-    """Fields in the order of writing, each with its table of texts; a field without a name is the same every time."""
+class DatePattern:
+    """The fields of a date in written order, each with the table of its texts; a field without a name is constant."""
 
     parts: tuple[tuple[str, Sequence[str]], ...]
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of its fields, as they are written."""
+        """The names of the fields in written order."""
         return tuple(name for name, _ in self.parts if name)
 
 
 @dataclass(frozen=True)
-class Written:
-    """A text and where its fields stand in it, [start, end)."""
+class DateText:
+    """A text, and the characters [start, end) of its fields."""
 
     text: str
-    places: Mapping[Place, tuple[int, int]]
+    spans: Mapping[DateField, tuple[int, int]]
 
 
-def parse_form(pattern: str, names: Mapping[str, Sequence[str]], numbering: str) -> Form:
-    """A form from a CLDR pattern; `names` maps MMM, MMMM, EEEE .. to the names of months and weekdays."""
+def parse_pattern(pattern: str, names: Mapping[str, Sequence[str]], numbering: str) -> DatePattern:
+    """Parse a CLDR pattern; `names` maps MMM, MMMM, EEEE .. to names of months and weekdays."""
     parts: list[tuple[str, Sequence[str]]] = []
-    for found in _PART.finditer(pattern):
-        field = found["field"]
+    for match in _PART.finditer(pattern):
+        field = match["field"]
         if field is None:
-            parts.append(("", [tidy(found["plain"] or found["quoted"] or "'")]))
+            # two quotes without text between them are an apostrophe
+            parts.append(("", [normalize_spaces(match["plain"] or match["quoted"] or "'")]))
             continue
         if field[0] not in _NAMES or field == "yy":
-            raise ValueError(f"the date pattern {pattern!r} has the field {field!r}, which is not known here.")
+            raise ValueError(f"the date pattern {pattern!r} has the field {field!r}, which is not supported.")
+        # weekdays are names at every width, months are numbers up to a width of two
         table = names["EEE" if field == "E" else field] if field[0] in "Ec" or len(field) > 2 else ()
         parts.append((_NAMES[field[0]], table if table else numbers(len(field), numbering)))
-    return Form(tuple(parts))
+    return DatePattern(tuple(parts))
 
 
 def numbers(width: int, numbering: str) -> list[str]:
-    """Numbers as texts, filled up with zeros to a width, in the digits of a numbering system."""
+    """The numbers from 0 to the last year as texts, padded with zeros, in the digits of a numbering system."""
     digits = str.maketrans(DIGITS["latn"], DIGITS[numbering])
     return [f"{number:0{width}d}".translate(digits) for number in range(YEARS.stop)]
 
 
-def tidy(text: str) -> str:
-    """Every kind of space a plain one, and no marks for the writing direction."""
+def normalize_spaces(text: str) -> str:
+    """Replace all kinds of spaces by a plain one, and remove marks of the writing direction."""
     return re.sub(r"[\u200e\u200f\u061c]", "", re.sub(r"\s", " ", text))
 
 
-def write(form: Form, dates: Sequence[date], separators: Sequence[str]) -> Written:
-    """These dates, one separator between each and the next."""
+def write_dates(pattern: DatePattern, dates: Sequence[date], separators: Sequence[str]) -> DateText:
+    """Write dates by a pattern, with the separators between them."""
     pieces: list[str] = []
-    places: dict[Place, tuple[int, int]] = {}
+    spans: dict[DateField, tuple[int, int]] = {}
     start = 0
     for number, day in enumerate(dates):
         values = {"": 0, "year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday()}
         if number:
             pieces.append(separators[number - 1])
             start += len(pieces[-1])
-        for name, table in form.parts:
+        for name, table in pattern.parts:
             piece = table[values[name]]
             if name:
-                places[number, name] = (start, start + len(piece))
+                spans[number, name] = (start, start + len(piece))
             pieces.append(piece)
             start += len(piece)
-    return Written("".join(pieces), places)
+    return DateText("".join(pieces), spans)
 
 
 FORMATS = ("full", "long", "medium", "abbreviated")
@@ -120,17 +122,17 @@ LOCALES = {
     "id": ("id",),
     "el": ("el",),
 }
-"""A language, and whose ways of writing it knows; as a target it is written the first way."""
+"""The locales of a language; as a target it is written by the first one."""
 
 FIRST = date(YEARS.start, 1, 1)
 NUM_DAYS = (date(YEARS.stop - 1, 12, 31) - FIRST).days + 1
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How one locale writes dates, lists of them and ranges."""
+class DateLocale:
+    """The patterns of a locale for dates, and its separators for lists and ranges."""
 
-    forms: Mapping[str, Form]
+    patterns: Mapping[str, DatePattern]
     pair: str
     start: str
     middle: str
@@ -138,28 +140,31 @@ class Writing:
     between: str
 
     def separators(self, count: int, ranged: bool) -> list[str]:
-        """What stands between this many dates."""
+        """The separators between `count` dates."""
         if ranged:
             return [self.between]
         return [self.pair] if count == 2 else [self.start, *[self.middle] * (count - 3), self.end]
 
 
 @dataclass(frozen=True)
-class Content:
-    """What a text is about: dates one after the other, or from the first to the second."""
+class DateContent:
+    """The meaning of a text: a list of dates, or a range from the first to the second."""
 
     dates: tuple[date, ...]
     ranged: bool
 
     @property
     def key(self) -> str:
-        """What the split is chosen by: the dates, however they are written."""
+        """The key of the split: the dates, independent of language and format."""
         return " ".join(day.isoformat() for day in self.dates)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dates:
-    """From one locale or several ("en,fr,de" or "all") to one locale or "iso"; formats are drawn evenly."""
+    """Dates from one or several languages ("en,fr,de" or "all") to one language or "iso".
+
+    Formats are uniformly distributed.
+    """
 
     source: str = "en"
     target: str = "zh"
@@ -177,79 +182,87 @@ class Dates:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The source locales by name."""
+        """The names of the source languages."""
         return tuple(LOCALES) if self.source == "all" else tuple(self.source.split(","))
 
     def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:
-        """So many pairs; the same arguments give the same ones, and what they are about occurs in one split only."""
-        sources = [tuple(_writing(way) for way in LOCALES[name]) for name in self.sources]
-        target = _iso() if self.target == ISO else _writing(LOCALES[self.target][0])
+        """`count` pairs; equal arguments give equal pairs, and a content occurs in one split only."""
+        sources = [tuple(_load_locale(locale) for locale in LOCALES[name]) for name in self.sources]
+        target = _iso() if self.target == ISO else _load_locale(LOCALES[self.target][0])
         formats = self.formats.split(",")
         pairs = []
-        for chance, content in islice(draw_from(split, seed, self._draw, lambda drawn: drawn.key), count):
-            ways = sources[below(chance, len(sources))]
-            pairs.append(_pair(content, ways[below(chance, len(ways))], target, formats[below(chance, len(formats))]))
+        for rng, content in islice(draw_from(split, seed, self._draw, lambda content: content.key), count):
+            # the order of the draws is part of the data set: another order gives other pairs
+            locales = sources[random_below(rng, len(sources))]
+            locale = locales[random_below(rng, len(locales))]
+            pairs.append(_pair(content, locale, target, formats[random_below(rng, len(formats))]))
         return pairs
 
-    def _draw(self, chance: random.Random) -> Content:
-        count = 1 + below(chance, self.max_dates)
-        dates = [FIRST + timedelta(days=below(chance, NUM_DAYS)) for _ in range(count)]
-        ranged = count == 2 and below(chance, 2) == 1 and dates[0] != dates[1]
-        return Content(tuple(sorted(dates) if ranged else dates), ranged)
+    def _draw(self, rng: random.Random) -> DateContent:
+        count = 1 + random_below(rng, self.max_dates)
+        dates = [FIRST + timedelta(days=random_below(rng, NUM_DAYS)) for _ in range(count)]
+        ranged = count == 2 and random_below(rng, 2) == 1 and dates[0] != dates[1]
+        return DateContent(tuple(sorted(dates) if ranged else dates), ranged)
 
 
-def _pair(content: Content, source: Writing, target: Writing, kind: str) -> Pair:
+def _pair(content: DateContent, source: DateLocale, target: DateLocale, kind: str) -> Pair:
     dates, count = content.dates, len(content.dates)
-    form = source.forms[kind]
-    said = write(form, dates, source.separators(count, content.ranged))
-    wanted = target.forms["full" if "weekday" in form.fields else "long"]
-    meant = write(wanted, dates, target.separators(count, content.ranged))
-    spans = tuple((*span, *meant.places[place]) for place, span in said.places.items() if place in meant.places)
-    joined = " range" if content.ranged else f" list of {count}" if count > 1 else ""
-    return Pair(said.text, meant.text, spans, kind + joined)
+    pattern = source.patterns[kind]
+    source_text = write_dates(pattern, dates, source.separators(count, content.ranged))
+    # the target has a weekday only if the source has one, so that the source determines it
+    target_pattern = target.patterns["full" if "weekday" in pattern.fields else "long"]
+    target_text = write_dates(target_pattern, dates, target.separators(count, content.ranged))
+    spans = tuple(
+        (*span, *target_text.spans[field]) for field, span in source_text.spans.items() if field in target_text.spans
+    )
+    suffix = " range" if content.ranged else f" list of {count}" if count > 1 else ""
+    return Pair(source_text.text, target_text.text, spans, kind + suffix)
 
 
 @lru_cache
-def _iso() -> Writing:
+def _iso() -> DateLocale:
     """ISO 8601: 2024-03-05, a range with a slash."""
-    two, dash = numbers(2, "latn"), ("", ["-"])
-    form = Form((("year", two), dash, ("month", two), dash, ("day", two)))
-    return Writing({"full": form, "long": form}, ", ", ", ", ", ", ", ", "/")
+    two_digits, dash = numbers(2, "latn"), ("", ["-"])
+    pattern = DatePattern((("year", two_digits), dash, ("month", two_digits), dash, ("day", two_digits)))
+    return DateLocale({"full": pattern, "long": pattern}, ", ", ", ", ", ", ", ", "/")
 
 
 @lru_cache
-def _writing(locale: str) -> Writing:
-    """What babel knows about a locale."""
+def _load_locale(name: str) -> DateLocale:
+    """The patterns and separators of a locale from babel."""
     try:
         from babel import Locale
     except ImportError:
         raise ImportError("Dates needs the babel package. Install it with: pip install babel") from None
-    known = Locale.parse(locale)
-    patterns = {name: known.date_formats[name].pattern for name in FORMATS[:3]}
-    patterns["abbreviated"] = known.datetime_skeletons["yMMMEd"].pattern
-    numbering = known.default_numbering_system if known.default_numbering_system in DIGITS else "latn"
-    names = _names(known)
-    joins = {name: _between(known.list_patterns["standard"][name]) for name in ("2", "start", "middle", "end")}
-    return Writing(
-        forms={name: parse_form(pattern, names, numbering) for name, pattern in patterns.items()},
+    locale = Locale.parse(name)
+    patterns = {width: locale.date_formats[width].pattern for width in FORMATS[:3]}
+    patterns["abbreviated"] = locale.datetime_skeletons["yMMMEd"].pattern
+    numbering = locale.default_numbering_system if locale.default_numbering_system in DIGITS else "latn"
+    names = _names(locale)
+    joins = {part: _separator(locale.list_patterns["standard"][part]) for part in ("2", "start", "middle", "end")}
+    return DateLocale(
+        patterns={width: parse_pattern(pattern, names, numbering) for width, pattern in patterns.items()},
         pair=joins["2"],
         start=joins["start"],
         middle=joins["middle"],
         end=joins["end"],
-        between=_between(known.interval_formats[None]),
+        between=_separator(locale.interval_formats[None]),
     )
 
 
 def _names(locale: Any) -> dict[str, list[str]]:
-    """Names of months (from place 1) and weekdays (Monday first), by the field that asks for them."""
+    """Names of months (from index 1) and weekdays (Monday first), by the field of the pattern."""
     names = {}
     for width, name in ((3, "abbreviated"), (4, "wide")):
         for months, days, use in (("M", "E", "format"), ("L", "c", "stand-alone")):
-            names[months * width] = ["", *(tidy(locale.months[use][name][number]) for number in range(1, 13))]
-            names[days * width] = [tidy(locale.days[use][name][number]) for number in range(7)]
+            names[months * width] = [
+                "",
+                *(normalize_spaces(locale.months[use][name][number]) for number in range(1, 13)),
+            ]
+            names[days * width] = [normalize_spaces(locale.days[use][name][number]) for number in range(7)]
     return names
 
 
-def _between(pattern: str) -> str:
-    """What stands between {0} and {1}."""
-    return tidy(pattern.removeprefix("{0}").removesuffix("{1}"))
+def _separator(pattern: str) -> str:
+    """The text between {0} and {1}."""
+    return normalize_spaces(pattern.removeprefix("{0}").removesuffix("{1}"))

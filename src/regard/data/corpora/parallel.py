@@ -1,16 +1,13 @@
 """Parallel corpora: Multi30k, Tatoeba, and files of sentence pairs.
 
-Where a run's sentences come from: settings that can read their own splits, and know their languages.
-
     corpus.read("train" | "validation" | "test") -> Pairs
 
-Published sets are read from a folder named by `folder`, or by the environment variable REGARD_DATA. A set without
-splits is split by the SHA-1 of a sentence, so that the same sentence is always on the same side.
-
-Sentences from any files: two of lines, or one table; validation and test are held out where they have none.
+Published data sets are read from the folder `folder`, or from that of the environment variable REGARD_DATA. A set
+without splits is split by the SHA-1 of a sentence, so that a sentence is in the same split on every machine.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha1
 from pathlib import Path
@@ -43,26 +40,26 @@ SENTENCES = {
     ),
     "zh": ("我吃了一个苹果。", "两个孩子在雪地里和狗玩。", "火车几点开？"),
 }
-"""Our own sentences by language, in no published set."""
+"""Example sentences by language, written for this package."""
 
 
 @runtime_checkable
 class Corpus(Protocol):
-    """Settings that name sentences and can read them."""
+    """A data set of sentence pairs."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits it has; the last one is that to evaluate on."""
+        """The available splits; the last one is for evaluation."""
         ...
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The source's and the target's language, '' where unknown."""
+        """The languages of source and target, '' if unknown."""
         ...
 
     @property
     def tokenised(self) -> bool:
-        """Whether words and punctuation are already set apart, and scores are to be taken as they stand."""
+        """True if the text is tokenised already, so that BLEU must not tokenise it again."""
         ...
 
     def read(self, split: str) -> Pairs:
@@ -79,87 +76,88 @@ class Multi30kCorpus:
     folder: str | None = None
 
     def __post_init__(self) -> None:
-        known = [f"{one}-{other}" for one in MULTI30K_LANGUAGES for other in MULTI30K_LANGUAGES if one != other]
-        check_name(self.pair, known, "language pair")
+        languages = MULTI30K_LANGUAGES
+        pairs = [f"{source}-{target}" for source in languages for target in languages if source != target]
+        check_name(self.pair, pairs, "language pair")
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All three."""
+        """Train, validation and test."""
         return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From the pair."""
+        """The languages of the pair."""
         return split_pair(self.pair)
 
     @property
     def tokenised(self) -> bool:
-        """The form most papers score on."""
+        """True for `tok`, the form on which most papers report BLEU."""
         return self.form == "tok"
 
     def read(self, split: str) -> Pairs:
-        """The published split; `test` is test_2016_flickr."""
+        """Read the published split; `test` is test_2016_flickr."""
         name = MULTI30K_FILES[check_split(split)]
         middle = "lc.norm.tok." if self.form == "tok" else ""
         source, target = (f"{self.form}/{name}.{middle}{language}" for language in self.languages)
-        home = find_folder(self.folder, "multi30k", "https://github.com/multi30k/dataset")
-        return read_parallel(either(home / source), either(home / target))
+        folder = find_folder(self.folder, "multi30k", "https://github.com/multi30k/dataset")
+        return read_parallel(find_gzip(folder / source), find_gzip(folder / target))
 
     def samples(self) -> list[str]:
-        """Sentences in the source's language."""
+        """Example sentences in the source language."""
         return samples_in(self.languages[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class TatoebaCorpus:
-    """Short sentences of tatoeba.org; SHA-1 of the English side modulo 20: 0 is the test, 1 validation."""
+    """Short sentences of tatoeba.org; the split is the SHA-1 of the English side modulo 20: 0 test, 1 validation."""
 
     pair: str = "en-zh"
     folder: str | None = None
 
     def __post_init__(self) -> None:
-        known = [*(f"en-{other}" for other in TATOEBA_FILES), *(f"{other}-en" for other in TATOEBA_FILES)]
-        check_name(self.pair, known, "language pair")
+        pairs = [*(f"en-{other}" for other in TATOEBA_FILES), *(f"{other}-en" for other in TATOEBA_FILES)]
+        check_name(self.pair, pairs, "language pair")
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All three."""
+        """Train, validation and test."""
         return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From the pair."""
+        """The languages of the pair."""
         return split_pair(self.pair)
 
     @property
     def tokenised(self) -> bool:
-        """As people write."""
+        """False: the text is not tokenised."""
         return False
 
     def read(self, split: str) -> Pairs:
-        """The pairs whose English sentence falls into the split."""
-        wanted = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
+        """Read the pairs whose English sentence is in the split."""
+        parts: Iterable[int] = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
         source, target = self.languages
-        home = find_folder(self.folder, "tatoeba", "https://www.manythings.org/anki")
+        folder = find_folder(self.folder, "tatoeba", "https://www.manythings.org/anki")
         english, other = (0, 1) if source == "en" else (1, 0)
-        path = either(home / TATOEBA_FILES[target if source == "en" else source])
+        path = find_gzip(folder / TATOEBA_FILES[target if source == "en" else source])
         pairs = read_tsv(path, source_column=english, target_column=other)
-        spoken = (lambda pair: pair.source) if source == "en" else (lambda pair: pair.target)
-        kept = tuple(pair for pair in pairs if part_of(spoken(pair), PARTS) in wanted)
-        return Pairs(kept, pairs.dropped)
+        side = "source" if source == "en" else "target"
+        in_split = tuple(pair for pair in pairs if part_of(getattr(pair, side), PARTS) in parts)
+        return Pairs(in_split, pairs.dropped)
 
     def samples(self) -> list[str]:
-        """Sentences in the source's language."""
+        """Example sentences in the source language."""
         return samples_in(self.languages[0])
 
 
 def samples_in(language: str) -> list[str]:
-    """Sentences in a language, such as zh or zh_CN; none where the language is not known."""
+    """Example sentences in a language, such as zh or zh_CN; none for other languages."""
     return list(SENTENCES.get(language.split("_", maxsplit=1)[0], ()))
 
 
 def split_pair(pair: str) -> tuple[str, str]:
-    """`en-de` as its two languages."""
+    """The two languages of a pair such as `en-de`."""
     source, dash, target = pair.partition("-")
     if not dash or not source or not target:
         raise ValueError(f"there is no language pair {pair!r}. Write it as en-de.")
@@ -167,51 +165,51 @@ def split_pair(pair: str) -> tuple[str, str]:
 
 
 def check_split(split: str) -> str:
-    """One of the three."""
+    """Raise ValueError for an unknown split, else return it."""
     check_name(split, SPLITS, "split")
     return split
 
 
-def find_folder(given: str | None, name: str, address: str) -> Path:
-    """The folder of a published set, below the data folder or the data folder itself."""
-    root = given or os.environ.get("REGARD_DATA")
+def find_folder(folder: str | None, name: str, address: str) -> Path:
+    """The folder of a published set: that of its name in the data folder, or the data folder itself."""
+    root = folder or os.environ.get("REGARD_DATA")
     if not root:
         raise ValueError(
-            f"{name} is not part of regard. Name its folder with --data (or REGARD_DATA); it comes from {address}."
+            f"{name} is not part of regard. Give its folder with --data (or REGARD_DATA); it is at {address}."
         )
     if not Path(root).is_dir():
-        raise ValueError(f"the data folder {root} is not there. Name another with --data (or REGARD_DATA).")
+        raise ValueError(f"the data folder {root} does not exist. Give another with --data (or REGARD_DATA).")
     return Path(root) / name if (Path(root) / name).is_dir() else Path(root)
 
 
-def either(path: Path) -> Path:
-    """A file as it is, or compressed."""
+def find_gzip(path: Path) -> Path:
+    """The path itself if it exists, else with the suffix .gz."""
     return path if path.exists() else path.with_name(f"{path.name}.gz")
 
 
 def digest(text: str) -> str:
-    """SHA-1 of a sentence, as hexadecimal digits."""
+    """The SHA-1 of a sentence as hexadecimal digits."""
     return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def part_of(text: str, parts: int) -> int:
-    """Which part of the sentences this one belongs to, the same on every machine."""
+    """The SHA-1 of a text modulo `parts`: the same on every machine."""
     return int(digest(text), 16) % parts
 
 
 HELD_OUT = 20
-"""One source in so many goes to the test, and as many to validation."""
+"""1 / HELD_OUT of the sources are the test, as many are for validation."""
 
-MOST_HELD_OUT, FEWEST = 2000, 3
+MAX_HELD_OUT, MIN_SOURCES = 2000, 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCorpus:
-    """Any files: two of equally many lines, or one .tsv or .jsonl with both sides (`target` is then left out).
+    """Two files with the same number of lines, or one .tsv or .jsonl file with both sides (and no `target`).
 
-    Without files for validation, sources are held out of the training files in the order of their SHA-1: the first
-    5 % (2,000 at most) are the test, unless it has files, and as many after them validation. With files for validation
-    and none for the test there is no test.
+    Without files for validation, sources are held out of the training files, sorted by their SHA-1: the first 5 %
+    (2,000 at most) are the test, unless it has files, and the next 5 % validation. With files for validation only there
+    is no test.
     """
 
     source: str
@@ -228,71 +226,74 @@ class FileCorpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All three, or without a test where validation has files and the test has none."""
-        whole = self.valid_source is None or self.test_source is not None
-        return ("train", "validation", "test") if whole else ("train", "validation")
+        """Train, validation and test; no test if only validation has files."""
+        has_test = self.valid_source is None or self.test_source is not None
+        return ("train", "validation", "test") if has_test else ("train", "validation")
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From `pair`, else from the files' endings (train.en, train.zh)."""
+        """The languages of `pair`, else of the suffixes of the files (train.en, train.zh)."""
         if self.pair:
             return split_pair(self.pair)
-        source, target = (ending(name) for name in (self.source, self.target))
+        source, target = (language_suffix(name) for name in (self.source, self.target))
         return source, target
 
     @property
     def tokenised(self) -> bool:
-        """As they are: nothing is known of them."""
+        """False, because the files are the user's."""
         return False
 
     def read(self, split: str) -> Pairs:
-        """The files named for the split, or what is held out for it."""
+        """Read the files of the split, or the pairs that are held out for it."""
         check_split(split)
-        named = {"validation": (self.valid_source, self.valid_target), "test": (self.test_source, self.test_target)}
-        if split in named and named[split] != (None, None):
-            return read_files(*named[split])
+        files = {"validation": (self.valid_source, self.valid_target), "test": (self.test_source, self.test_target)}
+        if split in files and files[split] != (None, None):
+            return read_files(*files[split])
         if split == "test" and self.valid_source is not None:
             raise ValueError(
-                "this run has no test files. Evaluate on validation, or name files with --source, --target."
+                "this run has no test files. Evaluate on validation, or give files with --source, --target."
             )
         pairs = read_files(self.source, self.target)
         if self.valid_source is not None:
             return pairs
-        return held_out_split(pairs, split, [name for name, files in named.items() if files == (None, None)])
+        return held_out_split(pairs, split, [name for name, paths in files.items() if paths == (None, None)])
 
     def samples(self) -> list[str]:
-        """Sentences in the source's language."""
+        """Example sentences in the source language."""
         return samples_in(self.languages[0])
 
 
 def read_files(source: str | None, target: str | None) -> Pairs:
-    """Pairs of two files of lines, or of one file that has both sides."""
+    """Read pairs from two files of lines, or from one file with both sides."""
     if source is None:
-        raise ValueError("there is a file of targets and none of sources. Name both, or one .tsv or .jsonl as source.")
+        raise ValueError(
+            "there is a file of targets and none of sources. Give both, or one .tsv or .jsonl file as source."
+        )
     name = source.removesuffix(".gz")
     if target is not None:
         return read_parallel(Path(source), Path(target))
     if name.endswith((".tsv", ".jsonl", ".json")):
         return read_tsv(Path(source)) if name.endswith(".tsv") else read_json_lines(Path(source))
-    raise ValueError(f"{source} has one side only. Name the other (--target), or one .tsv or .jsonl file with both.")
+    raise ValueError(f"{source} has one side only. Give the other (--target), or one .tsv or .jsonl file with both.")
 
 
 def held_out_split(pairs: Pairs, split: str, held_out: list[str]) -> Pairs:
-    """The pairs of a split where some are taken out of the training files, by source sentence."""
+    """The pairs of a split if those in `held_out` are held out of the training files."""
+    # by distinct sources: a source with several targets must not be in two splits
     sources = sorted({pair.source for pair in pairs}, key=digest)
-    if len(sources) < FEWEST:
+    if len(sources) < MIN_SOURCES:
         raise ValueError(
-            f"{len(sources)} different sources are too few to hold some out. Name files with --valid-source, "
+            f"{len(sources)} different sources are too few to hold some out. Give files with --valid-source, "
             f"--valid-target."
         )
-    count = min(max(len(sources) // HELD_OUT, 1), MOST_HELD_OUT)
-    kept_for = {"test": set(sources[:count]), "validation": set(sources[count : 2 * count])}
-    taken = set().union(*(kept_for[name] for name in held_out))
-    wanted = set(sources) - taken if split == "train" else kept_for[split]
-    return Pairs(tuple(pair for pair in pairs if pair.source in wanted), pairs.dropped)
+    count = min(max(len(sources) // HELD_OUT, 1), MAX_HELD_OUT)
+    splits = {"test": set(sources[:count]), "validation": set(sources[count : 2 * count])}
+    all_held_out = set().union(*(splits[name] for name in held_out))
+    selection = set(sources) - all_held_out if split == "train" else splits[split]
+    return Pairs(tuple(pair for pair in pairs if pair.source in selection), pairs.dropped)
 
 
-def ending(name: str | None) -> str:
-    """The language a file's name ends in, or nothing."""
+def language_suffix(name: str | None) -> str:
+    """The suffix of a file name if it has the form of a language, else an empty text."""
     suffix = Path(name.removesuffix(".gz")).suffix.removeprefix(".") if name else ""
     return suffix if len(suffix) == 2 else ""

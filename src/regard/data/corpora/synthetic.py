@@ -1,29 +1,22 @@
-"""Synthetic corpora: copy, reverse and dates, generated without end.
-
-Copy and reverse: letters with spaces between them, to be said again in the same or the opposite order.
+"""Synthetic corpora: dates, and letters to copy or to reverse; unlimited pairs with one correct target each.
 
 copy     a c b  ->  a c b
 reverse  a c b  ->  b c a
-
-Sentences that are made, not read: dates, and strings to reverse or copy. Endless, with one right answer each.
 """
 
 import random
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from regard.data.corpora.base import SPLITS, below, draw_from
+from regard.data.corpora.base import SPLITS, draw_from, random_below
 from regard.data.corpora.dates import Dates
 from regard.data.corpora.parallel import check_split
-from regard.data.text.pairs import (
-    Pair,
-    Pairs,
-)
+from regard.data.text.pairs import Pair, Pairs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Letters of an alphabet, drawn evenly; the length is drawn evenly too."""
+    """Letters of an alphabet, separated by spaces; letters and lengths are uniformly distributed."""
 
     alphabet: str = "abcdefghijklmnopqrstuvwxyz"
     min_length: int = 3
@@ -32,18 +25,22 @@ class Copy:
     def __post_init__(self) -> None:
         letters = self.alphabet
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
-            raise ValueError(f"the alphabet {letters!r} is empty, has a space, or a letter twice. Give single letters.")
+            raise ValueError(
+                f"the alphabet {letters!r} is empty, or has a space or a repeated letter. Give different letters."
+            )
         if not 1 <= self.min_length <= self.max_length:
-            raise ValueError(f"lengths from {self.min_length} to {self.max_length} are none. Give 1 <= min <= max.")
+            raise ValueError(
+                f"lengths from {self.min_length} to {self.max_length} are empty. Give 1 <= min_length <= max_length."
+            )
 
     def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:
-        """So many pairs; the same arguments give the same ones, and no string occurs in two splits."""
-        drawn = draw_from(split, seed, self._draw, str)
-        return [self._pair(letters) for _, letters in islice(drawn, count)]
+        """`count` pairs; equal arguments give equal pairs, and no string occurs in two splits."""
+        texts = draw_from(split, seed, self._draw, str)
+        return [self._pair(letters) for _, letters in islice(texts, count)]
 
-    def _draw(self, chance: random.Random) -> str:
-        length = self.min_length + below(chance, self.max_length - self.min_length + 1)
-        return "".join(self.alphabet[below(chance, len(self.alphabet))] for _ in range(length))
+    def _draw(self, rng: random.Random) -> str:
+        length = self.min_length + random_below(rng, self.max_length - self.min_length + 1)
+        return "".join(self.alphabet[random_below(rng, len(self.alphabet))] for _ in range(length))
 
     def _pair(self, letters: str) -> Pair:
         text = " ".join(letters)
@@ -52,7 +49,7 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse(Copy):
-    """Letters of an alphabet, the last one first."""
+    """Letters of an alphabet; the target is in reverse order."""
 
     def _pair(self, letters: str) -> Pair:
         text = " ".join(letters)
@@ -65,8 +62,8 @@ NUM_SAMPLES, MAX_SAMPLE_DATES, MAX_SAMPLE_LENGTH = 6, 2, 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeCorpus:
-    """`count` pairs to learn from and `held_out` each for validation and test, which share no content."""
+class SyntheticCorpus:
+    """`count` training pairs, and `held_out` pairs each for validation and test; no content is in two splits."""
 
     content: Dates | Reverse | Copy
     count: int = 50_000
@@ -80,32 +77,32 @@ class MadeCorpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All three."""
+        """Train, validation and test."""
         return tuple(SPLITS)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Those of the dates; letters have none."""
+        """The languages of the dates; letters have none."""
         return (self.content.source, self.content.target) if isinstance(self.content, Dates) else ("", "")
 
     @property
     def tokenised(self) -> bool:
-        """Letters have spaces between them."""
+        """True for letters, which are separated by spaces."""
         return not isinstance(self.content, Dates)
 
     def read(self, split: str) -> Pairs:
-        """The pairs of a split, the same for the same seed."""
+        """Generate the pairs of a split; equal seeds give equal pairs."""
         count = self.count if check_split(split) == "train" else self.held_out
         return Pairs(tuple(self.content.pairs(count, split=split, seed=self.seed)))
 
     def samples(self) -> list[str]:
-        """Sources of the test split, which no model was trained on, of a length that one can read."""
+        """A few short sources of the test split."""
         content = shorten(self.content)
         return [pair.source for pair in islice(content.pairs(NUM_SAMPLES, split="test", seed=self.seed), NUM_SAMPLES)]
 
 
 def shorten(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
-    """The same content, short."""
+    """The same content with an upper bound for its length."""
     if isinstance(content, Dates):
         return replace(content, max_dates=min(content.max_dates, MAX_SAMPLE_DATES))
     return replace(
@@ -116,4 +113,4 @@ def shorten(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
 
 
 DATASETS = {"dates": Dates, "reverse": Reverse, "copy": Copy}
-"""Sets that are made, not loaded: settings whose `pairs(count, split=.., seed=..)` never runs out."""
+"""Synthetic contents by name: settings with a method `pairs(count, split=.., seed=..)`."""

@@ -1,6 +1,6 @@
-"""Texts to learn a language from: settings that can read their own splits.
+"""Corpora for language models.
 
-corpus.read("train" | "validation" | "test") -> the text, each line with its end
+corpus.read("train" | "validation" | "test") -> the text, with a line end after each line
 """
 
 import pydoc_data.topics
@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from regard.data.corpora.parallel import check_split, either, find_folder, part_of
+from regard.data.corpora.parallel import check_split, find_folder, find_gzip, part_of
 from regard.data.text.pairs import check_is_text, read_lines
 
 PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
 PARTS = 10
-"""One topic in so many is the test, one is for validation."""
+"""1 / PARTS of the topics are the test, as many are for validation."""
 
-TOPIC_PARTS = {"test": (), "validation": (0,), "train": (0, 1)}
-"""Parts whose lines a split must not have."""
-TELLING = 4
-"""Words of a line that is told apart; shorter ones stand anywhere."""
+EXCLUDED_PARTS = {"test": (), "validation": (0,), "train": (0, 1)}
+"""The parts whose lines are removed from a split."""
+MIN_DUPLICATE_WORDS = 4
+"""Shorter lines are not removed as duplicates, because they are common phrases."""
 
-TRAINED, VALIDATED = 0.9, 0.95
-"""Shares of a text behind which validation, and then the test, begin."""
+TRAIN_END, VALIDATION_END = 0.9, 0.95
+"""The fractions of a text at which validation and test begin."""
 
 
 @runtime_checkable
 class TextCorpus(Protocol):
-    """Settings that name a text and can read it."""
+    """A data set that is one text per split."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits it has."""
+        """The available splits."""
         ...
 
     def read(self, split: str) -> str:
@@ -41,88 +41,88 @@ class TextCorpus(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PTBCorpus:
-    """Penn Treebank as Mikolov prepared it: 929,589 + 73,760 + 82,430 tokens, each line's end among them."""
+    """Penn Treebank as prepared by Mikolov: 929,589 + 73,760 + 82,430 tokens, including line ends."""
 
     folder: str | None = None
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The published ones."""
+        """The published splits."""
         return tuple(PTB_FILES)
 
     def read(self, split: str) -> str:
-        """The published split."""
-        home = find_folder(self.folder, "ptb", "https://www.fit.vutbr.cz/~imikolov/rnnlm")
-        return read_text(either(home / PTB_FILES[check_split(split)]))
+        """Read the published split."""
+        folder = find_folder(self.folder, "ptb", "https://www.fit.vutbr.cz/~imikolov/rnnlm")
+        return read_text(find_gzip(folder / PTB_FILES[check_split(split)]))
 
     def samples(self) -> list[str]:
-        """Beginnings in its style."""
+        """Prompts in the style of the text."""
         return ["the company said it will", "the stock market", "mr. smith said the new"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShakespeareCorpus:
-    """Karpathy's tiny Shakespeare, 1,115,394 characters: the first 90 % to learn from, the rest for validation."""
+    """Karpathy's tiny Shakespeare, 1,115,394 characters: the first 90 % for training, the rest for validation."""
 
     folder: str | None = None
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """It never had a test."""
+        """Train and validation; the data set has no test."""
         return ("train", "validation")
 
     def read(self, split: str) -> str:
-        """Cut where nanoGPT cuts it, in the middle of a line."""
+        """Read a split; the split point is that of nanoGPT, in the middle of a line."""
         address = "https://github.com/karpathy/char-rnn"
-        text = read_text(either(find_folder(self.folder, "tinyshakespeare", address) / "input.txt"))
-        cut = int(TRAINED * len(text))
+        text = read_text(find_gzip(find_folder(self.folder, "tinyshakespeare", address) / "input.txt"))
+        split_point = int(TRAIN_END * len(text))
         if check_split(split) == "test":
             raise ValueError("tiny Shakespeare has no test. Evaluate on validation.")
-        return text[:cut] if split == "train" else text[cut:]
+        return text[:split_point] if split == "train" else text[split_point:]
 
     def samples(self) -> list[str]:
-        """Beginnings in its style."""
+        """Prompts in the style of the text."""
         return ["ROMEO:\nBut, soft! what light", "To be, or not to be", "KING HENRY:\n"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicsCorpus:
-    """The topics of Python's own documentation, which come with Python (`help("FLOAT")`): some 440,000 characters.
+    """The help topics that are part of Python (`help("FLOAT")`), about 440,000 characters.
 
-    A topic belongs to a split by the SHA-1 of its name; the text is that of the Python that runs. Topics repeat each
-    other, so lines of some length that stand in the test are left out of the others, and those of validation out of the
-    training text.
+    The SHA-1 of its name determines the split of a topic; the text depends on the version of Python. Topics repeat each
+    other, so longer lines of the test are removed from the other splits, and those of validation from the training
+    text.
     """
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """By topic."""
+        """Train, validation and test."""
         return ("train", "validation", "test")
 
     def read(self, split: str) -> str:
-        """The topics of the split, by name."""
-        wanted = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
-        lines = topic_lines(wanted)
-        for later in TOPIC_PARTS[split]:
-            told = {line.strip() for line in topic_lines((later,)) if len(line.split()) >= TELLING}
-            lines = [line for line in lines if line.strip() not in told]
+        """Read the topics of a split, sorted by name."""
+        parts: Iterable[int] = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
+        lines = topic_lines(parts)
+        for part in EXCLUDED_PARTS[split]:
+            duplicates = {line.strip() for line in topic_lines((part,)) if len(line.split()) >= MIN_DUPLICATE_WORDS}
+            lines = [line for line in lines if line.strip() not in duplicates]
         return "\n".join(lines) + "\n"
 
     def samples(self) -> list[str]:
-        """Beginnings in its style."""
+        """Prompts in the style of the text."""
         return ["The for statement is used to", "An object is a", "Changed in version 3."]
 
 
 def topic_lines(parts: Iterable[int]) -> list[str]:
-    """The lines of the topics in these parts, by name."""
+    """The lines of the topics in these parts, sorted by name of the topic."""
     topics = pydoc_data.topics.topics
-    chosen = [topics[name] for name in sorted(topics) if part_of(name, PARTS) in parts]
-    return [line for text in chosen for line in text.removesuffix("\n").split("\n")]
+    texts = [topics[name] for name in sorted(topics) if part_of(name, PARTS) in parts]
+    return [line for text in texts for line in text.removesuffix("\n").split("\n")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileTextCorpus:
-    """Any text files. Without one for validation, the last tenth of the text is held out: half for it, half as test."""
+    """Text files. Without one for validation, the last tenth is held out: half for validation, half as test."""
 
     data: str
     valid: str | None = None
@@ -130,48 +130,49 @@ class FileTextCorpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All three, or without a test where validation has a file and the test has none."""
+        """Train, validation and test; no test if only validation has a file."""
         return ("train", "validation", "test") if self.valid is None or self.test else ("train", "validation")
 
     def read(self, split: str) -> str:
-        """The file named for the split, or what is held out for it."""
-        named = {"validation": self.valid, "test": self.test}.get(check_split(split))
-        if named is not None:
-            return read_text(Path(named))
+        """Read the file of the split, or the text that is held out for it."""
+        path = {"validation": self.valid, "test": self.test}.get(check_split(split))
+        if path is not None:
+            return read_text(Path(path))
         if split not in self.splits:
             raise ValueError("this run has no test file. Evaluate on validation.")
         text = read_text(Path(self.data))
         if self.valid is not None:
             return text
-        places = [0, *(find_cut(text, share) for share in (TRAINED, VALIDATED)), len(text)]
+        bounds = [0, *(find_split_point(text, fraction) for fraction in (TRAIN_END, VALIDATION_END)), len(text)]
         if self.test is not None:
-            places[2] = len(text)
+            # validation has the whole tenth
+            bounds[2] = len(text)
         number = ("train", "validation", "test").index(split)
-        found = text[places[number] : places[number + 1]]
-        if not found.strip():
+        part = text[bounds[number] : bounds[number + 1]]
+        if not part.strip():
             raise ValueError(
-                f"{self.data} is too short to hold some of it out for {split}. Name a file with --valid-source, or "
-                f"give more text."
+                f"{self.data} is too short to hold out a part for {split}. Give a file with --valid-source, or more "
+                f"text."
             )
-        return found
+        return part
 
     def samples(self) -> list[str]:
-        """None: nothing is known of a user's own text."""
+        """None, because the text is the user's."""
         return []
 
 
 def read_text(path: Path) -> str:
-    """A whole text, with an end behind its last line."""
+    """Read a text; a missing line end after the last line is added."""
     lines = read_lines(path)
     check_is_text(lines, path)
     return "\n".join(lines) + "\n"
 
 
-def find_cut(text: str, share: float) -> int:
-    """A place near this share of the text: behind a line if one ends soon, else behind a word, else anywhere."""
-    place, soon = int(share * len(text)), max(len(text) // 50, 1)
-    for mark in ("\n", " "):
-        found = text.find(mark, place, place + soon)
-        if found >= 0:
-            return found + 1
-    return place
+def find_split_point(text: str, fraction: float) -> int:
+    """The position after the next line end, else space, within 2 % after a fraction of the text; else the fraction."""
+    position, distance = int(fraction * len(text)), max(len(text) // 50, 1)
+    for separator in ("\n", " "):
+        index = text.find(separator, position, position + distance)
+        if index >= 0:
+            return index + 1
+    return position

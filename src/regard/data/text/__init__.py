@@ -1,14 +1,5 @@
-"""Readers, tokenizers and token streams of text."""
+"""Readers of text files, tokenizers and token streams."""
 
-from regard.data.text.labelled import (
-    Sentence,
-    Sentences,
-    classes_of,
-    read_sentence_json,
-    read_sentence_lines,
-    read_sentence_table,
-    read_sentences,
-)
 from regard.data.text.pairs import (
     Pair,
     Pairs,
@@ -18,6 +9,15 @@ from regard.data.text.pairs import (
     read_parallel,
     read_partners,
     read_tsv,
+)
+from regard.data.text.sentences import (
+    Sentence,
+    Sentences,
+    classes_of,
+    read_sentence_json,
+    read_sentence_lines,
+    read_sentence_table,
+    read_sentences,
 )
 from regard.data.text.streams import Stream, decode_text, encode_text, make_stream, unknown_in
 from regard.data.text.token_labels import label_of, merge_bytes

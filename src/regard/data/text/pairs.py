@@ -1,11 +1,8 @@
-r"""Sentence pairs, and the readers of parallel files.
+r"""Sentence pairs, and readers of parallel files: two files of lines, a table with tabs, or JSON lines.
 
-A sentence and its translation, and a set of them that says what was left out of it.
-
-Pairs from files: two parallel files, a table with tabs, or JSON lines; a name that ends in .gz is unpacked.
-
-Text is UTF-8, with or without a byte order mark. A line ends at \n or \r\n and nowhere else, so that line n of one
-file is line n of the other; a last line without an end counts. A pair with an empty side is dropped and counted.
+A file whose name ends in .gz is decompressed. Text is UTF-8, with or without a byte order mark. Only \n and \r\n end a
+line, so that line n of one file is line n of the other; a last line without a line end counts. A pair with an empty
+side is dropped and counted.
 """
 
 import gzip
@@ -18,12 +15,12 @@ from pathlib import Path
 from typing import overload
 
 Span = tuple[int, int, int, int]
-"""Characters [a, b) of the source stand for characters [c, d) of the target: (a, b, c, d)."""
+"""(a, b, c, d): characters [a, b) of the source are aligned with characters [c, d) of the target."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A source and its target; embedded sets also know which spans translate each other, and the pair's kind."""
+    """A source and its target; synthetic pairs also have the aligned spans and the kind of the pair."""
 
     source: str
     target: str
@@ -32,21 +29,21 @@ class Pair:
 
     @property
     def links(self) -> tuple[tuple[int, int], ...] | None:
-        """The true alignment, where it is known: every (source character, target character) of linked spans."""
+        """The true alignment if it is known: all (source character, target character) of aligned spans."""
         if self.spans is None:
             return None
         return tuple((i, j) for a, b, c, d in self.spans for i in range(a, b) for j in range(c, d))
 
 
 def dropped_sentence(dropped: Mapping[str, int], what: str) -> str:
-    """`dropped 3 pairs: 2 with an empty source, 1 with an empty target.`, or nothing where nothing was dropped."""
+    """`dropped 3 pairs: 2 with an empty source, 1 with an empty target.`, or an empty text."""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     return f"dropped {sum(dropped.values()):,} {what}: {reasons}." if reasons else ""
 
 
 @dataclass(frozen=True)
 class Pairs(Sequence[Pair]):
-    """The pairs of a file, and how many were dropped for which reason."""
+    """The pairs of a file, and the number that was dropped by reason."""
 
     pairs: tuple[Pair, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -68,7 +65,7 @@ class Pairs(Sequence[Pair]):
 
     @property
     def report(self) -> str:
-        """What was dropped, as a sentence; empty where nothing was."""
+        """How many pairs were dropped and why; empty if none was."""
         return dropped_sentence(self.dropped, "pairs")
 
 
@@ -76,13 +73,13 @@ Name = str | PathLike[str]
 
 
 def read_parallel(source: Name, target: Name) -> Pairs:
-    """Line n of the one file translates line n of the other; pairs with an empty side are left out."""
+    """Read two files, where line n of one is the translation of line n of the other."""
     sources, targets = read_partners(source, target)
     return _pairs(zip(sources, targets, strict=True), f"{source} and {target}")
 
 
 def read_partners(source: Name, target: Name) -> tuple[list[str], list[str]]:
-    """The lines of two files that have as many, empty ones among them."""
+    """The lines of two files of equal length, including empty lines."""
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         longer, lines = (source, sources) if len(sources) > len(targets) else (target, targets)
@@ -90,52 +87,52 @@ def read_partners(source: Name, target: Name) -> tuple[list[str], list[str]]:
         raise ValueError(
             f"{source} has {_counted(len(sources), 'line')} and {target} has {len(targets)}. "
             f"Line {first + 1} of {longer} is the first without a partner: {_excerpt(lines[first])}. "
-            f"Parallel files need a line for every line."
+            f"Parallel files have the same number of lines."
         )
     return sources, targets
 
 
 def read_tsv(path: Name, source_column: int = 0, target_column: int = 1) -> Pairs:
-    """Two columns of a table with tabs between its cells, counted from 0; quotes have no meaning."""
+    """Read two columns, counted from 0, of a table with tab-separated cells; quotes have no special meaning."""
     needed = max(source_column, target_column) + 1
     if min(source_column, target_column) < 0:
-        raise ValueError(f"columns are counted from 0, but {min(source_column, target_column)} was asked for.")
+        raise ValueError(f"columns are counted from 0, but one of the columns is {min(source_column, target_column)}.")
     cells = [line.split("\t") for line in read_lines(path)]
     for number, row in enumerate(cells, start=1):
         if len(row) < needed and row != [""]:
             raise ValueError(
-                f"line {number} of {path} has {_counted(len(row), 'column')}, and column {needed} is asked for "
-                f"(number {needed - 1}, counted from 0): {_excerpt(row[0])}. Cells are parted by tabs."
+                f"line {number} of {path} has {_counted(len(row), 'column')}, but column {needed} is needed "
+                f"(number {needed - 1}, counted from 0): {_excerpt(row[0])}. Separate cells by tabs."
             )
     rows = [row if row != [""] else [""] * needed for row in cells]
     return _pairs(((row[source_column], row[target_column]) for row in rows), str(path))
 
 
 def read_json_lines(path: Name, source_key: str = "source", target_key: str = "target") -> Pairs:
-    """One JSON object a line, with a string under either key; an empty line counts as an empty pair."""
-    found = []
+    """Read one JSON object per line, with a string under each key; an empty line counts as an empty pair."""
+    texts = []
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
-            found.append(("", ""))
+            texts.append(("", ""))
             continue
         value = _parse(line, f"line {number} of {path}")
         source, target = (_string(value, key, f"line {number} of {path}") for key in (source_key, target_key))
-        found.append((source, target))
-    return _pairs(found, str(path))
+        texts.append((source, target))
+    return _pairs(texts, str(path))
 
 
 def read_lines(path: Name) -> list[str]:
-    """The lines of a text file, or a sentence that says what is wrong with it."""
+    """The lines of a UTF-8 file; the error for another encoding names the line and the byte."""
     content = read_bytes(Path(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # the codec counts from behind a byte order mark
-        place = error.start + len(content) - len(error.object)
-        number = content.count(b"\n", 0, place) + 1
-        column = place - content.rfind(b"\n", 0, place)
+        # the codec counts from after the byte order mark
+        position = error.start + len(content) - len(error.object)
+        number = content.count(b"\n", 0, position) + 1
+        column = position - content.rfind(b"\n", 0, position)
         raise ValueError(
-            f"line {number} of {path} is not UTF-8: byte {column} of the line is 0x{content[place]:02x}. "
+            f"line {number} of {path} is not UTF-8: byte {column} of the line is 0x{content[position]:02x}. "
             f"Save the file as UTF-8."
         ) from None
     if not text:
@@ -146,27 +143,29 @@ def read_lines(path: Name) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def read_old_lines(path: Name) -> tuple[list[str], int]:
-    """The lines of a file some of which are older than UTF-8 and are read as Latin-1, and how many those are."""
+def read_latin_lines(path: Name) -> tuple[list[str], int]:
+    """The lines of a file, and the number of lines that are not UTF-8; these are decoded as Latin-1."""
     lines = read_bytes(Path(path)).removesuffix(b"\n").split(b"\n")
-    found, old = [], 0
+    texts, num_latin = [], 0
     for line in lines:
         try:
             text = line.decode("utf-8-sig")
         except UnicodeDecodeError:
-            text, old = line.decode("latin-1"), old + 1
-        found.append(text.removesuffix("\r"))
-    if found == [""]:
+            text, num_latin = line.decode("latin-1"), num_latin + 1
+        texts.append(text.removesuffix("\r"))
+    if texts == [""]:
         raise ValueError(f"{path} is empty. Give a file with at least one line.")
-    check_is_text(found, path)
-    return found, old
+    check_is_text(texts, path)
+    return texts, num_latin
 
 
 def check_is_text(lines: Iterable[str], path: Name) -> None:
-    """Refuse what no text has: a byte 0, of which UTF-16 and files of other kinds have many."""
+    """Raise ValueError for a zero byte, which occurs in UTF-16 and in binary files, but not in text."""
     for number, line in enumerate(lines, start=1):
         if "\0" in line:
-            raise ValueError(f"line {number} of {path} has a byte 0: it is UTF-16, or no text. Save it as UTF-8.")
+            raise ValueError(
+                f"line {number} of {path} has a zero byte: the file is UTF-16 or not text. Save it as UTF-8."
+            )
 
 
 def read_bytes(path: Path) -> bytes:
@@ -181,24 +180,26 @@ def read_bytes(path: Path) -> bytes:
         with gzip.open(path) as file:
             return file.read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is named .gz but cannot be unpacked ({error}). Is it whole?") from None
+        raise ValueError(
+            f"{path} is named .gz but cannot be decompressed ({error}). Check that it is complete."
+        ) from None
 
 
 def _pairs(texts: Iterable[tuple[str, str]], where: str) -> Pairs:
-    """Pairs of stripped texts, without those that have an empty side."""
-    kept: list[Pair] = []
+    """Pairs of stripped texts; those with an empty side are dropped and counted."""
+    complete: list[Pair] = []
     dropped = {"with an empty source": 0, "with an empty target": 0, "with both sides empty": 0}
     for source, target in ((source.strip(), target.strip()) for source, target in texts):
         if source and target:
-            kept.append(Pair(source, target))
+            complete.append(Pair(source, target))
         elif source or target:
             dropped["with an empty target" if source else "with an empty source"] += 1
         else:
             dropped["with both sides empty"] += 1
-    found = Pairs(tuple(kept), {reason: count for reason, count in dropped.items() if count})
-    if not kept:
-        raise ValueError(f"{where} hold no pair to learn from: {found.report}")
-    return found
+    pairs = Pairs(tuple(complete), {reason: count for reason, count in dropped.items() if count})
+    if not complete:
+        raise ValueError(f"{where} hold no pair to learn from: {pairs.report}")
+    return pairs
 
 
 def _parse(line: str, where: str) -> dict[str, object]:
@@ -207,7 +208,7 @@ def _parse(line: str, where: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not JSON ({error}): {_excerpt(line)}") from None
     if not isinstance(value, dict):
-        raise ValueError(f'{where} is no object such as {{"source": .., "target": ..}}: {_excerpt(line)}')
+        raise ValueError(f'{where} is not an object such as {{"source": .., "target": ..}}: {_excerpt(line)}')
     return value
 
 
@@ -216,11 +217,12 @@ def _string(value: dict[str, object], key: str, where: str) -> str:
         raise ValueError(f"{where} has no key {key!r}. Its keys: {', '.join(map(repr, value)) or 'none'}.")
     text = value[key]
     if not isinstance(text, str):
-        raise ValueError(f"{where} has a {type(text).__name__} under {key!r}, and a string is needed.")
+        raise ValueError(f"{where} has a {type(text).__name__} under {key!r}, expected a string.")
     try:
+        # JSON may escape an unpaired surrogate, which has no UTF-8 form
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{where} has half a character under {key!r}: \\u{ord(text[error.start]):04x}.") from None
+        raise ValueError(f"{where} has an unpaired surrogate under {key!r}: \\u{ord(text[error.start]):04x}.") from None
     return text
 
 

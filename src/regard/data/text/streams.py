@@ -1,10 +1,10 @@
-r"""A text as one stream of ids, for models that read on and on.
+r"""A text as one stream of token ids, for language models.
 
     "a b\nc\n"  ->  a b <eos> c <eos>
 
-A line's end is <eos>, and nothing else is added: of n tokens each is predicted once, the first one behind an <eos> that
-stands for whatever came before. Words are what stands between spaces, and every line's end counts as one, so that
-perplexity per word means the same for words, pieces and characters.
+Every line end is <eos>, and nothing else is added. Each of the n tokens is predicted once, the first one after an <eos>
+that represents the preceding text. Words are separated by spaces, and every line end counts as a word, so that
+perplexity per word is comparable between words, subwords and characters.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ LINES_AT_ONCE = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Ids of a text, how many words (line ends among them) and characters they stand for, and how many are <unk>."""
+    """The ids of a text, and its numbers of words (including line ends) and characters."""
 
     ids: Int[np.ndarray, " N"]
     num_words: int
@@ -32,37 +32,37 @@ class Stream:
 
     @property
     def num_unknown(self) -> int:
-        """Tokens that the vocabulary does not know, or that the text itself calls <unk>."""
+        """The number of <unk> tokens: those outside the vocabulary, and those spelled <unk> in the text."""
         return int((self.ids == UNK).sum())
 
 
 def make_stream(text: str, tokenizer: Tokenizer) -> Stream:
-    """A text as ids; a last line without an end has none."""
+    """The stream of a text; a last line without a line end has no <eos>."""
     if not text.strip():
-        raise ValueError("the text is empty: there is nothing to read. Give one with at least one word.")
+        raise ValueError("the text is empty. Give one with at least one word.")
     lines = text.split("\n")
-    pieces: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     for first in range(0, len(lines), LINES_AT_ONCE):
         for line in tokenizer.encode_batch(lines[first : first + LINES_AT_ONCE]):
-            pieces.append(np.array([*line, EOS], np.int32))
-    # between n lines there are n - 1 ends
-    ids = np.concatenate(pieces)[:-1]
+            arrays.append(np.array([*line, EOS], np.int32))
+    # n lines have n - 1 line ends between them
+    ids = np.concatenate(arrays)[:-1]
     if not len(ids):
-        raise ValueError("the text is empty: there is nothing to read. Give one with at least one word.")
+        raise ValueError("the text is empty. Give one with at least one word.")
     words = sum(len(line.split()) for line in lines) + len(lines) - 1
     return Stream(ids=ids, num_words=words, num_characters=len(text))
 
 
 def encode_text(text: str, tokenizer: Tokenizer) -> list[int]:
-    """The ids of a text that may be empty, as `make_stream` has them."""
-    found: list[int] = []
+    """The ids of a text that may be empty, in the format of `make_stream`."""
+    text_ids: list[int] = []
     for number, ids in enumerate(tokenizer.encode_batch(text.split("\n"))):
-        found += [EOS, *ids] if number else ids
-    return found
+        text_ids += [EOS, *ids] if number else ids
+    return text_ids
 
 
 def decode_text(ids: Iterable[int], tokenizer: Tokenizer) -> str:
-    """The text of these ids, a line's end for every <eos>."""
+    """The text of these ids, with a line end for every <eos>."""
     lines: list[list[int]] = [[]]
     for token in ids:
         if token == EOS:
@@ -73,9 +73,10 @@ def decode_text(ids: Iterable[int], tokenizer: Tokenizer) -> str:
 
 
 def unknown_in(text: str, tokenizer: Tokenizer) -> list[str]:
-    """What of a text the vocabulary does not know, each once, in order."""
-    found: dict[str, None] = {}
+    """The parts of a text that are outside the vocabulary, each once, in order."""
+    # a dict is an ordered set
+    unknown: dict[str, None] = {}
     for line in text.split("\n"):
         spans = zip(tokenizer.encode(line), tokenizer.spans(line), strict=True)
-        found |= {line[start:end]: None for token, (start, end) in spans if token == UNK}
-    return list(found)
+        unknown |= {line[start:end]: None for token, (start, end) in spans if token == UNK}
+    return list(unknown)

@@ -1,4 +1,4 @@
-"""Tokens as readable labels: bytes merged to whole characters, marks set apart."""
+"""Tokens as readable labels: byte tokens are merged to characters, special tokens are marked."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -8,13 +8,13 @@ from regard.contracts import EOS, SPECIAL_TOKENS
 
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 MAX_CHARACTER_BYTES = 4
-"""Bytes of a character in UTF-8."""
+"""The maximum number of bytes of a character in UTF-8."""
 LINE_END = SPECIAL_TOKENS[EOS]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergedToken:
-    """The text of the tokens `first` to `last`; `mark` says that it is a special token, which is no text."""
+    """The text of the tokens `first` to `last`; `mark` is True for a special token, which is not part of the text."""
 
     text: str
     first: int
@@ -23,9 +23,9 @@ class MergedToken:
 
 
 def merge_bytes(tokens: Sequence[str], marks: Collection[int] = ()) -> list[MergedToken]:
-    """Bytes that make a character together become one label; what makes none stays as it is.
+    """Merge the byte tokens of a character into one label; other tokens are unchanged.
 
-    An <eos> that is no mark is the end of a line.
+    An <eos> outside `marks` is a line end.
     """
     labels, first = [], 0
     while first < len(tokens):
@@ -38,12 +38,12 @@ def merge_bytes(tokens: Sequence[str], marks: Collection[int] = ()) -> list[Merg
 
 
 def label_of(token: str) -> str:
-    """One token of a text; the end of a line is one."""
+    """The label of one token of a text, which may be a line end."""
     return merge_bytes([token])[0].text
 
 
 def character_at(tokens: Sequence[str], first: int) -> tuple[str, int] | None:
-    """The character whose bytes begin at this position, and the number of its bytes."""
+    """The character whose bytes begin at this position, and their number; None if there is no complete one."""
     data = bytearray()
     for token in tokens[first : first + MAX_CHARACTER_BYTES]:
         byte = BYTE.match(token)

@@ -1,25 +1,20 @@
 """Text to token ids and back: vocabularies trained with the tokenizers library.
 
-Vocabularies learned from text with the tokenizers library.
+    bpe         byte-pair encoding. Sennrich, Haddow and Birch 2016. https://arxiv.org/abs/1508.07909
+    words       splits at white space: for text that is already tokenised
+    characters  one token per character
 
-bpe         merges the most frequent neighbours. Sennrich, Haddow and Birch 2016. https://arxiv.org/abs/1508.07909
-words       splits at whitespace: for text that is tokenised already
-characters  every character for itself
+White space becomes one space, or with `spaces="kept"` is unchanged (not for words). `▁` marks the start of a
+word (bpe). BPE tokens never cross from letters to digits to punctuation, nor from Chinese or Japanese to other scripts.
+So Chinese needs no spaces, and text that spells a special token, such as "<eos>", is never a single token. Ties are
+broken by spelling: the same text gives the same vocabulary.
 
-White space is one space, or, with `spaces="kept"`, as it stands (but for words); `▁` marks where a word begins (bpe).
-Pieces never cross from letters to digits to punctuation, nor from Chinese or Japanese to other writing; so
-Chinese needs no spaces, and text that spells a mark, such as "<eos>", is never one piece. Ties are broken by spelling:
-the same text gives the same vocabulary.
-
-Text to ids and back.
-
-The ids 0..3 are the marks <pad>, <bos>, <eos> and <unk>, and no text becomes one of the first three, however it is
-spelled.
+The ids 0..3 are the special tokens <pad>, <bos>, <eos> and <unk>; no text is encoded as one of the first three.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -32,8 +27,6 @@ from regard.data.text.pairs import Pair
 
 SPACE = "▁"
 Spaces = Literal["single", "kept"]
-KINDS = ("bpe", "words", "characters")
-
 _UNKNOWN = SPECIAL_TOKENS[UNK]
 _WHITE = rf"[\s{SPACE}\x1c-\x1f\x85]+"
 _HAN = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
@@ -45,10 +38,11 @@ _PIECE = (
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """What to learn. `vocab_size` is the most there may be, the four marks included; less text gives fewer.
+    """Settings of a tokenizer; `kind` is one of TOKENIZER_KINDS.
 
-    `min_count`: a word, a character or a merge seen less often is left out. `spaces`: every run of white space becomes
-    one space, or all of it is kept, as a model of whole texts needs.
+    `vocab_size` is an upper bound that includes the four special tokens. A word, a character or a merge with fewer than
+    `min_count` occurrences is excluded. `spaces` is "single" if every run of white space becomes one space, or "kept"
+    if it is unchanged, as language models of whole texts need.
     """
 
     kind: str = "bpe"
@@ -58,19 +52,30 @@ class TokenizerSettings:
     spaces: Spaces = "single"
 
     def __post_init__(self) -> None:
-        check_name(self.kind, KINDS, "tokenizer")
-        check_name(self.spaces, get_args(Spaces), "way with spaces")
+        check_name(self.kind, TOKENIZER_KINDS, "tokenizer")
+        check_name(self.spaces, get_args(Spaces), "handling of spaces")
         if self.vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
-                f"vocab_size is {self.vocab_size}, and the marks alone take {len(SPECIAL_TOKENS)}. Allow at least 5."
+                f"vocab_size is {self.vocab_size}, and {len(SPECIAL_TOKENS)} are special tokens. Give 5 or more."
             )
         if self.min_count < 1:
             raise ValueError(f"min_count is {self.min_count}. Give 1 or more.")
 
 
-def learn(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """A tokenizer of the library whose ids begin with the four marks."""
-    tokenizer = (_bpe if settings.kind == "bpe" else _lookup)(lines, settings)
+Trainer = Callable[[Iterable[str], TokenizerSettings], tokenizers.Tokenizer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerKind:
+    """How a kind of tokenizer is trained; `spaces_between_tokens` is True if every token is a word."""
+
+    train: Trainer
+    spaces_between_tokens: bool = False
+
+
+def train_library(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    """Train a tokenizer of the library whose first ids are the special tokens."""
+    tokenizer = TOKENIZER_KINDS[settings.kind].train(lines, settings)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise ValueError(
             f"there is no text to learn a vocabulary from, or nothing in it occurs {settings.min_count} times."
@@ -79,10 +84,14 @@ def learn(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Token
     return tokenizer
 
 
-def _bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    tokenizer = _subwords(models.BPE(unk_token=_UNKNOWN), settings)
+def _train_bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=_UNKNOWN))
+    word_starts = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    tokenizer.normalizer = normalizers.Sequence([_normalizer(settings, settings.spaces), *word_starts])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECE), "isolated")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     texts = list(lines)
-    # the library keeps the most frequent characters too, but breaks ties at random
+    # the library also selects the most frequent characters, but breaks ties at random
     counts = Counter(character for text in texts for character in tokenizer.normalizer.normalize_str(text))
     alphabet = _most_frequent(counts, settings)
     trainer = trainers.BpeTrainer(
@@ -98,82 +107,96 @@ def _bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokeni
     return tokenizer
 
 
-def _lookup(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    """Words or characters: a table of the most frequent."""
-    normalizer, words = _normalizer(settings), settings.kind == "words"
-    counts: Counter[str] = Counter()
-    for line in lines:
-        text = normalizer.normalize_str(line)
-        counts.update(text.split(" ") if words else text)
-    for never in ("", *SPECIAL_TOKENS):
-        counts.pop(never, None)
+def _train_words(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    # a word has no spaces, so those between words are always single
+    normalizer = _normalizer(settings, "single")
+    counts = Counter(word for line in lines for word in normalizer.normalize_str(line).split(" "))
+    tokenizer = _lookup(counts, settings, normalizer)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    return tokenizer
+
+
+def _train_characters(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
+    normalizer = _normalizer(settings, settings.spaces)
+    counts = Counter(character for line in lines for character in normalizer.normalize_str(line))
+    tokenizer = _lookup(counts, settings, normalizer)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer
+
+
+def _lookup(
+    counts: Counter[str], settings: TokenizerSettings, normalizer: normalizers.Normalizer
+) -> tokenizers.Tokenizer:
+    """A table of the most frequent tokens."""
+    # text that spells a special token must not become one
+    for excluded in ("", *SPECIAL_TOKENS):
+        counts.pop(excluded, None)
     tokens = [*SPECIAL_TOKENS, *_most_frequent(counts, settings)]
-    tokenizer = tokenizers.Tokenizer(models.WordLevel({token: place for place, token in enumerate(tokens)}, _UNKNOWN))
+    ids = {token: number for number, token in enumerate(tokens)}
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, _UNKNOWN))
     tokenizer.normalizer = normalizer
-    if words:
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    else:
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
-        tokenizer.decoder = decoders.Fuse()
     return tokenizer
 
 
 def _most_frequent(counts: Counter[str], settings: TokenizerSettings) -> list[str]:
-    often = [token for token, count in counts.items() if count >= settings.min_count]
-    return sorted(often, key=lambda token: (-counts[token], token))[: settings.vocab_size - len(SPECIAL_TOKENS)]
+    frequent = [token for token, count in counts.items() if count >= settings.min_count]
+    # ties by spelling, so that the same text gives the same vocabulary
+    return sorted(frequent, key=lambda token: (-counts[token], token))[: settings.vocab_size - len(SPECIAL_TOKENS)]
 
 
-def _subwords(model: models.Model, settings: TokenizerSettings) -> tokenizers.Tokenizer:
-    tokenizer = tokenizers.Tokenizer(model)
-    marked = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
-    tokenizer.normalizer = normalizers.Sequence([_normalizer(settings), *marked])
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECE), "isolated")
-    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
-    return tokenizer
-
-
-def _normalizer(settings: TokenizerSettings) -> normalizers.Normalizer:
+def _normalizer(settings: TokenizerSettings, spaces: Spaces) -> normalizers.Normalizer:
     lowercase = [normalizers.Lowercase()] if settings.lowercase else []
-    if settings.spaces == "kept" and settings.kind != "words":
+    if spaces == "kept":
         return normalizers.Sequence(lowercase)
     return normalizers.Sequence([normalizers.Replace(Regex(_WHITE), " "), normalizers.Strip(), *lowercase])
 
 
+TOKENIZER_KINDS = {
+    "bpe": TokenizerKind(train=_train_bpe),
+    "words": TokenizerKind(train=_train_words, spaces_between_tokens=True),
+    "characters": TokenizerKind(train=_train_characters),
+}
+"""Every kind of tokenizer by its name in the settings."""
+
+
 class Tokenizer:
-    """A vocabulary with its rules. `decode(encode(text))` is the text with single spaces, where all of it is known."""
+    """A trained tokenizer. `decode(encode(text))` is the text with single spaces if its vocabulary covers the text."""
 
     def __init__(self, library: tokenizers.Tokenizer, kind: str) -> None:
         self.kind = kind
         self._library = library
-        # otherwise the library reads "<eos>" in a text as the mark
+        # otherwise the library encodes "<eos>" in a text as the special token
         library.encode_special_tokens = True
 
     @classmethod
     def train(cls, lines: Iterable[str], settings: TokenizerSettings) -> "Tokenizer":
-        """Learn a vocabulary; the same lines and settings give the same one."""
-        return cls(learn(lines, settings), settings.kind)
+        """Train a tokenizer; the same lines and settings give the same vocabulary."""
+        return cls(train_library(lines, settings), settings.kind)
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
-        """What `to_json` wrote."""
+        """The tokenizer that `to_json` wrote."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
             parts = json.loads(text)
-        except Exception as error:  # the library raises nothing narrower
-            raise ValueError(f"this is no tokenizer file, or not a whole one ({error}).") from None
-        marks = tuple(library.id_to_token(place) for place in range(len(SPECIAL_TOKENS)))
+        except Exception as error:  # the library raises plain Exceptions
+            raise ValueError(f"the text is not a complete tokenizer file ({error}).") from None
+        first_tokens = tuple(library.id_to_token(number) for number in range(len(SPECIAL_TOKENS)))
+        # the file has no name of the kind: characters have a decoder that joins them, words have none
         kinds = {"BPE": "bpe", "WordLevel": "characters" if parts.get("decoder") else "words"}
-        kind = parts["model"].get("type", "BPE")
-        if kind not in kinds:
+        model = parts["model"].get("type", "BPE")
+        if model not in kinds:
             raise ValueError(
-                f"this tokenizer is of the kind {kind}, which regard does not read. Train one of {', '.join(KINDS)}."
+                f"the model of this tokenizer is {model}, which is not supported. Train one of "
+                f"{', '.join(TOKENIZER_KINDS)}."
             )
-        if marks != SPECIAL_TOKENS:
+        if first_tokens != SPECIAL_TOKENS:
             raise ValueError(
-                f"this tokenizer was made elsewhere: its first ids are {', '.join(map(str, marks))}, and "
-                f"{', '.join(SPECIAL_TOKENS)} are needed. Train one with regard."
+                f"the first tokens of this tokenizer are {', '.join(map(str, first_tokens))}, expected "
+                f"{', '.join(SPECIAL_TOKENS)}. Train one with regard."
             )
-        return cls(library, kinds[kind])
+        return cls(library, kinds[model])
 
     def to_json(self) -> str:
         """The tokenizers library's own JSON."""
@@ -181,47 +204,49 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are, the marks included."""
+        """The number of ids, including the special tokens."""
         return self._library.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without marks; what is unknown becomes <unk>."""
-        return _plain(self._library.encode(text, add_special_tokens=False).ids)
+        """The ids of a text, without <bos> and <eos>; what is outside the vocabulary becomes <unk>."""
+        return _without_special(self._library.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, faster than one by one."""
-        return [_plain(found.ids) for found in self._library.encode_batch_fast(list(texts), add_special_tokens=False)]
+        """The ids of several texts, encoded in parallel."""
+        encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text; <pad>, <bos> and <eos> are left out, and <unk> is written, so that a gap is seen."""
+        """The text of the ids, without <pad>, <bos> and <eos>; <unk> is written, so that gaps are visible."""
         return self._library.decode([token for token in ids if token >= UNK], skip_special_tokens=False)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each token as people read it; ▁ is a space."""
+        """The spelling of each token; ▁ is a space."""
         return [(self._library.id_to_token(token) or "").replace(" ", SPACE) for token in ids]
 
     def words(self, ids: Iterable[int]) -> list[int]:
-        """For each token, the number of its word, counted between spaces; a space belongs to the word behind it."""
-        found, word = [], 0
-        for place, token in enumerate(self.tokens(ids)):
-            if place and (self.kind == "words" or token.startswith(SPACE)):
+        """For each token, the number of its word; words begin after spaces, and a space belongs to the next word."""
+        words, word = [], 0
+        every_token = TOKENIZER_KINDS[self.kind].spaces_between_tokens
+        for position, token in enumerate(self.tokens(ids)):
+            if position and (every_token or token.startswith(SPACE)):
                 word += 1
-            found.append(word)
-        return found
+            words.append(word)
+        return words
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """For each token, the characters [start, end) of the text that it stands for."""
+        """For each token, its characters [start, end) in the text."""
         return list(self._library.encode(text, add_special_tokens=False).offsets)
 
 
-def _plain(ids: list[int]) -> list[int]:
-    """A word that spells a mark is an unknown word."""
+def _without_special(ids: list[int]) -> list[int]:
+    """<unk> instead of special tokens: a word that spells one is an unknown word."""
     return ids if min(ids, default=UNK) >= UNK else [max(token, UNK) for token in ids]
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """One tokenizer a side; `joint` where both are the same."""
+    """The tokenizers of source and target; `joint` if both are the same."""
 
     source: Tokenizer
     target: Tokenizer
@@ -229,19 +254,20 @@ class Tokenizers:
 
     @classmethod
     def train(cls, pairs: Sequence[Pair], settings: TokenizerSettings, *, joint: bool = False) -> "Tokenizers":
-        """Learn from both sides together, or from each alone."""
+        """Train one tokenizer on both sides, or one on each."""
         if joint:
-            both = Tokenizer.train([text for pair in pairs for text in (pair.source, pair.target)], settings)
-            return cls(both, both, True)
+            shared = Tokenizer.train([text for pair in pairs for text in (pair.source, pair.target)], settings)
+            return cls(shared, shared, True)
         source, target = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
         return cls(Tokenizer.train(source, settings), Tokenizer.train(target, settings), False)
 
     def links(self, pair: Pair) -> tuple[tuple[int, int], ...] | None:
-        """The true alignment of a pair between its tokens, where the pair knows it between its characters."""
+        """The true alignment between tokens if the pair has one between characters."""
         if pair.spans is None:
             return None
         source, target = self.source.spans(pair.source), self.target.spans(pair.target)
-        found = {
+        # tokens are linked if each overlaps its side of an aligned span
+        links = {
             (i, j)
             for a, b, c, d in pair.spans
             for i, (start, end) in enumerate(source)
@@ -249,4 +275,4 @@ class Tokenizers:
             for j, (first, last) in enumerate(target)
             if first < d and c < last
         }
-        return tuple(sorted(found))
+        return tuple(sorted(links))

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.attention import GrowingCache, WindowCache
 from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, Learned, Rotary, Sinusoidal
@@ -72,7 +72,7 @@ class GPT(Reader):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
-        kind, size = named(config.positions, GPT_POSITIONS, "positions"), config.hidden_size
+        kind, size = find_variant(config.positions, GPT_POSITIONS, "positions"), config.hidden_size
         self.is_placed = not issubclass(kind, PositionScheme)
         self.embedding = nn.Embedding(config.vocab_size, size)
         self.positions: nn.Module = nn.Identity()

@@ -17,7 +17,7 @@ from typing import Any, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.contracts import Read
 from regard.layers import (
     TTT,
@@ -58,7 +58,7 @@ class TTTBlock(nn.Module):
         check_heads(size, heads)
         sizes = {"num_heads": heads, "head_size": size // heads}
         learner = GradientLearner(
-            model=named(config.inner, INNER_MODELS, "inner")(**sizes), mini_batch=config.mini_batch, **sizes
+            model=find_variant(config.inner, INNER_MODELS, "inner")(**sizes), mini_batch=config.mini_batch, **sizes
         )
         self.mixer = TTT(hidden_size=size, num_heads=heads, learner=learner, base_rate=config.base_rate)
         self.feed_forward = GatedFeedForward(hidden_size=size, feed_forward_size=config.feed_forward_size)

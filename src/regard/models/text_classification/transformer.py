@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import ScaledDot
 from regard.contracts import ClassifierOutput, PaddedTokens, Score
@@ -52,7 +52,7 @@ class TransformerEncoder(nn.Module):
             num_heads=config.num_heads,
             feed_forward_size=config.feed_forward_size,
             dropout=config.dropout,
-            norm=named(config.norm, NORMS, "norm"),
+            norm=find_variant(config.norm, NORMS, "norm"),
             make_score=scaled_dot,
         )
         self.word_dropout = WordDropout(config.word_dropout)

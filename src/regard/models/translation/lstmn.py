@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, PaddedTokens, Step
@@ -252,7 +252,7 @@ class LSTMN(nn.Module):
         self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
         self.encoder = make_stack(config)
-        self.decoder = named(config.fusion, FUSIONS, "fusion")(config)
+        self.decoder = find_variant(config.fusion, FUSIONS, "fusion")(config)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.target_vocab_size)
 

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
@@ -123,8 +123,8 @@ class Luong(nn.Module):
         first = size + (size if config.input_feeding else 0)
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
-            named(config.score, LUONG_SCORES, "score")(config),
-            named(config.alignment, LUONG_ALIGNMENTS, "alignment")(config),
+            find_variant(config.score, LUONG_SCORES, "score")(config),
+            find_variant(config.alignment, LUONG_ALIGNMENTS, "alignment")(config),
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard._utils import named
+from regard._utils import find_variant
 from regard.attention import GrowingCache, pad_memory
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import SCORES
@@ -73,7 +73,7 @@ class Transformer(nn.Module):
             num_heads=config.num_heads,
             feed_forward_size=config.feed_forward_size,
             dropout=config.dropout,
-            norm=named(config.norm, NORMS, "norm"),
+            norm=find_variant(config.norm, NORMS, "norm"),
             make_score=partial(make_score, config.score),
         )
         self.target_embedding = Embedding(vocab_size=config.target_vocab_size, hidden_size=size)
@@ -160,7 +160,7 @@ class Transformer(nn.Module):
 def make_score(name: str, head_size: int) -> Score:
     """A score of the table for heads of this size; what it requires is filled in by name."""
     known = {"query_size": head_size, "key_size": head_size, "hidden_size": head_size, "max_length": 1024}
-    build = named(name, SCORES, "score").build
+    build = find_variant(name, SCORES, "score").build
     taken = inspect.signature(build).parameters
     score: Score = build(**{argument: size for argument, size in known.items() if argument in taken})
     return score

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import read_text
 from regard.data.text import Stream, Tokenizer, make_stream
@@ -43,7 +43,7 @@ class LanguageModelingValidation:
         return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
 
 
-def setup_language(run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_language(run: LanguageModelingRun, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
     """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
     check_length(run)
@@ -72,7 +72,7 @@ def setup_language(run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: 
     )
 
 
-def open_writer(run: LanguageModelingRun, model: Any, checkpoint: Checkpoint) -> Writer:
+def open_writer(run: LanguageModelingRun, model: Any, checkpoint: RunFolder) -> Writer:
     """A writer of a model and the folder's tokenizer."""
     return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 

@@ -23,7 +23,7 @@ from regard.contracts import (
     evaluating,
     map_tensors,
 )
-from regard.data.batching import LabelledExamples, TokenBudget, batches_by_length, make_labelled
+from regard.data.batching import ClassificationExamples, TokenBudget, batches_by_length, make_classification_examples
 from regard.data.text import Sentence, Tokenizer
 from regard.metrics import Answers, ClassificationQuality, Overlap, classification_quality, overlap_sums
 from regard.tasks.base import hardware, run_info
@@ -38,7 +38,7 @@ def evaluate_sentences(
 ) -> Report:
     """Classify all sentences and compare; `steps` are those the model was trained for."""
     run = classifier.run
-    examples = make_labelled(sentences, tokenizer, run.classes, run.batch.max_length)
+    examples = make_classification_examples(sentences, tokenizer, run.classes, run.batch.max_length)
     began = time.perf_counter()
     answers = answers_of(classifier.model, examples)
     seconds = time.perf_counter() - began
@@ -55,7 +55,7 @@ def evaluate_sentences(
     )
 
 
-def answers_of(model: Any, examples: LabelledExamples) -> Answers:
+def answers_of(model: Any, examples: ClassificationExamples) -> Answers:
     """The predictions of a model for every example, in their order."""
     batches = batches_by_length(examples.lengths, TokenBudget(EVALUATION_TOKENS))
     answers = classify(model, (examples.batch(rows).sentences for rows in batches))

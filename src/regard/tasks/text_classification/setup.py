@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.checkpoint import Checkpoint
-from regard.data.batching import ExampleData, LabelledExamples, make_labelled
+from regard.checkpoint import RunFolder
+from regard.data.batching import ClassificationExamples, ExampleData, make_classification_examples
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
@@ -22,7 +22,7 @@ FEWEST_CLASSES = 2
 class ClassificationValidation:
     """Called with the model during training."""
 
-    examples: LabelledExamples
+    examples: ClassificationExamples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
         """Accuracy and log-loss; a class that training never saw counts as wrong, and has no loss."""
@@ -37,7 +37,7 @@ class ClassificationValidation:
 
 
 def setup_sentences(
-    run: TextClassificationRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify
+    run: TextClassificationRun, checkpoint: RunFolder, *, resume: bool, notify: Notify
 ) -> TrainingSetup:
     """Read the sentences, learn their words (or, resumed, take those of the folder) and their classes."""
     if run.batch.packed:
@@ -54,8 +54,8 @@ def setup_sentences(
         raise ValueError(f"all {len(training):,} sentences are of the class {classes[0]!r}. Give two classes or more.")
     model = replace(run.model, vocab_size=tokenizer.vocab_size, num_classes=len(classes))
     run = replace(run, model=model, classes=classes)
-    examples = make_labelled(training, tokenizer, classes, run.batch.max_length)
-    held_out = make_labelled(validation, tokenizer, classes, run.batch.max_length)
+    examples = make_classification_examples(training, tokenizer, classes, run.batch.max_length)
+    held_out = make_classification_examples(validation, tokenizer, classes, run.batch.max_length)
     notify("train", examples.report)
     notify("validation", held_out.report)
     return TrainingSetup(
@@ -68,7 +68,7 @@ def setup_sentences(
     )
 
 
-def open_classifier(run: TextClassificationRun, model: Any, checkpoint: Checkpoint) -> Classifier:
+def open_classifier(run: TextClassificationRun, model: Any, checkpoint: RunFolder) -> Classifier:
     """A classifier of a model and the folder's tokenizer."""
     count = len(set(run.classes))
     if not count == len(run.classes) == run.model.num_classes:

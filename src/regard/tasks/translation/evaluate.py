@@ -26,7 +26,7 @@ from regard.contracts import (
     map_tensors,
 )
 from regard.data.batching import Examples, TokenBudget, batches_by_length, make_examples
-from regard.data.corpora import Corpus, MadeCorpus
+from regard.data.corpora import Corpus, SyntheticCorpus
 from regard.data.text import Pair, Tokenizers
 from regard.metrics import (
     Detokenised,
@@ -83,7 +83,7 @@ def forms_of(corpus: Corpus) -> list[Form]:
 
 def quality_of(corpus: Corpus) -> tuple[str, Callable[[list[str], list[str]], float]]:
     """The one figure to go by: exact matches where one answer is right, else BLEU."""
-    if isinstance(corpus, MadeCorpus):
+    if isinstance(corpus, SyntheticCorpus):
         return "exact_match", exact_match
     form = forms_of(corpus)[0]
     return "bleu", lambda hypotheses, references: bleu(hypotheses, references, form=form).score

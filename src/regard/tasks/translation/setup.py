@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.checkpoint import Checkpoint
+from regard.checkpoint import RunFolder
 from regard.data.batching import ExampleData, Examples, make_examples
 from regard.data.corpora import SPLITS, read_files
 from regard.data.text import Pair, Pairs, Tokenizers
@@ -38,7 +38,7 @@ class Validation:
         return metrics
 
 
-def setup_translation(run: Run, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_translation(run: Run, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
     """Read the pairs, learn a vocabulary (or, resumed, take that of the folder), and encode them."""
     check_packed(run)
     training, validation = run.data.read("train"), run.data.read("validation")
@@ -65,7 +65,7 @@ def setup_translation(run: Run, checkpoint: Checkpoint, *, resume: bool, notify:
     )
 
 
-def open_translator(run: Run, model: Any, checkpoint: Checkpoint) -> Translator:
+def open_translator(run: Run, model: Any, checkpoint: RunFolder) -> Translator:
     """A translator of a model and the folder's tokenizers."""
     return Translator(model=model, tokenizers=read_tokenizers(checkpoint, run), run=run)
 
@@ -87,7 +87,7 @@ def example_command(run: Run, folder: str, example: str) -> str:
     return f"echo {example} | regard translate {folder} --beam 5{linked}"
 
 
-def read_tokenizers(checkpoint: Checkpoint, run: Run) -> Tokenizers:
+def read_tokenizers(checkpoint: RunFolder, run: Run) -> Tokenizers:
     """The tokenizers of a folder."""
     source = read_tokenizer(checkpoint.tokenizer)
     joint = run.tokenizer.joint

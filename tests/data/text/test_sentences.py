@@ -6,7 +6,7 @@ import json
 import pytest
 
 from regard.contracts import PAD, UNK
-from regard.data.batching import UNSEEN, Batching, make_labelled
+from regard.data.batching import IGNORED_LABEL, Batching, make_classification_examples
 from regard.data.text import (
     Sentence,
     Tokenizer,
@@ -72,12 +72,12 @@ def test_json_labels_may_be_numbers(tmp_path):
     ("line", "message"),
     [
         ('{"text": "a"', "line 2 of .* is not JSON"),
-        ('["a", "b"]', "line 2 of .* is no object such as"),
+        ('["a", "b"]', "line 2 of .* is not an object such as"),
         ('{"text": "a"}', "line 2 of .* has no key 'label'. Its keys: 'text'"),
-        ('{"text": 3, "label": "b"}', "line 2 of .* has a int under 'text', and a string is needed"),
-        ('{"text": "a", "label": 0.5}', "has a float under 'label', and a string or a whole number is needed"),
-        ('{"text": "\\ud800", "label": "b"}', "line 2 of .* has half a character in it"),
-        ("[" * 100_000, "line 2 of .* is not JSON|line 2 of .* is no object"),
+        ('{"text": 3, "label": "b"}', "line 2 of .* has a int under 'text', expected a string"),
+        ('{"text": "a", "label": 0.5}', "has a float under 'label', expected a string or a whole number"),
+        ('{"text": "\\ud800", "label": "b"}', "line 2 of .* has an unpaired surrogate"),
+        ("[" * 100_000, "line 2 of .* is not JSON|line 2 of .* is not an object"),
     ],
     ids=["cut off", "list", "no label", "number", "share", "surrogate", "deep"],
 )
@@ -98,7 +98,7 @@ def test_wrong_files(tmp_path):
         read_sentences(wrote(tmp_path, "a.tsv", "label\ttext\n"))
     with pytest.raises(ValueError, match=r"line 2 of .*a\.tsv has 1 of the 2 cells that are needed: 'no tab'"):
         read_sentences(wrote(tmp_path, "a.tsv", "1\tgood\nno tab\n"))
-    with pytest.raises(ValueError, match=r"line 1 of .*a has a byte 0: it is UTF-16, or no text"):
+    with pytest.raises(ValueError, match=r"line 1 of .*a has a zero byte: the file is UTF-16 or not text"):
         read_sentences(wrote(tmp_path, "a", "1 good\n".encode("utf-16")))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_sentences(tmp_path / "nothing.tsv")
@@ -114,7 +114,9 @@ TOKENIZER = Tokenizer.train([sentence.text for sentence in TRAINED], TokenizerSe
 
 
 def test_examples_and_batches():
-    examples = make_labelled([*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes"))
+    examples = make_classification_examples(
+        [*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes")
+    )
     assert len(examples) == 4 and examples.report == ""
     assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty one takes a place too"
     batch = examples.batch([2, 0, 3])
@@ -127,26 +129,26 @@ def test_examples_and_batches():
 
 
 def test_long_sentences_are_cut_and_counted():
-    examples = make_labelled(TRAINED, TOKENIZER, ("no", "yes"), max_length=3)
-    assert examples.ids.lengths.tolist() == [3, 1] and examples.cut == 1
-    assert examples.report == "cut 1 of 2 sentences to 3 tokens."
+    examples = make_classification_examples(TRAINED, TOKENIZER, ("no", "yes"), max_length=3)
+    assert examples.ids.lengths.tolist() == [3, 1] and examples.num_truncated == 1
+    assert examples.report == "truncated 1 of 2 sentences to 3 tokens."
     with pytest.raises(ValueError, match="max_length is 0, expected 1 token or more"):
-        make_labelled(TRAINED, TOKENIZER, ("no", "yes"), max_length=0)
-    with pytest.raises(ValueError, match="batched padded"):
+        make_classification_examples(TRAINED, TOKENIZER, ("no", "yes"), max_length=0)
+    with pytest.raises(ValueError, match="padded batches only"):
         examples.batch([0], packed=True)
 
 
 def test_a_label_is_no_truth_value(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a cat", "label": true}\n')
-    with pytest.raises(ValueError, match=r"line 1 of .* has a bool under 'label', and a string or a whole number"):
+    with pytest.raises(ValueError, match=r"line 1 of .* has a bool under 'label', expected a string or a whole number"):
         read_sentences(tmp_path / "a.jsonl")
 
 
 def test_a_class_that_training_never_saw_is_counted():
     given = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
-    examples = make_labelled(given, TOKENIZER, ("no", "yes"))
-    assert examples.labels.tolist() == [1, 0, UNSEEN, UNSEEN] and examples.truths[2] == "maybe"
-    assert examples.unseen == {"maybe": 2} and examples.batch([1, 2]).num_tokens == 1
+    examples = make_classification_examples(given, TOKENIZER, ("no", "yes"))
+    assert examples.labels.tolist() == [1, 0, IGNORED_LABEL, IGNORED_LABEL] and examples.truths[2] == "maybe"
+    assert examples.unknown_classes == {"maybe": 2} and examples.batch([1, 2]).num_tokens == 1
     assert examples.report == "training never saw the classes of 2 sentences: 'maybe' (2)."
 
 
@@ -154,11 +156,11 @@ def test_a_class_that_training_never_saw_is_counted():
     ("sentences", "classes", "message"),
     [
         ([], ("a",), "there are no sentences to encode"),
-        (TRAINED, (), r"classes are \(\), expected at least one"),
-        (TRAINED, ("a", "a"), "and each once"),
+        (TRAINED, (), r"classes are \(\), expected one or more"),
+        (TRAINED, ("a", "a"), "expected one or more different names"),
     ],
     ids=["nothing", "no class", "twice"],
 )
 def test_wrong_arguments(sentences, classes, message):
     with pytest.raises(ValueError, match=message):
-        make_labelled(sentences, TOKENIZER, classes)
+        make_classification_examples(sentences, TOKENIZER, classes)
