@@ -37,7 +37,7 @@ __all__ = [
 __all__ += ["make_case", "make_mask", "make_score"]
 
 LENGTHS = torch.tensor(LENGTHS_OF_BATCH)
-build, position_info = build_entry, position_info
+build = build_entry
 
 
 def make_score(name, dtype=torch.float64):
