@@ -97,7 +97,7 @@ def textbook_loss(model: Any, batch: Batch) -> Tensor:
 
 def our_loss(model: Any, batch: Batch) -> Tensor:
     """As training takes it."""
-    features = model.features(batch.source, batch.target)
+    features = model.features(batch.source, batch.target).features
     loss: Tensor = model.readout.loss(features, batch.labels, label_smoothing=LABEL_SMOOTHING)
     return loss
 

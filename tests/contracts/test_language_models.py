@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import EOS, LanguageModel, Read, Step, leaves, select_batch, where_batch
+from regard.contracts import EOS, LanguageModel, ModelOutput, Step, leaves, select_batch, where_batch
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.language_modeling.ngram import NGram
 from tests.contracts.listed import with_variants
@@ -81,10 +81,10 @@ def steps(model, tokens, state):
 def read_in_pieces(model, sizes):
     state, features = model.start(len(TOKENS)), []
     for piece in TOKENS.split(sizes, dim=1):
-        done = model.read(piece, state)
+        done = model.features(piece, state)
         state = done.state
         features.append(done.features)
-    return Read(features=torch.cat(features, dim=1), state=state)
+    return ModelOutput(features=torch.cat(features, dim=1), state=state)
 
 
 def close(found, expected, tolerance=1e-10):
@@ -119,8 +119,8 @@ def test_repeated_step_equals_read_equals_forward(name, change, dtype, tolerance
     done = steps(model, TOKENS, model.start(len(TOKENS)))
     assert all(isinstance(step, Step) for step in done)
     assert close(torch.stack([step.logits for step in done], dim=1), logits, tolerance)
-    read = model.read(TOKENS, model.start(len(TOKENS)))
-    assert isinstance(read, Read)
+    read = model.features(TOKENS, model.start(len(TOKENS)))
+    assert isinstance(read, ModelOutput)
     assert close(model.readout(read.features), logits, tolerance)
 
 
@@ -128,7 +128,7 @@ def test_repeated_step_equals_read_equals_forward(name, change, dtype, tolerance
 @torch.no_grad()
 def test_read_in_pieces_equals_read_at_once(name, change):
     model, length = make(name, change), TOKENS.shape[1]
-    whole = model.read(TOKENS, model.start(len(TOKENS)))
+    whole = model.features(TOKENS, model.start(len(TOKENS)))
     for sizes in ([1, 8], [4, 5], [8, 1], [2, 3, 4], [1] * length):
         pieces = read_in_pieces(model, sizes)
         assert close(pieces.features, whole.features), sizes
@@ -139,9 +139,9 @@ def test_read_in_pieces_equals_read_at_once(name, change):
 @torch.no_grad()
 def test_a_piece_may_be_empty(name, change):
     model = make(name, change)
-    before = model.read(TOKENS[:, :3], model.start(len(TOKENS)))
+    before = model.features(TOKENS[:, :3], model.start(len(TOKENS)))
     for state in (model.start(len(TOKENS)), before.state):
-        done = model.read(TOKENS[:, :0], state)
+        done = model.features(TOKENS[:, :0], state)
         assert done.features.shape == (len(TOKENS), 0, before.features.shape[2])
         assert same_state(done.state, state)
 
@@ -150,9 +150,9 @@ def test_a_piece_may_be_empty(name, change):
 @torch.no_grad()
 def test_rows_can_be_kept_dropped_and_repeated(name, change):
     model, rows = make(name, change), torch.tensor([3, 3, 0, 1, 3])
-    state = model.read(TOKENS[:, :4], model.start(len(TOKENS))).state
-    whole = model.read(TOKENS[:, 4:], state)
-    chosen = model.read(TOKENS[rows, 4:], select_batch(state, rows))
+    state = model.features(TOKENS[:, :4], model.start(len(TOKENS))).state
+    whole = model.features(TOKENS[:, 4:], state)
+    chosen = model.features(TOKENS[rows, 4:], select_batch(state, rows))
     assert close(chosen.features, whole.features[rows])
     assert same_state(chosen.state, select_batch(whole.state, rows))
 
@@ -179,10 +179,10 @@ def test_what_comes_later_changes_nothing(name, change):
 def test_a_fresh_row_begins_anew(name):
     model, fresh = make(name, {}), torch.tensor([True, False, False, True])
     start = model.start(len(TOKENS))
-    state = model.read(TOKENS[:, :5], start).state
+    state = model.features(TOKENS[:, :5], start).state
     mixed = where_batch(fresh, start, state)
-    done = model.read(TOKENS[:, 5:], mixed).features
-    expected = [model.read(TOKENS[:, 5:], begun).features for begun in (start, state)]
+    done = model.features(TOKENS[:, 5:], mixed).features
+    expected = [model.features(TOKENS[:, 5:], begun).features for begun in (start, state)]
     assert close(done[fresh], expected[0][fresh]) and close(done[~fresh], expected[1][~fresh])
 
 
@@ -193,7 +193,7 @@ def test_a_state_keeps_its_shape(name):
     start = model.start(len(TOKENS))
     expected = [(tensor.shape, tensor.dtype) for tensor in leaves(start)]
     for length in (1, 2, 9):
-        state = model.read(TOKENS[:, :length], start).state
+        state = model.features(TOKENS[:, :length], start).state
         assert [(tensor.shape, tensor.dtype) for tensor in leaves(state)] == expected
 
 
@@ -204,8 +204,8 @@ def test_every_parameter_learns(name, change):
         assert name in BUILDERS, "what has nothing to learn was counted"
         return
     # the second piece: what a state alone brings in must learn too
-    state = model.read(TOKENS[:, :4], model.start(len(TOKENS))).state
-    loss = model.readout.loss(model.read(TOKENS[:, 4:-1], state).features, TOKENS[:, 5:])
+    state = model.features(TOKENS[:, :4], model.start(len(TOKENS))).state
+    loss = model.readout.loss(model.features(TOKENS[:, 4:-1], state).features, TOKENS[:, 5:])
     loss.backward()
     assert loss.isfinite()
     for path, parameter in model.named_parameters():
@@ -263,8 +263,8 @@ def test_starts_with_even_guesses(name, change):
 def test_runs_under_autocast(name, change):
     model = make(name, change, torch.float32).train()
     with torch.autocast("cpu", torch.bfloat16):
-        half = model.read(TOKENS[:, :4], model.start(len(TOKENS)))
-        rest = model.read(TOKENS[:, 4:], half.state)
+        half = model.features(TOKENS[:, :4], model.start(len(TOKENS)))
+        rest = model.features(TOKENS[:, 4:], half.state)
         logits = model.readout(torch.cat([half.features, rest.features], dim=1))
         done = steps(model, TOKENS, model.start(len(TOKENS)))
     assert logits.float().allclose(model(TOKENS).float(), atol=0.3)

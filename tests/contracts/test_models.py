@@ -90,7 +90,8 @@ def test_repeated_step_equals_forward(name, change, dtype, tolerance):
         assert logits.shape == (*target.ids.shape, 13) and logits.dtype == dtype
         # past a row's end nothing is meant by them
         real = target.mask
-        said, again = torch.stack([step.logits for step in done], dim=1), model.readout(model.features(source, target))
+        said = torch.stack([step.logits for step in done], dim=1)
+        again = model.readout(model.features(source, target).features)
         assert said[real].allclose(logits[real], atol=tolerance, rtol=tolerance)
         assert again[real].allclose(logits[real], atol=tolerance, rtol=tolerance)
 
@@ -171,7 +172,7 @@ def test_every_parameter_learns(name, change):
         PaddedTokens.from_lists(TARGETS),
     )
     labels = PaddedTokens.from_lists([[*said[1:], EOS] for said in TARGETS]).ids
-    loss = model.readout.loss(model.features(source, target), labels)
+    loss = model.readout.loss(model.features(source, target).features, labels)
     loss.backward()
     assert loss.isfinite()
     for path, parameter in model.named_parameters():

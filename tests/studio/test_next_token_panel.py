@@ -91,7 +91,7 @@ def test_every_weight_is_that_of_double_precision(name, read, readers, doubles, 
     made, size = read(name), len(ids[name])
     assert [axis["name"] for axis in made["axes"]] == ["text"] and len(made["axes"][0]["tokens"]) == size
     with torch.inference_mode(), regard.trace(doubles[name]) as maps:
-        doubles[name].read(torch.tensor([ids[name]]), doubles[name].start(1))
+        doubles[name].features(torch.tensor([ids[name]]), doubles[name].start(1))
     for site in made["sites"]:
         reads = maps[site["path"]]
         for head in range(site["heads"]):

@@ -208,7 +208,7 @@ class Texts:
         self.prompts = torch.tensor(rows, device=self.device)
         self.lengths = torch.tensor(self.sizes, device=self.device)
         order = torch.tensor(list(numbers), device=self.device)
-        read = model.read(self.prompts[:, : self.place], model.start(len(rows)))
+        read = model.features(self.prompts[:, : self.place], model.start(len(rows)))
         self.logits: Float[Tensor, "n vocab"] = model.readout(read.features[:, -1])
         self.chooser = Chooser(options, numbers=order, texts=self.prompts, vocab_size=self.logits.shape[1])
         self.last = longest + options.max_tokens

@@ -26,7 +26,7 @@ def score(model: Model, source: PaddedTokens, target: PaddedTokens, labels: Int[
     """Log-probability of each row's labels y.. <eos> (<pad> where nothing), the decoder reading <bos> y.. ."""
     with evaluating(model):
         real = labels != PAD
-        features, wanted = model.features(source, target)[real], labels[real]
+        features, wanted = model.features(source, target).features[real], labels[real]
         parts = [
             F.cross_entropy(upcast(model.readout(some)), words, reduction="none").double()
             for some, words in zip(features.split(POSITIONS_AT_ONCE), wanted.split(POSITIONS_AT_ONCE), strict=True)
@@ -72,7 +72,7 @@ def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation
     with evaluating(model):
         state = model.start(1)
         for tokens, wanted in zip(ids[:-1].split(PIECE), labels.split(PIECE), strict=True):
-            output = model.read(tokens[None], state)
+            output = model.features(tokens[None], state)
             state = output.state
             nats.append(model.readout.loss(output.features, wanted[None]).double().cpu())
     return -math.fsum(torch.stack(nats).tolist())
@@ -95,7 +95,7 @@ def nats_of(
         for tokens, labels in pieces(ids.to(device_of(model)), rows=rows, piece=piece, fresh=fresh):
             if state is None or fresh:
                 state = model.start(tokens.shape[0])
-            done = model.read(tokens, state)
+            done = model.features(tokens, state)
             state = done.state
             nats.append(model.readout.loss(done.features, labels).double())
         return math.fsum(torch.stack(nats).tolist())

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Read, Readout, Step, leaves, map_tensors
+from regard.contracts import ModelOutput, Readout, Step, leaves, map_tensors
 from regard.layers import LSTMRun, LSTMState, run_lstm
 
 Nest = TypeVar("Nest")
@@ -26,17 +26,17 @@ class Reader(nn.Module, ABC):
         """The state before the first token, for so many rows, where the model is."""
 
     @abstractmethod
-    def read(self, tokens: Int[Tensor, "B T"], state: Any) -> Read:
+    def features(self, tokens: Int[Tensor, "B T"], state: Any) -> ModelOutput:
         """Read many tokens."""
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:
         """Read one token and predict the next."""
-        done = self.read(tokens.unsqueeze(1), state)
+        done = self.features(tokens.unsqueeze(1), state)
         return Step(logits=self.readout(done.features[:, 0]), state=done.state)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
         """Logits behind every token, from the start."""
-        return self.readout(self.read(tokens, self.start(tokens.shape[0])).features)
+        return self.readout(self.features(tokens, self.start(tokens.shape[0])).features)
 
 
 class WordLSTM(nn.Module):

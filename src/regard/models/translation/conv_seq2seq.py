@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.positions import Learned
 from regard.attention.scores import Dot
-from regard.contracts import Memory, PaddedTokens, Step
+from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
 from regard.layers import CausalConvolution, Readout, SameConvolution, normalised_linear
 
 HALF = 0.5**0.5
@@ -135,14 +135,14 @@ class ConvSeq2Seq(nn.Module):
             alignment=torch.stack(done.weights).mean(dim=0)[:, 0],
         )
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T embedding"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """What the readout sees at every target position, all at once."""
         encoded = self.encode(source)
-        return self.advance(target.ids, self.start(encoded), encoded).features
+        return ModelOutput(features=self.advance(target.ids, self.start(encoded), encoded).features)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
 
 class PlacedEmbedding(nn.Module):

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PaddedTokens, Step
+from regard.contracts import ModelOutput, PaddedTokens, Step
 from regard.layers import Advanced, Readout, unroll_features
 
 
@@ -126,15 +126,15 @@ class RCTM(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(self.dropout(done.features)), state=done.state)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """The state at every target position; words are mapped all at once."""
         encoded = self.encode(source)
         states = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
-        return self.dropout(states)
+        return ModelOutput(features=self.dropout(states))
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _words(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B H"]:
         """What each word says to the state."""

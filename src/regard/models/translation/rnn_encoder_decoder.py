@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PaddedTokens, Step
+from regard.contracts import ModelOutput, PaddedTokens, Step
 from regard.layers import Maxout, Readout, last_states
 
 
@@ -74,15 +74,15 @@ class RNNEncoderDecoder(nn.Module):
         features, state = self._write(tokens[:, None], state, encoded)
         return Step(logits=self.readout(features[:, 0]), state=state)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T word"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """What the readout sees at every target position; no step waits for Python."""
         encoded = self.encode(source)
         features, _ = self._write(target.ids, self.start(encoded), encoded)
-        return features
+        return ModelOutput(features=features)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _write(
         self, ids: Int[Tensor, "B T"], state: Float[Tensor, "B H"], encoded: Encoded

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PaddedTokens, Step
+from regard.contracts import ModelOutput, PaddedTokens, Step
 from regard.layers import LSTMState, Readout, reverse_rows, run_lstm
 
 
@@ -71,12 +71,12 @@ class Seq2Seq(nn.Module):
         run = run_lstm(self.decoder, self.dropout(self.target_embedding(tokens[:, None])), state=state)
         return Step(logits=self.readout(self.dropout(run.outputs[:, 0])), state=run.state)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """The top layer at every target position; no step waits for Python."""
         words = self.dropout(self.target_embedding(target.ids))
         run = run_lstm(self.decoder, words, state=self.start(self.encode(source)))
-        return self.dropout(run.outputs)
+        return ModelOutput(features=self.dropout(run.outputs))
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)

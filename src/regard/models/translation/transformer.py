@@ -26,7 +26,7 @@ from regard._utils import named
 from regard.attention import GrowingCache, pad_memory
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import SCORES
-from regard.contracts import Memory, PackedTokens, PaddedTokens, Score, Step
+from regard.contracts import Memory, ModelOutput, PackedTokens, PaddedTokens, Score, Step
 from regard.layers import NORMS, DecoderLayer, Embedding, EncoderLayer, LayerSizes, PostNorm, Readout
 
 
@@ -130,22 +130,20 @@ class Transformer(nn.Module):
             alignment=weights.mean(dim=1)[:, 0],
         )
 
-    def features(
-        self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
-    ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
+    def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:
         """What the readout sees at every target position, all at once; packed where the target is."""
         memories = self._prepare_memories(source)
         packed = target if isinstance(target, PackedTokens) else None
         states = self._embed(self.target_embedding, target)
         for layer, memory in zip(self.decoder, memories, strict=True):
             states = layer(states, memory, packed)
-        return self.decoder_norm(states)
+        return ModelOutput(features=self.decoder_norm(states))
 
     def forward(
         self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _embed(
         self, embedding: Embedding, tokens: PaddedTokens | PackedTokens

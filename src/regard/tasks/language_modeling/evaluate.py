@@ -54,7 +54,7 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
         state = model.start(1)
         for read, _ in pieces(ids, rows=1, piece=piece, fresh=False):
             with trace(model) as maps:
-                state = model.read(read, state).state
+                state = model.features(read, state).state
             for path, looks in maps.items():
                 left = read.shape[1]
                 for seen in looks:

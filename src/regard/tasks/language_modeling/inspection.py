@@ -21,8 +21,8 @@ from regard.contracts import (
     AttentionSite,
     Inspection,
     ModelCall,
+    ModelOutput,
     NextTokenPanel,
-    Read,
     Response,
     StatePanel,
     StatePart,
@@ -75,7 +75,7 @@ def inspect_text(writer: Any, text: str, *, context: int | None = None, max_numb
         panels=(predictions, state),
         unknown=tuple(writer.unknown_in(text)),
         num_dropped=len(whole) - len(ids),
-        call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.read(tokens, model.start(1))"),
+        call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.features(tokens, model.start(1))"),
         tokens=ids,
         seconds=recorded - began,
         seconds_per_token=seconds_per_token,
@@ -148,10 +148,10 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
     )
 
 
-def record(model: Any, ids: Sequence[int]) -> tuple[Trace, Read]:
+def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ModelOutput]:
     """Every attention of a language model over these tokens from the start, and its output."""
     with evaluating(model), trace(model) as maps:
-        output = model.read(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
+        output = model.features(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
     return maps, output
 
 

@@ -54,7 +54,7 @@ def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
     with evaluating(model):
         for given in batches:
             batch = map_tensors(lambda tensor: tensor.to(device), given)
-            features = model.features(batch.source, batch.target)
+            features = model.features(batch.source, batch.target).features
             nats.append(model.readout.loss(features, batch.labels))
             tokens += batch.num_tokens
         # one transfer at the end: the device need not wait for the host after every batch
