@@ -13,7 +13,7 @@ from regard.fused import fuse, which
 from regard.layers import FeedForward
 from regard.models.language_modeling.lstm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.recipes import make_run
-from regard.tasks.language_modeling import Writer
+from regard.tasks.language_modeling import TextGenerator
 from tests.fused.systems import make_gpt, make_tokenizer, make_transformer
 
 
@@ -217,9 +217,9 @@ def test_helpers_see_through_an_object_that_holds_a_model():
 def test_which_says_what_runs_and_why():
     model = make_gpt()
     assert which(model) == which(fuse(model)) == "GPT decodes with FusedGPT."
-    writer = Writer(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
+    writer = TextGenerator(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
     assert which(writer) == "GPT decodes with FusedGPT."
-    plain = Writer(model=model, tokenizer=make_tokenizer(), run=writer.run, fused=False)
+    plain = TextGenerator(model=model, tokenizer=make_tokenizer(), run=writer.run, fused=False)
     assert which(plain) == "GPT decodes with its own code: fused is False."
     assert plain.decoder is model
     model.norm.eps = 0.5

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.contracts import BOS, EOS, Model, PaddedTokens, Step, select_batch
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from tests.contracts.listed import with_variants
 
 TINY = {
@@ -31,18 +31,18 @@ TINY = {
 SOURCES = [[5, 6, 7, 8, 9, EOS], [EOS], [4, 10, 4, 7, EOS], [7, EOS], [9, 3, 5, EOS]]
 TARGETS = [[BOS, 5, 6, 7], [BOS], [BOS, 12, 3, 4, 4, 5], [BOS, 8], [BOS, 7, 7, 11, 6]]
 
-every_model = pytest.mark.parametrize(("name", "change"), with_variants(MODELS))
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(TRANSLATION_MODELS))
 
 
 def make_config(name, change, **more):
-    config = MODELS[name].config
+    config = TRANSLATION_MODELS[name].config
     has = {field.name for field in fields(config)}
     return config(**{key: value for key, value in TINY.items() if key in has} | change | {"dropout": 0.0} | more)
 
 
 def make(name, change, dtype=torch.float64, **more):
     """A small one with weights large enough that nothing drowns in the tolerance."""
-    model = MODELS[name].build(make_config(name, change, **more)).to(dtype)
+    model = TRANSLATION_MODELS[name].build(make_config(name, change, **more)).to(dtype)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model.eval()
@@ -72,7 +72,7 @@ def test_is_a_model_with_a_plain_config(name, change):
     assert model.config == make_config(name, change)
     for field in fields(model.config):
         assert isinstance(getattr(model.config, field.name), (int, float, bool, str)), field.name
-    defaults = MODELS[name].config()
+    defaults = TRANSLATION_MODELS[name].config()
     assert {"source_vocab_size", "target_vocab_size", "dropout"} <= {field.name for field in fields(defaults)}
 
 
@@ -130,7 +130,7 @@ def test_the_alignment_is_over_the_real_source(name, change):
     model, source, target = make(name, change), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     for done in steps(model, model.encode(source), target.ids):
         assert isinstance(done, Step)
-        assert (done.alignment is not None) == MODELS[name].attends
+        assert (done.alignment is not None) == TRANSLATION_MODELS[name].attends
         if done.alignment is not None:
             assert done.alignment.shape == source.ids.shape
             assert (done.alignment[~source.mask] == 0).all()
@@ -185,14 +185,14 @@ def test_the_same_seed_draws_the_same_weights(name, change):
     drawn = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        drawn.append(MODELS[name].build(make_config(name, change)).state_dict())
+        drawn.append(TRANSLATION_MODELS[name].build(make_config(name, change)).state_dict())
     assert all(torch.equal(tensor, drawn[1][key]) for key, tensor in drawn[0].items())
     assert not all(torch.equal(tensor, drawn[2][key]) for key, tensor in drawn[0].items())
 
 
 @every_model
 def test_starts_with_even_guesses(name, change):
-    model = MODELS[name].build(make_config(name, change)).eval()
+    model = TRANSLATION_MODELS[name].build(make_config(name, change)).eval()
     logits = model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert logits.isfinite().all() and logits.std() < 3, "as built, no token is a sure thing"
 
@@ -249,5 +249,5 @@ def test_cuda_equals_cpu(name, change):
 
 
 def test_the_table_is_in_history_order():
-    years = [entry.year for entry in MODELS.values()]
+    years = [entry.year for entry in TRANSLATION_MODELS.values()]
     assert years == sorted(years)

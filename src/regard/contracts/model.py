@@ -105,8 +105,8 @@ class LanguageModel(Protocol):
     and repeat its rows); where a training carries it, its shapes do not depend on how much was read.
     """
 
-    def start(self, num_rows: int) -> Any:
-        """The state before the first token, for so many rows, where the model is."""
+    def start(self, batch_size: int) -> Any:
+        """The state before the first token, on the model's device."""
         ...
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:

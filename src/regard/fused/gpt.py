@@ -42,9 +42,9 @@ class FusedGPT:
         """The model's own."""
         return self.model.readout
 
-    def start(self, num_rows: int) -> State:
+    def start(self, batch_size: int) -> State:
         """The state before the first token, and the decision whether fused steps may follow."""
-        return self.compared(self.model.start(num_rows))
+        return self.compared(self.model.start(batch_size))
 
     def compared(self, state: State) -> State:
         """A state that allows fused steps if the model does."""

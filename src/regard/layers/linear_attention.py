@@ -92,12 +92,12 @@ class LinearAttention(nn.Module):
             nn.Linear(hidden_size, hidden_size) for _ in range(4)
         )
 
-    def start(self, num_rows: int) -> LinearState:
+    def start(self, batch_size: int) -> LinearState:
         """Nothing read yet."""
         weight = self.query_proj.weight
         size = weight.shape[0] // self.num_heads
         features = self.feature_map(weight.new_zeros(size)).shape[-1]
-        heads = (num_rows, self.num_heads, features)
+        heads = (batch_size, self.num_heads, features)
         return LinearState(sums=weight.new_zeros(*heads, size), norms=weight.new_zeros(*heads))
 
     def forward(self, states: Float[Tensor, "B T size"], state: LinearState | None = None) -> LinearRead:

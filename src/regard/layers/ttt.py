@@ -127,7 +127,7 @@ def standardise(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learned:
+class LearnerOutput:
     """What the inner model says at every place, and the state after the last."""
 
     outputs: Float[Tensor, "B H T d"]
@@ -138,7 +138,7 @@ class Learned:
 class InnerLearner(Protocol):
     """A model and how it learns: keys are its examples, values their answers, queries what it is asked."""
 
-    def start(self, num_rows: int) -> Any:
+    def start(self, batch_size: int) -> Any:
         """The state before the first token."""
         ...
 
@@ -149,7 +149,7 @@ class InnerLearner(Protocol):
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
         state: Any,
-    ) -> Learned:
+    ) -> LearnerOutput:
         """Learn each place's example, then answer its query."""
         ...
 
@@ -172,14 +172,14 @@ def descend(
     *,
     model: InnerModel,
     scales: Float[Tensor, " T"],
-) -> Learned:
+) -> LearnerOutput:
     """Places of one mini-batch side by side, `scales` being their own; the state's gradient grows, and only that."""
     given, asked = model.inputs(keys), model.inputs(queries)
     slopes = model.gradient(keys, given @ state.weights, values) * rates.unsqueeze(-1)
     moved = asked @ state.gradient + (asked @ given.transpose(-1, -2)).tril() @ slopes
     linear = asked @ state.weights - scales.unsqueeze(-1) * moved
     gradient = state.gradient + given.transpose(-1, -2) @ slopes
-    return Learned(outputs=model.output(queries, linear), state=replace(state, gradient=gradient))
+    return LearnerOutput(outputs=model.output(queries, linear), state=replace(state, gradient=gradient))
 
 
 class GradientLearner(nn.Module):
@@ -199,10 +199,10 @@ class GradientLearner(nn.Module):
         numbers = torch.arange(1, self.mini_batch + 1, device=self.scale_shift.device)
         return (1 / numbers + self.scale_shift).clamp_min(0.0)
 
-    def start(self, num_rows: int) -> GradientState:
+    def start(self, batch_size: int) -> GradientState:
         """The learned start, for every row."""
-        weights = self.first.repeat(num_rows, 1, 1, 1)
-        place = torch.zeros(num_rows, dtype=torch.int64, device=weights.device)
+        weights = self.first.repeat(batch_size, 1, 1, 1)
+        place = torch.zeros(batch_size, dtype=torch.int64, device=weights.device)
         return GradientState(weights=weights, gradient=torch.zeros_like(weights), place=place)
 
     def read(
@@ -212,11 +212,11 @@ class GradientLearner(nn.Module):
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
         state: GradientState,
-    ) -> Learned:
+    ) -> LearnerOutput:
         """Mini-batch by mini-batch; a row that begins inside one is moved up to its place there."""
         length, size = keys.shape[2], self.mini_batch
         if not length:
-            return Learned(outputs=queries, state=state)
+            return LearnerOutput(outputs=queries, state=state)
         # as many as a row needs that begins at a mini-batch's last place
         slots = torch.arange(-(-(length + size - 1) // size) * size, device=keys.device)
         given = slots - state.place[:, None]
@@ -240,7 +240,7 @@ class GradientLearner(nn.Module):
             outputs.append(done.outputs)
             state = finish(done.state, read >= begin + size, scale=scales[-1])
         places = state.place[:, None] + torch.arange(length, device=keys.device)
-        return Learned(outputs=lay(torch.cat(outputs, dim=2), places), state=replace(state, place=read % size))
+        return LearnerOutput(outputs=lay(torch.cat(outputs, dim=2), places), state=replace(state, place=read % size))
 
 
 def finish(state: GradientState, full: Bool[Tensor, " B"], *, scale: Float[Tensor, ""]) -> GradientState:
@@ -257,7 +257,7 @@ def lay(part: Float[Tensor, "B H T d"], places: Int[Tensor, "B N"]) -> Float[Ten
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examples:
+class AttentionLearnerState:
     """Everything learned by heart; None before the first."""
 
     keys: Float[Tensor, "B H K d"] | None = None
@@ -274,9 +274,9 @@ class NadarayaWatsonLearner(nn.Module):
         super().__init__()
         self.score = ScaledDot() if score is None else score
 
-    def start(self, num_rows: int) -> Examples:
+    def start(self, batch_size: int) -> AttentionLearnerState:
         """No example yet."""
-        return Examples()
+        return AttentionLearnerState()
 
     def read(
         self,
@@ -284,8 +284,8 @@ class NadarayaWatsonLearner(nn.Module):
         keys: Float[Tensor, "B H T d"],
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
-        state: Examples,
-    ) -> Learned:
+        state: AttentionLearnerState,
+    ) -> LearnerOutput:
         """Each place knows the examples up to its own."""
         if state.keys is not None and state.values is not None:
             keys, values = torch.cat([state.keys, keys], dim=-2), torch.cat([state.values, values], dim=-2)
@@ -295,7 +295,7 @@ class NadarayaWatsonLearner(nn.Module):
         # a factor that is all kernels' own leaves their ratio as it is
         kernels = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
         outputs = kernels @ values / kernels.sum(dim=-1, keepdim=True)
-        return Learned(outputs=outputs, state=Examples(keys=keys, values=values))
+        return LearnerOutput(outputs=outputs, state=AttentionLearnerState(keys=keys, values=values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,9 +322,9 @@ class TTT(nn.Module):
         self.rate_proj = nn.Linear(hidden_size, num_heads)
         self.norm = nn.LayerNorm(hidden_size)
 
-    def start(self, num_rows: int) -> Any:
+    def start(self, batch_size: int) -> Any:
         """The learners' state before the first token."""
-        return self.learner.start(num_rows)
+        return self.learner.start(batch_size)
 
     def forward(self, states: Float[Tensor, "B T size"], state: Any) -> TTTRead:
         """Learn and answer at every place."""

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from regard.data.corpora import Multi30kCorpus
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -90,15 +90,15 @@ def multi30k(
     pair: str = "en-de",
     form: Literal["tok", "raw"] = "tok",
     folder: str | None = None,
-) -> Run:
+) -> TranslationRun:
     """Captions of Flickr images, 29,000 + 1,014 + 1,000 pairs."""
-    return Run(
+    return TranslationRun(
         recipe="multi30k",
         model_name=model,
         model=configure(model, SIZES),
         data=Multi30kCorpus(pair=pair, form=form, folder=folder),
         tokenizer=VocabularySettings(kind="bpe", vocab_size=10_000, joint=True),
-        batch=BatchSettings(tokens=4096, max_length=100, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=4096, max_length=100, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=1014),
         training=TRAINING.get(model, RECURRENT),
     )

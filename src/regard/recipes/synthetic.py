@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.data.corpora import Copy, Dates, MadeCorpus, Reverse
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -70,33 +70,33 @@ def training_of(pace: Pace, steps: int | None) -> TrainingSettings:
     )
 
 
-def toy(name: str, model: str, corpus: MadeCorpus, steps: int | None) -> Run:
+def toy(name: str, model: str, corpus: MadeCorpus, steps: int | None) -> TranslationRun:
     """A run over a made set, character by character."""
     pace = PACES.get(model, LOOKING_BACK)
-    return Run(
+    return TranslationRun(
         recipe=name,
         model_name=model,
         model=configure(model, SIZES),
         data=corpus,
         tokenizer=VocabularySettings(kind="characters", vocab_size=1000),
-        batch=BatchSettings(tokens=pace.tokens, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=pace.tokens, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),
         training=training_of(pace, steps),
     )
 
 
-def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = None) -> Run:
+def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = None) -> TranslationRun:
     """Dates as people write them, one or two in a text; en-zh, all-iso, or between any of 22 languages."""
     source, _, target = pair.partition("-")
     content = Dates(source=source, target=target, max_dates=2)
     return toy("dates", model, MadeCorpus(content=content, count=20_000), steps)
 
 
-def reverse(model: str = "bahdanau", *, steps: int | None = None) -> Run:
+def reverse(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:
     """Letters, the last one first."""
     return toy("reverse", model, MadeCorpus(content=Reverse()), steps)
 
 
-def copy(model: str = "bahdanau", *, steps: int | None = None) -> Run:
+def copy(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:
     """Letters as they are."""
     return toy("copy", model, MadeCorpus(content=Copy()), steps)

@@ -18,7 +18,7 @@ from regard._utils import check_name
 from regard.checkpoint import Checkpoint, load_facts
 from regard.contracts import Capabilities, ModelEntry, Predictor, RunInfo, Title
 from regard.data.batching import Batching
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.training import Objective, TrainingData
 
 Notify = Callable[[str, str], None]
@@ -198,7 +198,9 @@ def check_pairs(inputs: Sequence[str], outputs: Sequence[str], names: tuple[str,
         )
 
 
-def configure(model: str, sizes: Mapping[str, Mapping[str, Any]], models: Mapping[str, ModelEntry] = MODELS) -> Any:
+def configure(
+    model: str, sizes: Mapping[str, Mapping[str, Any]], models: Mapping[str, ModelEntry] = TRANSLATION_MODELS
+) -> Any:
     """The config of a model by its name, or the nearest name."""
     check_name(model, models, "model")
     return models[model].config(**sizes.get(model, {}))

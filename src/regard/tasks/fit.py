@@ -85,23 +85,23 @@ def fit(
 ) -> TrainedModel:
     """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
     checkpoint, shown = Checkpoint(Path(out)), console or Console(stderr=True)
-    resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
+    resumes = prepare_folder(checkpoint, resume=resume, overwrite=overwrite)
     # a task or a corpus that could not be loaded again is refused before anything is trained
     config = to_config(run, VERSION)
     with holding(checkpoint.folder) if is_main_process() else nullcontext():
         if resumes:
-            check_kind(checkpoint, config)
+            check_same_kind(checkpoint, config)
         setup = task_of(run).setup(run, checkpoint, resume=resumes, notify=partial(notify, shown))
         if setup.model is not None and several_processes():
             raise ValueError(f"{run.model_name} is counted, which one process does. Start it without a launcher.")
         if resumes:
-            refuse(checkpoint, differences(config_of(checkpoint), to_config(setup.run, VERSION)))
+            refuse_changes(checkpoint, differences(saved_config(checkpoint), to_config(setup.run, VERSION)))
         undo = is_main_process() and not resumes
         with set_aside(checkpoint) if overwrite else beginning(checkpoint, undo=undo):
-            return learn(setup, checkpoint, resume=resumes, console=shown, listeners=listeners)
+            return train_setup(setup, checkpoint, resume=resumes, console=shown, listeners=listeners)
 
 
-def learn(
+def train_setup(
     setup: TrainingSetup,
     checkpoint: Checkpoint,
     *,
@@ -132,7 +132,7 @@ def learn(
     else:
         result = save_untrained(model, setup, checkpoint)
     if is_main_process():
-        write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
+        write_text(checkpoint.card, make_card(run, result, count_parameters(model)))
     loaded = load(checkpoint.folder, device=run.training.compute.device)
     return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
 
@@ -158,7 +158,7 @@ def save_untrained(model: Any, setup: TrainingSetup, checkpoint: Checkpoint) -> 
     )
 
 
-def check_out(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
+def prepare_folder(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bool:
     """Whether a run goes on in the folder; one that is in use is refused unless that was allowed."""
     folder = checkpoint.folder
     if resume and overwrite:
@@ -193,19 +193,21 @@ def several_processes() -> bool:
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
-def config_of(checkpoint: Checkpoint) -> dict[str, Any]:
+def saved_config(checkpoint: Checkpoint) -> dict[str, Any]:
     """The config of the run in a folder, in today's form."""
     return to_config(read_run(checkpoint), VERSION)
 
 
-def check_kind(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
+def check_same_kind(checkpoint: Checkpoint, config: Mapping[str, Any]) -> None:
     """Refuse to resume with another task, corpus or model, whose files are others too."""
-    begun = config_of(checkpoint)
+    begun = saved_config(checkpoint)
     kinds = ("task", "corpus", "model_name")
-    refuse(checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds}))
+    refuse_changes(
+        checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds})
+    )
 
 
-def refuse(checkpoint: Checkpoint, changes: list[str]) -> None:
+def refuse_changes(checkpoint: Checkpoint, changes: list[str]) -> None:
     """Refuse a run that differs from the one in the folder, if it does."""
     if changes:
         raise ValueError(
@@ -220,7 +222,7 @@ def notify(console: Console, split: str, sentence: str) -> None:
         console.print(f"{split}: {sentence}", highlight=False, markup=False, soft_wrap=True)
 
 
-def card_of(run: Any, result: Result, parameters: int) -> str:
+def make_card(run: Any, result: Result, parameters: int) -> str:
     """The folder's README."""
     config, task = to_config(run, VERSION), task_of(run)
     source, target = getattr(run.data, "languages", ("", ""))

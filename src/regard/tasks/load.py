@@ -21,7 +21,7 @@ from regard._utils import VERSION, from_plain, nearest, to_plain, write_text
 from regard.checkpoint import Checkpoint
 from regard.contracts import ModelEntry, Predictor
 from regard.data.corpora import corpus_name, find_corpus
-from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.table import find_task, task_name, task_of
 from regard.tasks.translation.predictor import Translator
 
@@ -55,11 +55,11 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     if "task" in config:
         names = config["task"], config.get("corpus")
     else:
-        names = find_in(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
-    task = imported(find_task, names[0], f"{where}: task")
-    corpus = imported(find_corpus, names[1], f"{where}: corpus")
+        names = find_entry(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
+    task = import_named(find_task, names[0], f"{where}: task")
+    corpus = import_named(find_corpus, names[1], f"{where}: corpus")
     hints = {**get_type_hints(task.run_type), "data": corpus}
-    hints["model"] = find_in(task.models, settings.get("model_name"), f"{where}: model_name").config
+    hints["model"] = find_entry(task.models, settings.get("model_name"), f"{where}: model_name").config
     for name in settings:
         if name not in hints:
             raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
@@ -69,7 +69,7 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     return task.run_type(**{name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()})
 
 
-def find_in(table: Mapping[str, Any], name: Any, what: str) -> Any:
+def find_entry(table: Mapping[str, Any], name: Any, what: str) -> Any:
     """The entry of a table; the error for an unknown name has the nearest one."""
     if not isinstance(name, str) or name not in table:
         raise ValueError(
@@ -78,7 +78,7 @@ def find_in(table: Mapping[str, Any], name: Any, what: str) -> Any:
     return table[name]
 
 
-def imported(find: Any, name: Any, what: str) -> Any:
+def import_named(find: Any, name: Any, what: str) -> Any:
     """What a name or a reference stands for, or why it stands for nothing."""
     if not isinstance(name, str):
         raise ValueError(f"{what} is {name!r}, expected a name or a reference such as file.py:name.")
@@ -166,7 +166,7 @@ def load_as(
 @overload
 def load_as(
     verb: Literal["generate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
-) -> Writer: ...
+) -> TextGenerator: ...
 
 
 @overload

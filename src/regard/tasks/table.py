@@ -13,7 +13,7 @@ from regard.tasks.text_classification import setup as text_classification
 from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.translation import setup as translation
 from regard.tasks.translation.evaluate import BEAM
-from regard.tasks.translation.run import Run
+from regard.tasks.translation.run import TranslationRun
 
 GROUP = "regard.tasks"
 
@@ -24,7 +24,7 @@ TASKS = {
         verb="translate",
         input="text",
         models=FAMILIES["translation"],
-        run_type=Run,
+        run_type=TranslationRun,
         setup=translation.setup_translation,
         open=translation.open_translator,
         read_examples=translation.read_pairs,
@@ -39,8 +39,8 @@ TASKS = {
         input="text",
         models=FAMILIES["language"],
         run_type=LanguageModelingRun,
-        setup=language_modeling.setup_language,
-        open=language_modeling.open_writer,
+        setup=language_modeling.setup_language_modeling,
+        open=language_modeling.open_text_generator,
         read_examples=language_modeling.read_texts,
         example_command=language_modeling.example_command,
         capabilities=Capabilities(streams=True, multiline=True),
@@ -52,7 +52,7 @@ TASKS = {
         input="text",
         models=FAMILIES["sentences"],
         run_type=TextClassificationRun,
-        setup=text_classification.setup_sentences,
+        setup=text_classification.setup_text_classification,
         open=text_classification.open_classifier,
         read_examples=text_classification.read_labelled,
         example_command=text_classification.example_command,

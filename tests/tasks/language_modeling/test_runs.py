@@ -12,7 +12,7 @@ from regard.data.corpora.text import FileTextCorpus, PTBCorpus, ShakespeareCorpu
 from regard.data.text.streams import encode_text
 from regard.recipes import make_run
 from regard.tasks import fit, load
-from regard.tasks.language_modeling import LanguageModelingRun, Writer
+from regard.tasks.language_modeling import LanguageModelingRun, TextGenerator
 from regard.tasks.language_modeling import predictor as writer
 from regard.tasks.language_modeling.predictor import IncrementalDetokenizer, StoppedText
 from regard.tasks.load import from_config, to_config
@@ -38,7 +38,7 @@ def fitted(request, text_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Writer) and isinstance(again.run, LanguageModelingRun)
+    assert isinstance(again, TextGenerator) and isinstance(again.run, LanguageModelingRun)
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())

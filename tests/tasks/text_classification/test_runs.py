@@ -16,7 +16,7 @@ from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import fit, load
 from regard.tasks.load import from_config, to_config
-from regard.tasks.text_classification import Classifier
+from regard.tasks.text_classification import TextClassifier
 from tests.recipes.texts import CPU, SENTENCES, TINY_SENTENCES
 
 QUIET = Console(quiet=True)
@@ -44,7 +44,7 @@ def fitted(request, sentence_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Classifier) and again.run.classes == ("CAT", "DOG", "NONE")
+    assert isinstance(again, TextClassifier) and again.run.classes == ("CAT", "DOG", "NONE")
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())

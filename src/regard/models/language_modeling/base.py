@@ -22,7 +22,7 @@ class Reader(nn.Module, ABC):
     readout: Readout
 
     @abstractmethod
-    def start(self, num_rows: int) -> Any:
+    def start(self, batch_size: int) -> Any:
         """The state before the first token, for so many rows, where the model is."""
 
     @abstractmethod
@@ -51,9 +51,9 @@ class WordLSTM(nn.Module):
         self.lstm = nn.LSTM(embedding_size, hidden_size, num_layers, batch_first=True, dropout=between)
         self.dropout = nn.Dropout(dropout)
 
-    def start(self, num_rows: int) -> LSTMState:
+    def start(self, batch_size: int) -> LSTMState:
         """Zeros."""
-        zeros = self.embedding.weight.new_zeros(num_rows, self.lstm.num_layers, self.lstm.hidden_size)
+        zeros = self.embedding.weight.new_zeros(batch_size, self.lstm.num_layers, self.lstm.hidden_size)
         return LSTMState(hidden=zeros, cell=zeros.clone())
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> LSTMRun:

@@ -97,9 +97,9 @@ class GPT(Reader):
             for proj in (layer.attention.output_proj, layer.feed_forward.output):
                 nn.init.normal_(proj.weight, std=DEVIATION * (2 * self.config.num_layers) ** -0.5)
 
-    def start(self, num_rows: int) -> State:
+    def start(self, batch_size: int) -> State:
         """Nothing read yet."""
-        ids = torch.zeros(num_rows, 0, dtype=torch.int64, device=self.embedding.weight.device)
+        ids = torch.zeros(batch_size, 0, dtype=torch.int64, device=self.embedding.weight.device)
         return State(caches=self._empty(), ids=ids if self.is_placed else None)
 
     def _empty(self) -> tuple[Cache, ...]:

@@ -95,12 +95,12 @@ class LookingBack(Reader):
         draw_uniform(self, BOUND)
         open_forget_gates(self.words.lstm)
 
-    def start(self, num_rows: int) -> State:
+    def start(self, batch_size: int) -> State:
         """Nothing to look at."""
-        lstm, length = self.words.start(num_rows), self.config.window
+        lstm, length = self.words.start(batch_size), self.config.window
         kept = min(self.num_parts, 2) * self.config.hidden_size
-        past = lstm.hidden.new_zeros(num_rows, length, kept)
-        return State(lstm=lstm, past=past, real=past.new_zeros(num_rows, length, dtype=torch.bool))
+        past = lstm.hidden.new_zeros(batch_size, length, kept)
+        return State(lstm=lstm, past=past, real=past.new_zeros(batch_size, length, dtype=torch.bool))
 
     def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """All words through the LSTM, then all looks back."""

@@ -37,7 +37,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class NGramCounts:
     """The n-grams of one order as they lie in the text.
 
     `at` is the entry of the n-gram that ends at each place, -1 where its line is too short; `times` how often each is
@@ -55,7 +55,7 @@ def count_tables(ids: np.ndarray, *, order: int, vocab_size: int) -> list[Table]
     """The tables of orders 1 to `order` from a stream of lines, each ended by <eos>."""
     check_stream(ids, vocab_size)
     words, places = lay_out_lines(ids.astype(np.int64))
-    orders: list[Order] = []
+    orders: list[NGramCounts] = []
     below = np.zeros(len(words), dtype=np.int64)
     for number in range(order):
         orders.append(find_ngrams(words, places, below, number=number, vocab_size=vocab_size))
@@ -112,7 +112,7 @@ def find_ngrams(
     *,
     number: int,
     vocab_size: int,
-) -> Order:
+) -> NGramCounts:
     """The n-grams of order `number` + 1, given the entry of the n-gram below it that ends just before each place."""
     ends = np.flatnonzero(places >= number)
     keys, first, inverse, times = np.unique(
@@ -120,7 +120,7 @@ def find_ngrams(
     )
     at = np.full(len(words), -1, dtype=np.int64)
     at[ends] = inverse
-    return Order(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
+    return NGramCounts(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
 
 
 def discount(

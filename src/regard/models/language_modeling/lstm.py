@@ -54,9 +54,9 @@ class LSTMLanguageModel(Reader):
         if config.forget_bias:
             open_forget_gates(self.words.lstm, config.forget_bias)
 
-    def start(self, num_rows: int) -> LSTMState:
+    def start(self, batch_size: int) -> LSTMState:
         """Zeros in every layer."""
-        return self.words.start(num_rows)
+        return self.words.start(batch_size)
 
     def features(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> ModelOutput:
         """The whole text through torch's own loop."""

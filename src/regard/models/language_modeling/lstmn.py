@@ -58,9 +58,9 @@ class LSTMNLanguageModel(Reader):
             nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size)
 
-    def start(self, num_rows: int) -> tuple[RollingTape, ...]:
+    def start(self, batch_size: int) -> tuple[RollingTape, ...]:
         """A tape a layer, with nothing written."""
-        return tuple(start_rolling(cell, num_rows=num_rows, span=self.config.span) for cell in self.cells)
+        return tuple(start_rolling(cell, num_rows=batch_size, span=self.config.span) for cell in self.cells)
 
     def features(self, tokens: Int[Tensor, "B T"], state: tuple[RollingTape, ...]) -> ModelOutput:
         """Layer by layer: none asks a later one."""

@@ -51,9 +51,9 @@ class MLPLanguageModel(Reader):
         size = config.hidden_size + (seen_size if config.direct else 0)
         self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
 
-    def start(self, num_rows: int) -> Int[Tensor, "B seen"]:
+    def start(self, batch_size: int) -> Int[Tensor, "B seen"]:
         """Nothing but ends of lines."""
-        return torch.full((num_rows, self.config.order - 1), EOS, device=self.embedding.weight.device)
+        return torch.full((batch_size, self.config.order - 1), EOS, device=self.embedding.weight.device)
 
     def features(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B seen"]) -> ModelOutput:
         """All places at once; the state is the last words."""

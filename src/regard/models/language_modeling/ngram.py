@@ -185,10 +185,10 @@ class NGram(Reader):
             level.fill(table)
         return model
 
-    def start(self, num_rows: int) -> Int[Tensor, "B size"]:
+    def start(self, batch_size: int) -> Int[Tensor, "B size"]:
         """The state is the last n-1 tokens, <bos> where the line has fewer: at first, all."""
         device = self.readout.tables[0].keys.device
-        return torch.full((num_rows, self.config.order - 1), BOS, device=device)
+        return torch.full((batch_size, self.config.order - 1), BOS, device=device)
 
     def features(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B size"]) -> ModelOutput:
         """The context behind every token: after <eos> a line begins, and knows nothing of the one before."""

@@ -68,10 +68,10 @@ class NGramRNN(Reader):
         draw_uniform(self, BOUND)
         open_forget_gates(self.words.lstm)
 
-    def start(self, num_rows: int) -> State:
+    def start(self, batch_size: int) -> State:
         """Nothing said yet."""
-        lstm, size = self.words.start(num_rows), self.words.lstm.hidden_size
-        return State(lstm=lstm, past=lstm.hidden.new_zeros(num_rows, self.config.order - 2, size))
+        lstm, size = self.words.start(batch_size), self.words.lstm.hidden_size
+        return State(lstm=lstm, past=lstm.hidden.new_zeros(batch_size, self.config.order - 2, size))
 
     def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """All words through the LSTM; part i comes from i - 1 outputs ago."""

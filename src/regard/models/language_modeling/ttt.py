@@ -90,9 +90,9 @@ class TTTLanguageModel(Reader):
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
         self.apply(begin_small)
 
-    def start(self, num_rows: int) -> tuple[Any, ...]:
+    def start(self, batch_size: int) -> tuple[Any, ...]:
         """Every layer's learned start."""
-        return tuple(block.mixer.start(num_rows) for block in cast(Iterable[TTTBlock], self.blocks))
+        return tuple(block.mixer.start(batch_size) for block in cast(Iterable[TTTBlock], self.blocks))
 
     def features(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> ModelOutput:
         """Many tokens, a mini-batch at a time side by side."""

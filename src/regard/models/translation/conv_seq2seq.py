@@ -87,8 +87,8 @@ class ConvSeq2Seq(nn.Module):
         )
         self.encoder_output = normalised_linear(hidden_size, embedding_size)
         self.decoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
-        layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
-        self.decoder = cast("Sequence[DecoderLayer]", layers)
+        layers = nn.ModuleList(ConvDecoderLayer(config) for _ in range(config.num_layers))
+        self.decoder = cast("Sequence[ConvDecoderLayer]", layers)
         self.decoder_output = normalised_linear(hidden_size, embedding_size)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=embedding_size, vocab_size=config.target_vocab_size)
@@ -163,7 +163,7 @@ class PlacedEmbedding(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerDone:
+class ConvDecoderLayerOutput:
     """One decoder layer's output, the window of its convolution, and where it looked if asked."""
 
     states: Float[Tensor, "B T hidden"]
@@ -171,7 +171,7 @@ class LayerDone:
     weights: Float[Tensor, "B T source"] | None
 
 
-class DecoderLayer(nn.Module):
+class ConvDecoderLayer(nn.Module):
     """A causal block whose output asks the source before it joins the residual."""
 
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
@@ -189,7 +189,7 @@ class DecoderLayer(nn.Module):
         window: Float[Tensor, "B before hidden"],
         encoded: Encoded,
         return_weights: bool,
-    ) -> LayerDone:
+    ) -> ConvDecoderLayerOutput:
         """Convolve, look, add."""
         convolved = self.convolution(states, window)
         hidden = convolved.states
@@ -197,7 +197,7 @@ class DecoderLayer(nn.Module):
         # m sqrt(1/m): a mean of m vectors, brought back to the size of one
         context = read.context * encoded.lengths.to(read.context.dtype).sqrt()[:, None, None]
         looked = (self.context_proj(context) + hidden) * HALF
-        return LayerDone(states=(looked + states) * HALF, window=convolved.window, weights=read.weights)
+        return ConvDecoderLayerOutput(states=(looked + states) * HALF, window=convolved.window, weights=read.weights)
 
 
 class ScaleGradient(torch.autograd.Function):

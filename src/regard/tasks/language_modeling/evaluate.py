@@ -36,7 +36,9 @@ def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, f
     )
 
 
-def sure_likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
+def finite_likelihood(
+    model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False
+) -> Likelihood:
     """The same of a model that is done learning: one that no longer gives numbers is refused."""
     found = likelihood(model, stream, rows=rows, piece=piece, fresh=fresh)
     if math.isnan(found.nats):
@@ -90,7 +92,7 @@ def evaluate_language(
     """
     stream = make_stream(text, tokenizer)
     began = time.perf_counter()
-    likelihood = sure_likelihood(writer.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
+    likelihood = finite_likelihood(writer.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
     seconds = time.perf_counter() - began
     attends = LANGUAGE_MODELS[writer.run.model_name].attends
     carried = "one stream, the state carried" if rows == 1 else f"{rows} streams side by side, each from the start"

@@ -21,7 +21,7 @@ from regard.decoding import Generation, score_continuation, stream
 from regard.fused import fuse
 from regard.metrics import Likelihood, SpanMass
 from regard.tasks.base import check_pairs, check_texts, parse_text
-from regard.tasks.language_modeling.evaluate import evaluate_language, spans, sure_likelihood
+from regard.tasks.language_modeling.evaluate import evaluate_language, finite_likelihood, spans
 from regard.tasks.language_modeling.inspection import inspect_text, respond_text
 from regard.tasks.language_modeling.run import LanguageModelingRun
 
@@ -97,7 +97,7 @@ class Continuation:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TokenOutput:
     """Text that was added to one of several continuations, and whether that ended there."""
 
     number: int
@@ -108,7 +108,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writer:
+class TextGenerator:
     """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
 
     model: Any
@@ -122,12 +122,12 @@ class Writer:
         `options` are those of regard.decoding.Generation: temperature, top_k, top_p, min_p, repetition_penalty, seed,
         max_tokens. A text ends before the first of the `stop` strings.
         """
-        ids, chosen = self._given(prompts, stop, options)
-        texts, said = ["" for _ in prompts], [list[Piece]() for _ in prompts]
+        ids, chosen = self._check_inputs(prompts, stop, options)
+        texts, said = ["" for _ in prompts], [list[TokenOutput]() for _ in prompts]
         # of like length together: a row whose prompt goes on longer is told its own tokens one by one
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
         for first in range(0, len(order), PROMPTS_AT_ONCE):
-            for piece in self._pieces(ids, order[first : first + PROMPTS_AT_ONCE], stop, chosen):
+            for piece in self._stream(ids, order[first : first + PROMPTS_AT_ONCE], stop, chosen):
                 texts[piece.number] += piece.text
                 said[piece.number].append(piece)
         return [
@@ -161,12 +161,12 @@ class Writer:
         """Perplexity of a text, and how far back the model attends; `rows` and `crops` as of evaluate_language."""
         return evaluate_language(self, examples, self.tokenizer, split=split, steps=steps, rows=rows, crops=crops)
 
-    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
+    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[TokenOutput]:
         """The same as it comes, token by token; pieces of several prompts take turns."""
-        ids, chosen = self._given(prompts, stop, options)
-        return self._pieces(ids, range(len(ids)), stop, chosen)
+        ids, chosen = self._check_inputs(prompts, stop, options)
+        return self._stream(ids, range(len(ids)), stop, chosen)
 
-    def _given(
+    def _check_inputs(
         self, prompts: Sequence[str], stop: Sequence[str], options: dict[str, Any]
     ) -> tuple[list[list[int]], Generation]:
         check_texts(prompts, "prompts")
@@ -175,9 +175,9 @@ class Writer:
         # a line's end is a token like any other; whoever wants one line stops at "\n"
         return [self.encode(prompt) for prompt in prompts], Generation(**{"stop_ids": (), **options})
 
-    def _pieces(
+    def _stream(
         self, ids: list[list[int]], numbers: Sequence[int], stop: Sequence[str], options: Generation
-    ) -> Iterator[Piece]:
+    ) -> Iterator[TokenOutput]:
         """Of those prompts that are numbered, side by side."""
         rows = [ids[number] for number in numbers]
         texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
@@ -191,7 +191,7 @@ class Writer:
                     new += text.rest()
                     closed.add(said.row)
                 token = self.tokenizer.tokens([said.token])[0]
-                yield Piece(numbers[said.row], new, token, float(said.log_prob or 0.0), ended)
+                yield TokenOutput(numbers[said.row], new, token, float(said.log_prob or 0.0), ended)
 
     def encode(self, prompt: str) -> list[int]:
         """A prompt's ids; without any it is the end of a line, behind which a text begins."""
@@ -205,7 +205,7 @@ class Writer:
     def likelihood(self, text: str) -> Likelihood:
         """How likely the model finds a text, every token given all before it."""
         check_texts([text], "texts")
-        return sure_likelihood(self.model, make_stream(text, self.tokenizer))
+        return finite_likelihood(self.model, make_stream(text, self.tokenizer))
 
     def spans(self, text: str) -> dict[str, SpanMass]:
         """How far back every attention of the model reaches in the first 4,096 tokens of a text, by module path."""

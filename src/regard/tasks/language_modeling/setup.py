@@ -13,7 +13,7 @@ from regard.data.text import Stream, Tokenizer, make_stream
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.language_modeling.evaluate import likelihood
-from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.language_modeling.run import LanguageModelingRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
 from regard.training import CropObjective, StreamObjective
@@ -43,7 +43,9 @@ class LanguageModelingValidation:
         return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
 
 
-def setup_language(run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_language_modeling(
+    run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify
+) -> TrainingSetup:
     """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
     check_length(run)
@@ -72,9 +74,9 @@ def setup_language(run: LanguageModelingRun, checkpoint: Checkpoint, *, resume: 
     )
 
 
-def open_writer(run: LanguageModelingRun, model: Any, checkpoint: Checkpoint) -> Writer:
+def open_text_generator(run: LanguageModelingRun, model: Any, checkpoint: Checkpoint) -> TextGenerator:
     """A writer of a model and the folder's tokenizer."""
-    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+    return TextGenerator(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
 def read_texts(run: LanguageModelingRun, source: ExampleSource) -> Mapping[str, str]:

@@ -40,7 +40,7 @@ def evaluate_sentences(
     run = classifier.run
     examples = make_labelled(sentences, tokenizer, run.classes, run.batch.max_length)
     began = time.perf_counter()
-    answers = answers_of(classifier.model, examples)
+    answers = predict_all(classifier.model, examples)
     seconds = time.perf_counter() - began
     return make_report(
         run_info(classifier, task=TASK, split=split, num_examples=len(sentences), steps=steps),
@@ -55,7 +55,7 @@ def evaluate_sentences(
     )
 
 
-def answers_of(model: Any, examples: LabelledExamples) -> Answers:
+def predict_all(model: Any, examples: LabelledExamples) -> Answers:
     """The predictions of a model for every example, in their order."""
     batches = batches_by_length(examples.lengths, TokenBudget(EVALUATION_TOKENS))
     answers = classify(model, (examples.batch(rows).sentences for rows in batches))

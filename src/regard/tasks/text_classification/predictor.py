@@ -48,7 +48,7 @@ class Classification:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifier:
+class TextClassifier:
     """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
 
     model: Any

@@ -9,8 +9,8 @@ from regard.data.batching import ExampleData, LabelledExamples, make_labelled
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
-from regard.tasks.text_classification.evaluate import answers_of
-from regard.tasks.text_classification.predictor import Classifier
+from regard.tasks.text_classification.evaluate import predict_all
+from regard.tasks.text_classification.predictor import TextClassifier
 from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
 from regard.training import ClassificationObjective
@@ -26,7 +26,7 @@ class ClassificationValidation:
 
     def __call__(self, model: Any) -> Mapping[str, float]:
         """Accuracy and log-loss; a class that training never saw counts as wrong, and has no loss."""
-        log_probs = answers_of(model, self.examples).log_probs
+        log_probs = predict_all(model, self.examples).log_probs
         best = log_probs.argmax(dim=-1).numpy()
         known = self.examples.labels >= 0
         rows = log_probs.numpy()[known]
@@ -36,7 +36,7 @@ class ClassificationValidation:
         return {"loss": float(-rows[range(len(rows)), self.examples.labels[known]].mean()), "accuracy": accuracy}
 
 
-def setup_sentences(
+def setup_text_classification(
     run: TextClassificationRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify
 ) -> TrainingSetup:
     """Read the sentences, learn their words (or, resumed, take those of the folder) and their classes."""
@@ -68,7 +68,7 @@ def setup_sentences(
     )
 
 
-def open_classifier(run: TextClassificationRun, model: Any, checkpoint: Checkpoint) -> Classifier:
+def open_classifier(run: TextClassificationRun, model: Any, checkpoint: Checkpoint) -> TextClassifier:
     """A classifier of a model and the folder's tokenizer."""
     count = len(set(run.classes))
     if not count == len(run.classes) == run.model.num_classes:
@@ -76,7 +76,7 @@ def open_classifier(run: TextClassificationRun, model: Any, checkpoint: Checkpoi
             f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the one "
             f"that was there."
         )
-    return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+    return TextClassifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
 def read_labelled(run: TextClassificationRun, source: ExampleSource) -> Mapping[str, Sentences]:

@@ -25,7 +25,7 @@ from regard.metrics import links
 from regard.tasks.base import check_pairs, check_texts, parse_text
 from regard.tasks.translation.evaluate import BEAM, evaluate
 from regard.tasks.translation.inspection import inspect_translation, respond_translation
-from regard.tasks.translation.run import LONGEST_SOURCE, Run
+from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Translation:
     """A sentence translated; it prints as its text.
 
     `score` is what the search ranks by, `log_prob` is log p(text | source). `source_tokens` end with <eos>, and so do
-    `tokens` where the model came to an end. `attention` has a row for each of `tokens` and a column for each of
+    `tokens` where the model came to an end. `weights` has a row for each of `tokens` and a column for each of
     `source_tokens`; `links` are (source, target) words counted from 0, or characters where the tokens are characters.
     Both are None where not asked for, or where the model does not attend. `alternatives` are the next best.
     `num_dropped` source tokens were past the longest that is read.
@@ -44,7 +44,7 @@ class Translation:
     log_prob: float = field(default=0.0, repr=False)
     tokens: tuple[str, ...] = field(default=(), repr=False)
     source_tokens: tuple[str, ...] = field(default=(), repr=False)
-    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    weights: Tensor | None = field(default=None, repr=False, compare=False)
     links: tuple[tuple[int, int], ...] | None = field(default=None, repr=False)
     alternatives: tuple["Translation", ...] = field(default=(), repr=False)
     num_dropped: int = field(default=0, repr=False)
@@ -63,7 +63,7 @@ class Translator:
 
     model: Any
     tokenizers: Tokenizers
-    run: Run
+    run: TranslationRun
     fused: bool = True
 
     def translate(
@@ -82,7 +82,7 @@ class Translator:
         translations = self.predict(texts, beam=beam, num_best=num_best, return_weights=return_weights, search=search)
         for number, translation in enumerate(translations, start=1):
             if translation.num_dropped:
-                warnings.warn(cut_off(f"text {number}", translation.num_dropped), stacklevel=2)
+                warnings.warn(truncation_warning(f"text {number}", translation.num_dropped), stacklevel=2)
         return translations
 
     def predict(
@@ -113,11 +113,11 @@ class Translator:
         )
         translations = [Translation(text="") for _ in inputs]
         for number, best in zip(numbers, hypotheses, strict=True):
-            outputs = [self.say(rows[number], hypothesis) for hypothesis in best]
+            outputs = [self.make_translation(rows[number], hypothesis) for hypothesis in best]
             translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]))
         return translations
 
-    def say(self, row: list[int], hypothesis: Hypothesis) -> Translation:
+    def make_translation(self, row: list[int], hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
         kept = row[: LONGEST_SOURCE - 1]
         source, target = self.tokenizers.source, self.tokenizers.target
@@ -128,7 +128,7 @@ class Translator:
             log_prob=hypothesis.log_prob,
             tokens=tuple(target.tokens([*hypothesis.ids, *ending])),
             source_tokens=tuple(source.tokens([*kept, EOS])),
-            attention=hypothesis.alignment,
+            weights=hypothesis.alignment,
             links=link_words(hypothesis, kept, self.tokenizers),
             num_dropped=len(row) - len(kept),
         )
@@ -193,7 +193,7 @@ def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -
     return tuple(links(hypothesis, source_words=words[0], target_words=words[1]))
 
 
-def cut_off(what: str, num_dropped: int) -> str:
+def truncation_warning(what: str, num_dropped: int) -> str:
     """That a source was too long."""
     return (
         f"{what} has {num_dropped + LONGEST_SOURCE - 1:,} tokens; only the first {LONGEST_SOURCE - 1} were translated."

@@ -34,7 +34,7 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class TranslationRun:
     """Everything that makes a trained model."""
 
     recipe: str
@@ -47,7 +47,7 @@ class Run:
     training: TrainingSettings
 
 
-def fit_to(run: Run, tokenizers: Tokenizers) -> Run:
+def fit_to(run: TranslationRun, tokenizers: Tokenizers) -> TranslationRun:
     """The run with the vocabulary sizes that its tokenizers came to; embeddings are shared only if the text's are."""
     sizes: dict[str, Any] = {
         "source_vocab_size": tokenizers.source.vocab_size,

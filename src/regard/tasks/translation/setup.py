@@ -8,20 +8,20 @@ from regard.checkpoint import Checkpoint
 from regard.data.batching import ExampleData, Examples, make_examples
 from regard.data.corpora import SPLITS, read_files
 from regard.data.text import Pair, Pairs, Tokenizers
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of
 from regard.tasks.tokenizers import read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
 from regard.tasks.translation.predictor import Translator
-from regard.tasks.translation.run import LONGEST_SOURCE, Run, fit_to
+from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
 
 
 @dataclass(frozen=True, kw_only=True)
-class Validation:
+class TranslationValidation:
     """Called with the model during training."""
 
     tokenizers: Tokenizers
-    run: Run
+    run: TranslationRun
     pairs: Sequence[Pair]
     examples: Examples
 
@@ -38,7 +38,7 @@ class Validation:
         return metrics
 
 
-def setup_translation(run: Run, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
+def setup_translation(run: TranslationRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
     """Read the pairs, learn a vocabulary (or, resumed, take that of the folder), and encode them."""
     check_packed(run)
     training, validation = run.data.read("train"), run.data.read("validation")
@@ -60,17 +60,17 @@ def setup_translation(run: Run, checkpoint: Checkpoint, *, resume: bool, notify:
         run=run,
         files=files,
         data=ExampleData(examples, run.batch),
-        validate=Validation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
+        validate=TranslationValidation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
         example=validation[0].source,
     )
 
 
-def open_translator(run: Run, model: Any, checkpoint: Checkpoint) -> Translator:
+def open_translator(run: TranslationRun, model: Any, checkpoint: Checkpoint) -> Translator:
     """A translator of a model and the folder's tokenizers."""
     return Translator(model=model, tokenizers=read_tokenizers(checkpoint, run), run=run)
 
 
-def read_pairs(run: Run, source: ExampleSource) -> Mapping[str, Pairs]:
+def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs]:
     """A split of the run's corpus, the test where it has one, or files."""
     if source.source is not None or source.target is not None:
         files = [None if path is None else str(path) for path in (source.source, source.target)]
@@ -81,23 +81,23 @@ def read_pairs(run: Run, source: ExampleSource) -> Mapping[str, Pairs]:
     return {split: corpus.read(split)}
 
 
-def example_command(run: Run, folder: str, example: str) -> str:
+def example_command(run: TranslationRun, folder: str, example: str) -> str:
     """A command that translates the example."""
-    linked = " --alignments" if MODELS[run.model_name].attends else ""
+    linked = " --alignments" if TRANSLATION_MODELS[run.model_name].attends else ""
     return f"echo {example} | regard translate {folder} --beam 5{linked}"
 
 
-def read_tokenizers(checkpoint: Checkpoint, run: Run) -> Tokenizers:
+def read_tokenizers(checkpoint: Checkpoint, run: TranslationRun) -> Tokenizers:
     """The tokenizers of a folder."""
     source = read_tokenizer(checkpoint.tokenizer)
     joint = run.tokenizer.joint
     return Tokenizers(source, source if joint else read_tokenizer(checkpoint.target_tokenizer), joint)
 
 
-def check_packed(run: Run) -> None:
+def check_packed(run: TranslationRun) -> None:
     """Refuse packed batches for models that take padded ones only."""
-    if run.batch.packed and not MODELS[run.model_name].packs:
+    if run.batch.packed and not TRANSLATION_MODELS[run.model_name].packs:
         raise ValueError(
             f"{run.model_name} reads padded batches only. Leave out batch.packed=true, or train a "
-            f"{' or '.join(name for name, entry in MODELS.items() if entry.packs)}."
+            f"{' or '.join(name for name, entry in TRANSLATION_MODELS.items() if entry.packs)}."
         )
