@@ -41,10 +41,10 @@ def test_models_may_be_spelled_wrong_only_once():
         make_run("dates", "bahdanaw")
     with pytest.raises(ValueError, match="there is no recipe 'date'; the nearest is 'dates'"):
         make_run("date")
-    with pytest.raises(ValueError, match=r"the recipe multi30k takes no source. It takes pair, form, folder"):
+    with pytest.raises(ValueError, match=r"the recipe multi30k does not accept source. It accepts pair, form, folder"):
         make_run("multi30k", source="x")
     for recipe, name in (("pairs", "source"), ("text", "data"), ("sentences", "data")):
-        with pytest.raises(ValueError, match=rf"the recipe {recipe} needs {name}\. Name it with --{name}"):
+        with pytest.raises(ValueError, match=rf"the recipe {recipe} needs {name}\. Give it with --{name}"):
             make_run(recipe)
 
 

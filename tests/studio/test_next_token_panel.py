@@ -214,7 +214,7 @@ def test_a_text_that_fills_the_context_is_read_as_far(read):
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("inspections", {"model": "gpt", "text": "  "}, 422, "nothing to read"),
+        ("inspections", {"model": "gpt", "text": "  "}, 422, "the text has no tokens"),
         ("inspections", {"model": "gpt", "text": "a" * 5000}, 422, "Shorten it"),
         ("inspections", {"model": "gpt", "text": "a", "output": "b"}, 422, "Leave the output out"),
         ("inspections", {"model": "gtp", "text": "a"}, 404, "nearest is 'gpt'"),

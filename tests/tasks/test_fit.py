@@ -47,9 +47,9 @@ def test_a_folder_in_use_is_refused_and_stays(tiny_run, tmp_path):
     with pytest.raises(ValueError, match=r"is not empty\. Choose another --out"):
         fit(tiny_run, tmp_path, console=QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    with pytest.raises(ValueError, match="is a file, and a folder is needed"):
+    with pytest.raises(ValueError, match="is a file, expected a folder"):
         fit(tiny_run, tmp_path / "notes.txt", console=QUIET)
-    with pytest.raises(ValueError, match="resumed or written over, not both"):
+    with pytest.raises(ValueError, match="cannot be both resumed and overwritten"):
         fit(tiny_run, tmp_path, resume=True, overwrite=True, console=QUIET)
     with pytest.raises(FileNotFoundError, match=r"there is no .*nothing to resume"):
         fit(tiny_run, tmp_path / "nothing", resume=True, console=QUIET)
@@ -181,7 +181,7 @@ def test_packed_batches_teach_the_same(tmp_path, tiny_run):
         for name in ("padded", "packed")
     )
     assert packed == pytest.approx(padded, rel=1e-4)
-    with pytest.raises(ValueError, match="bahdanau reads padded batches only"):
+    with pytest.raises(ValueError, match="bahdanau supports padded batches only"):
         fit(override(tiny_run, "batch.packed=true"), tmp_path / "no", console=QUIET)
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_refused_before_it_learned_leaves_nothing(tiny_run, tmp_pa
 
 def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match="holds no run to go on with"):
+    with pytest.raises(ValueError, match="holds no run to resume"):
         fit(tiny_run, tmp_path, resume=True, console=QUIET)
     (tmp_path / ".old-run").mkdir()
     for resume in (True, False):

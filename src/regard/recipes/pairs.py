@@ -20,7 +20,7 @@ def pairs(
     test_target: str | Path | None = None,
     pair: str = "",
 ) -> TranslationRun:
-    """Your own files: two of lines, or one .tsv or .jsonl; paths are remembered whole."""
+    """Your own files: two text files, or one .tsv or .jsonl; absolute paths are recorded."""
     files = {
         "target": target,
         "valid_source": valid_source,
@@ -28,12 +28,12 @@ def pairs(
         "test_source": test_source,
         "test_target": test_target,
     }
-    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
+    paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return TranslationRun(
         recipe="pairs",
         model_name=model,
         model=configure(model, SIZES),
-        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **whole),
+        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **paths),
         tokenizer=VocabularySettings(kind="bpe", vocab_size=16_000),
         batch=BatchSettings(tokens=4096, max_length=256, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),

@@ -1,9 +1,9 @@
-"""Text of any kind: short sentences of tatoeba.org, and the files a user has.
+"""Tatoeba: short everyday sentences; the sizes and schedules also serve the user's own files (pairs.py).
 
     regard train tatoeba --model luong --data <folder> --out runs/luong
     regard train pairs --source train.en --target train.zh --model transformer --out runs/en-zh
 
-Sizes are for some ten or hundred thousand sentences; for millions, take larger ones with --set.
+Sizes are for 10,000 to 200,000 sentences; for millions, choose larger ones with --set.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every task by its name; those of other packages by entry points or by reference."""
+"""The table of tasks; tasks of other packages come by entry point or by reference."""
 
 import sys
 from typing import Any
@@ -62,7 +62,7 @@ TASKS = {
 
 
 def all_tasks() -> dict[str, Task]:
-    """The tasks of the table, then those that installed packages offer."""
+    """The tasks of installed packages and of the table, by name."""
     return {**{name: load_task(name) for name in find_entry_points(GROUP)}, **TASKS}
 
 
@@ -72,7 +72,7 @@ def find_task(name: str) -> Task:
 
 
 def load_task(name: str) -> Task:
-    """A task of another package or of the user's own."""
+    """A task of another package or of the user's own file."""
     entries = find_entry_points(GROUP)
     if is_reference(name):
         task = import_reference(name)
@@ -89,17 +89,17 @@ def load_task(name: str) -> Task:
 
 
 def task_of(run: Any) -> Task:
-    """The task that a run is of."""
+    """The task of a run."""
     return find_task(task_name(run))
 
 
 def task_name(run: Any) -> str:
-    """What config.json records of a run's task: its name in the table or of an entry point, or where it is defined."""
+    """The task as config.json records it: a name of the table or of an entry point, or a reference."""
     kind = type(run)
     for name, task in TASKS.items():
         if task.run_type is kind:
             return name
-    # other packages are imported only if one of them may be meant
+    # importing an entry point is slow, so only those of the run's own package are tried
     top = kind.__module__.split(".")[0]
     for name, entry in find_entry_points(GROUP).items():
         if entry.module.split(".")[0] == top and load_task(name).run_type is kind:
@@ -111,6 +111,6 @@ def task_name(run: Any) -> str:
                 if isinstance(value, Task) and value.run_type is kind:
                     return f"{module_reference(module)}:{name}"
     raise ValueError(
-        f"no task trains a {kind.__name__}. Define Task(run_type={kind.__name__}, ..) in the file or package of "
-        f"{kind.__name__}, or offer it as an entry point of {GROUP}."
+        f"no task has the run type {kind.__name__}. Define Task(run_type={kind.__name__}, ..) in the file or package "
+        f"of {kind.__name__}, or offer it as an entry point of {GROUP}."
     )

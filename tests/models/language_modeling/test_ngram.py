@@ -200,7 +200,7 @@ def test_a_model_of_nothing_and_orders_that_no_line_reaches():
     ("ids", "sentence"),
     [
         ([], "0 tokens to count"),
-        ([A, BOS, EOS], "which no text says"),
+        ([A, BOS, EOS], "which are not part of a text"),
         ([A, 7, EOS], "vocab_size is 7"),
     ],
 )

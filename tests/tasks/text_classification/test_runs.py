@@ -125,7 +125,10 @@ def test_a_class_seen_in_the_test_alone_is_told_and_got_wrong(tmp_path):
     ("content", "sentence"),
     [
         ("", "is empty"),
-        ("A one\nA two\nA three\nA four\n", "all 2 sentences are of the class 'A'. Give two classes or more"),
+        (
+            "A one\nA two\nA three\nA four\n",
+            "all 2 training sentences have the class 'A'. Give sentences of two classes or more",
+        ),
         ("A one\nB two\n", "2 different sentences are too few to hold some out"),
         ("A\nB\n", "holds no sentence to learn from"),
     ],

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.contracts import ModelOutput
 from regard.layers import Readout, RollingTape, TapeCell, roll, start_rolling
-from regard.models.language_modeling.base import Reader
+from regard.models.language_modeling.base import LanguageModelBase
 
 BOUND = 0.1
 """Of the words' first vectors."""
@@ -40,7 +40,7 @@ class LSTMNLanguageConfig:
     dropout: float = 0.0
 
 
-class LSTMNLanguageModel(Reader):
+class LSTMNLanguageModel(LanguageModelBase):
     """Keeps its last states apart instead of folding them into one."""
 
     def __init__(self, config: LSTMNLanguageConfig) -> None:

@@ -1,4 +1,4 @@
-"""Systems that read a source and produce a target, in history order."""
+"""Translation models, in historical order."""
 
 from regard.contracts import ModelEntry
 from regard.models.translation.bahdanau import Bahdanau, BahdanauConfig

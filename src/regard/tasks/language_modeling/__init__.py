@@ -1,4 +1,4 @@
-"""Language modeling: what follows a text."""
+"""Language modeling: predicting and generating the continuation of a text."""
 
 from regard.tasks.language_modeling.evaluate import likelihood, spans
 from regard.tasks.language_modeling.predictor import Continuation, TextGenerator

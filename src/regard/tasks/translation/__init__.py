@@ -1,4 +1,4 @@
-"""Translation: a source sentence to a target sentence."""
+"""Translation of a source sentence into a target sentence."""
 
 from regard.tasks.translation.predictor import Translation, Translator, make_search, truncation_warning
 from regard.tasks.translation.run import TranslationRun, ValidationSettings, VocabularySettings

@@ -1,4 +1,4 @@
-"""Translation as a task: pairs of sentences to a training setup, and a folder to a translator."""
+"""Training setup of translation models, and opening of trained folders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationValidation:
-    """Called with the model during training."""
+    """Validation function of a translation model; called during training."""
 
     tokenizers: Tokenizers
     run: TranslationRun
@@ -26,7 +26,7 @@ class TranslationValidation:
     examples: Examples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Loss and perplexity of all pairs; quality on the first of them, translated greedily."""
+        """Loss and perplexity of all pairs, and the quality of greedy translations of the first pairs."""
         likelihood = measure_perplexity(model, self.examples)
         metrics = {"loss": likelihood.nats / likelihood.tokens, "perplexity": likelihood.perplexity}
         pairs = self.pairs[: self.run.validation.sentences]
@@ -39,7 +39,7 @@ class TranslationValidation:
 
 
 def setup_translation(run: TranslationRun, checkpoint: Checkpoint, *, resume: bool, notify: Notify) -> TrainingSetup:
-    """Read the pairs, learn a vocabulary (or, resumed, take that of the folder), and encode them."""
+    """Read the pairs, train a vocabulary (if resumed, read it from the folder), and encode the pairs."""
     check_packed(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, report in (("train", training.report), ("validation", validation.report)):
@@ -66,15 +66,15 @@ def setup_translation(run: TranslationRun, checkpoint: Checkpoint, *, resume: bo
 
 
 def open_translator(run: TranslationRun, model: Any, checkpoint: Checkpoint) -> Translator:
-    """A translator of a model and the folder's tokenizers."""
+    """A translator from a model and the tokenizers of its folder."""
     return Translator(model=model, tokenizers=read_tokenizers(checkpoint, run), run=run)
 
 
 def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs]:
-    """A split of the run's corpus, the test where it has one, or files."""
+    """Pairs of the user's files or of a split of the corpus; by default the last split, which is the test."""
     if source.source is not None or source.target is not None:
         files = [None if path is None else str(path) for path in (source.source, source.target)]
-        # as no split is called
+        # the prefix keeps a file name from being equal to the name of a split
         return {f"file-{source.source.name if source.source else 'files'}": read_files(*files)}
     corpus = corpus_of(run, source.folder)
     split = source.split or tuple(getattr(corpus, "splits", SPLITS))[-1]
@@ -82,9 +82,9 @@ def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs
 
 
 def example_command(run: TranslationRun, folder: str, example: str) -> str:
-    """A command that translates the example."""
-    linked = " --alignments" if TRANSLATION_MODELS[run.model_name].attends else ""
-    return f"echo {example} | regard translate {folder} --beam 5{linked}"
+    """A shell command that translates the example."""
+    alignments = " --alignments" if TRANSLATION_MODELS[run.model_name].attends else ""
+    return f"echo {example} | regard translate {folder} --beam 5{alignments}"
 
 
 def read_tokenizers(checkpoint: Checkpoint, run: TranslationRun) -> Tokenizers:
@@ -95,9 +95,9 @@ def read_tokenizers(checkpoint: Checkpoint, run: TranslationRun) -> Tokenizers:
 
 
 def check_packed(run: TranslationRun) -> None:
-    """Refuse packed batches for models that take padded ones only."""
+    """Reject packed batches for models that support only padded ones."""
     if run.batch.packed and not TRANSLATION_MODELS[run.model_name].packs:
         raise ValueError(
-            f"{run.model_name} reads padded batches only. Leave out batch.packed=true, or train a "
+            f"{run.model_name} supports padded batches only. Leave out batch.packed=true, or train a "
             f"{' or '.join(name for name, entry in TRANSLATION_MODELS.items() if entry.packs)}."
         )
