@@ -72,7 +72,7 @@ def test_the_dual_form_is_gradient_descent_token_by_token(kind):
         outputs.append(say(learner.model, weights, queries[:, :, t]))
     done = learner.update(queries, keys, values, rates, learner.start(2))
     assert done.outputs.allclose(torch.stack(outputs, dim=2), atol=1e-10)
-    assert done.state.place.tolist() == [2, 2]
+    assert done.state.position.tolist() == [2, 2]
     assert (done.state.weights - scales[1] * done.state.gradient).allclose(weights, atol=1e-10)
 
 
@@ -88,7 +88,7 @@ def test_pieces_are_the_whole(kind, sizes):
         state, begin = done.state, begin + size
         outputs.append(done.outputs)
     assert torch.cat(outputs, dim=2).allclose(whole.outputs, atol=1e-10, rtol=0)
-    assert state.place.tolist() == whole.state.place.tolist() == [3, 3]
+    assert state.position.tolist() == whole.state.position.tolist() == [3, 3]
     assert state.weights.allclose(whole.state.weights) and state.gradient.allclose(whole.state.gradient)
 
 
@@ -105,7 +105,7 @@ def test_rows_may_be_at_different_places(kind):
         assert done.outputs[row].allclose(alone.outputs[0], atol=1e-10, rtol=0)
         assert done.state.weights[row].allclose(alone.state.weights[0], atol=1e-10, rtol=0)
         assert done.state.gradient[row].allclose(alone.state.gradient[0], atol=1e-10, rtol=0)
-    assert done.state.place.tolist() == [3, 0]
+    assert done.state.position.tolist() == [3, 0]
 
 
 def test_theorem_1_batch_gradient_descent_of_a_bare_linear_model_is_linear_attention():
@@ -118,7 +118,7 @@ def test_theorem_1_batch_gradient_descent_of_a_bare_linear_model_is_linear_atten
         keys,
         values,
         torch.full_like(rates, 0.5),
-        GradientState(weights=nothing, gradient=nothing, place=torch.zeros(2, dtype=torch.int64)),
+        GradientState(weights=nothing, gradient=nothing, position=torch.zeros(2, dtype=torch.int64)),
         model=BareLinear(num_heads=HEADS, head_size=SIZE),
         scales=torch.ones(length, dtype=torch.float64),
     )

@@ -42,6 +42,7 @@ class GatedConvolution(nn.Module):
         """One output for every window of `kernel_size` positions."""
         length = states.shape[1] - self.kernel_size + 1
         states = self.dropout(states)
+        # windows side by side (B, L, kernel_size x hidden), so that one linear layer is the convolution
         windows = [states[:, first : first + length] for first in range(self.kernel_size)]
         return F.glu(self.filter(torch.cat(windows, dim=-1)), dim=-1)
 
@@ -56,6 +57,7 @@ class SameConvolution(nn.Module):
     def forward(self, states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B L size"]:
         """An output for every position; `mask` is True for real positions."""
         padding = self.convolution.kernel_size - 1
+        # masked positions count as padding, so that results do not depend on the batch
         states = states.masked_fill(~mask.unsqueeze(-1), 0.0)
         return self.convolution(F.pad(states, (0, 0, padding // 2, padding - padding // 2)))
 
@@ -83,4 +85,5 @@ class CausalConvolution(nn.Module):
     def forward(self, states: Float[Tensor, "B L size"], window: Float[Tensor, "B before size"]) -> Convolved:
         """An output for every position, and the window after them."""
         inputs = torch.cat([window.to(states.dtype), states], dim=1)
+        # the last kernel_size - 1 inputs
         return Convolved(states=self.convolution(inputs), window=inputs[:, states.shape[1] :])

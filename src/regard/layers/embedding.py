@@ -46,6 +46,7 @@ class Readout(nn.Module):
 
     def __init__(self, *, hidden_size: int, vocab_size: int, tied: Tensor | None = None) -> None:
         super().__init__()
+        # a transposed or resized table would fail much later, inside the loss
         if tied is not None and tuple(tied.shape) != (vocab_size, hidden_size):
             raise ValueError(
                 f"the tied table has shape {tuple(tied.shape)}, expected ({vocab_size}, {hidden_size}). "
@@ -64,6 +65,7 @@ class Readout(nn.Module):
         self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Cross-entropy in nats, summed over the labels that are not <pad>."""
+        # in chunks, so that the (tokens, vocab) logits are never stored as a whole
         return chunked_cross_entropy(
             features, self.weight, self.bias, labels, ignored=PAD, label_smoothing=label_smoothing
         )

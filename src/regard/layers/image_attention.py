@@ -29,6 +29,7 @@ class ImageSelfAttention(nn.Module):
 
     def forward(self, image: Float[Tensor, "B C height width"]) -> Float[Tensor, "B C height width"]:
         """The image plus the gated result of attention."""
+        # (B, C, height, width) -> (B, height x width, C): positions become the sequence
         queries, keys, values = (
             proj(image).flatten(2).transpose(1, 2) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )

@@ -69,10 +69,13 @@ def linear_attention(
     contexts = []
     for parts in zip(*(part.split(chunk, dim=-2) for part in (queries, keys, values)), strict=True):
         query, key, value = parts
+        # within the chunk, causal including the own position
         weights = (query @ key.transpose(-1, -2)).tril()
+        # earlier chunks contribute through the state only
         context = weights @ value + query @ sums
         if normalised:
             total = weights.sum(dim=-1, keepdim=True) + query @ norms.unsqueeze(-1)
+            # a total of 0 would give NaN
             context = context / total.masked_fill(total == 0, 1.0)
         contexts.append(context)
         sums, norms = sums + key.transpose(-1, -2) @ value, norms + key.sum(dim=-2)
@@ -96,6 +99,7 @@ class LinearAttention(nn.Module):
         """A state of zeros."""
         weight = self.query_proj.weight
         size = weight.shape[0] // self.num_heads
+        # a feature map may change the size of a head
         features = self.feature_map(weight.new_zeros(size)).shape[-1]
         heads = (batch_size, self.num_heads, features)
         return LinearState(sums=weight.new_zeros(*heads, size), norms=weight.new_zeros(*heads))

@@ -49,11 +49,13 @@ def widened(sentences: PaddedTokens, length: int = 1) -> PaddedTokens:
 def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
     """The mean over the real positions; zeros without any."""
     total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+    # clamp: an empty sentence has sum 0 and length 0
     return total / mask.sum(dim=1, keepdim=True).clamp(min=1).to(total.dtype)
 
 
 def max_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
     """The maximum of each feature over the real positions; zeros without any."""
+    # -inf on padding, so that it is never the maximum
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(dim=1)
     return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
 

@@ -107,6 +107,7 @@ class DecoderLayer(nn.Module):
             results.append(self.cross_attention(normed, memory, return_weights=return_weights))
             return results[-1].context
 
+        # sub-layers in the order of the paper: self-attention, cross-attention, feed-forward
         states = self.self_attention_norm(states, attend_to_target)
         states = self.cross_attention_norm(states, attend_to_source)
         states = self.feed_forward_norm(states, self.feed_forward)

@@ -45,16 +45,16 @@ class InnerModel(Protocol):
 
     num_inputs: int
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
         """The inputs of the linear map."""
         ...
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
         """f, from its argument and the result of the linear map."""
         ...
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
         """The derivative of ||f - targets||^2 by the result of the linear map."""
         ...
@@ -67,16 +67,16 @@ class BareLinear(nn.Module):
         super().__init__()
         self.num_inputs = head_size
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
-        """The argument of f."""
-        return given
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+        """The arguments of f."""
+        return arguments
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
         """The result of the linear map."""
         return linear
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
         """Twice the error."""
         return 2 * (linear - targets)
@@ -93,21 +93,21 @@ class NormedLinear(nn.Module):
         self.gain = nn.Parameter(torch.ones(num_heads * head_size))
         self.shift = nn.Parameter(torch.zeros(num_heads * head_size))
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
-        """The argument of f with a 1 appended."""
-        return F.pad(given, (0, 1), value=1.0)
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
+        """The arguments of f with a 1 appended."""
+        return F.pad(arguments, (0, 1), value=1.0)
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
         """Normalise, scale, shift and add the argument."""
-        return given + self.gain.view(self.shape) * standardise(linear)[0] + self.shift.view(self.shape)
+        return inputs + self.gain.view(self.shape) * standardise(linear)[0] + self.shift.view(self.shape)
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
         """Backpropagate through the norm."""
         normal, scale = standardise(linear)
         gain, shift = self.gain.view(self.shape), self.shift.view(self.shape)
-        slope = 2 * (given + gain * normal + shift - targets) * gain
+        slope = 2 * (inputs + gain * normal + shift - targets) * gain
         # the norm removes the mean and the component along its output
         along = (slope * normal).mean(dim=-1, keepdim=True)
         return (slope - slope.mean(dim=-1, keepdim=True) - normal * along) * scale
@@ -188,12 +188,14 @@ class GradientLearner(nn.Module):
             raise ValueError(f"mini_batch is {mini_batch}, expected 1 token or more, such as 16.")
         self.model, self.mini_batch = model, mini_batch
         self.first = nn.Parameter(torch.zeros(num_heads, model.num_inputs, head_size))
+        # the bias row of NormedLinear, after the first head_size rows, starts at 0
         nn.init.normal_(self.first.data[:, :head_size], std=0.02)
         self.scale_shift = nn.Parameter(torch.zeros(mini_batch))
 
     def scales(self) -> Float[Tensor, " places"]:
         """The scale s of each position in a mini-batch; never negative."""
         numbers = torch.arange(1, self.mini_batch + 1, device=self.scale_shift.device)
+        # clamped, because a negative scale would increase the loss
         return (1 / numbers + self.scale_shift).clamp_min(0.0)
 
     def start(self, batch_size: int) -> GradientState:
@@ -288,6 +290,7 @@ class NadarayaWatsonLearner(nn.Module):
         if state.keys is not None and state.values is not None:
             keys, values = torch.cat([state.keys, keys], dim=-2), torch.cat([state.values, values], dim=-2)
         scores = self.score(queries, self.score.prepare(keys))
+        # causal; stored keys come first, so the diagonal is shifted by their number
         allowed = torch.ones_like(scores, dtype=torch.bool).tril(keys.shape[-2] - queries.shape[-2])
         scores = scores.masked_fill(~allowed, -torch.inf)
         # a common factor of all kernels cancels in the ratio and prevents overflow
@@ -329,6 +332,7 @@ class TTT(nn.Module):
         queries, keys, values = (
             split_heads(proj(states), self.num_heads) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
+        # divided by the head size, as in section 2.7
         rates = torch.sigmoid(self.rate_proj(states)).transpose(1, 2) * (self.base_rate / keys.shape[-1])
         output = self.learner.update(queries, keys, values, rates, state)
         return TTTOutput(outputs=self.output_proj(self.norm(join_heads(output.outputs))), state=output.state)

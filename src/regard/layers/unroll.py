@@ -2,7 +2,7 @@
 
 `unroll_features` is used in training: words are embedded before the loop, the output layer is applied after it to all
 positions, and only the recurrence is computed stepwise. `unroll` runs the complete step. A model may have a faster loop
-(kernels/recurrent, steps.py); `may_fuse` tells whether it is allowed.
+(kernels/recurrent, steps.py); `may_fuse` returns whether it is allowed.
 
 The input of each step is the true previous token; with `own_output_ratio`, a share of the batch gets the model's own
 last prediction instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
@@ -58,6 +58,7 @@ def unroll_features(
     features: list[Tensor] = []
     for word in words.unbind(dim=1):
         advanced = advance(word, state, encoded)
+        # the output layer runs once after the loop, so only its inputs are collected
         state = advanced.state
         features.append(advanced.features)
     return torch.stack(features, dim=1)
@@ -80,7 +81,9 @@ def unroll(
     for position in range(tokens.shape[1]):
         inputs = tokens[:, position]
         if logits and own_output_ratio:
+            # drawn per batch element and step
             is_own = torch.rand(inputs.shape, device=inputs.device) < own_output_ratio
+            # detached: no gradient flows through the sampled choice
             inputs = torch.where(is_own, logits[-1].detach().argmax(dim=-1), inputs)
         output = step(inputs, state, encoded)
         state = output.state

@@ -62,14 +62,14 @@ RECIPES = {
     "ptb": Recipe(
         make=ptb,
         amount="929,589 words",
-        title="Penn Treebank, word by word",
+        title="Penn Treebank, as words",
         origin="https://www.fit.vutbr.cz/~imikolov/rnnlm",
         task="language_modeling",
     ),
     "tinyshakespeare": Recipe(
         make=tinyshakespeare,
         amount="1,115,394 letters",
-        title="Shakespeare, letter by letter, for a GPU",
+        title="Shakespeare, as characters, for a GPU",
         origin="https://github.com/karpathy/char-rnn",
         task="language_modeling",
     ),
@@ -119,9 +119,9 @@ def find_recipe(name: str) -> Recipe:
     elif name in entries:
         recipe = load_entry_point(entries[name])
     else:
-        known = [*RECIPES, *entries]
+        names = [*RECIPES, *entries]
         raise ValueError(
-            f"there is no recipe {name!r}; the nearest is {nearest(name, known)!r}. Known: {', '.join(known)}; or "
+            f"there is no recipe {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}; or "
             f"your own file.py:name."
         )
     if isinstance(recipe, Recipe):
@@ -136,14 +136,14 @@ def find_recipe(name: str) -> Recipe:
 def make_run(recipe: str, model: str | None = None, **arguments: Any) -> Any:
     """The run of a recipe; the error for an unknown argument lists the accepted ones."""
     make = find_recipe(recipe).make
-    known = inspect.signature(make).parameters
-    if model is not None and "model" not in known:
+    parameters = inspect.signature(make).parameters
+    if model is not None and "model" not in parameters:
         raise ValueError(f"the recipe {recipe} has a fixed model. Leave out the model.")
     for name in arguments:
-        if name not in known:
-            takes = ", ".join(other for other in known if other != "model") or "nothing"
+        if name not in parameters:
+            takes = ", ".join(other for other in parameters if other != "model") or "nothing"
             raise ValueError(f"the recipe {recipe} does not accept {name}. It accepts {takes}.")
-    for name, parameter in known.items():
+    for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in arguments and (name != "model" or model is None):
             raise ValueError(f"the recipe {recipe} needs {name}. Give it with --{name.replace('_', '-')}.")
     return make(**arguments) if model is None else make(model=model, **arguments)

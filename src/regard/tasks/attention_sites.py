@@ -83,6 +83,7 @@ def describe_site(
 
 def name_of(part: object) -> str:
     """The name of a score or an alignment in its table, or its class."""
+    # Biased wraps a score, whose name is shown
     inner = part.score if isinstance(part, Biased) else part
     for table in (SCORES, ALIGNMENTS):
         for name, entry in table.items():
@@ -164,6 +165,7 @@ def align_to_tokens(attention_map: AttentionMap, first: int) -> AttentionMap:
         return attention_map
     scores = attention_map.scores
     allowed = attention_map.allowed
+    # without a mask, all keys of the map were allowed
     allowed = torch.ones_like(scores, dtype=torch.bool) if allowed is None else allowed.broadcast_to(scores.shape)
     keys = F.pad(attention_map.keys, (0, 0, first, 0))
     return replace(

@@ -99,7 +99,7 @@ def corpus_of(run: Any, folder: Path | None) -> Any:
     if folder is None:
         return run.data
     if not hasattr(run.data, "folder"):
-        raise ValueError(f"the recipe {run.recipe} reads no data folder. Leave out --data.")
+        raise ValueError(f"the recipe {run.recipe} has no data folder. Leave out --data.")
     return replace(run.data, folder=str(folder))
 
 
@@ -205,5 +205,7 @@ def configure(
 
 def equal_size(target: int, parameters_at: Callable[[int], int], *, max_size: int = 2048) -> int:
     """The size up to `max_size` at which a model, whose parameters grow with it, has about `target` parameters."""
+    # the first size with at least `target` parameters, by bisection
     above = 1 + bisect_left(range(1, max_size), target, key=parameters_at)
+    # the closer of the two neighbours
     return min((max(above - 1, 1), above), key=lambda size: abs(parameters_at(size) - target))

@@ -92,6 +92,7 @@ def fit(
             raise ValueError(f"{run.model_name} is built by one process. Start it without a launcher.")
         if is_resumed:
             refuse_changes(checkpoint, differences(saved_config(checkpoint), to_config(setup.run, VERSION)))
+        # a new folder is removed again if training fails before its first save
         undo = is_main_process() and not is_resumed
         with set_aside(checkpoint) if overwrite else beginning(checkpoint, undo=undo):
             return train_setup(setup, checkpoint, resume=is_resumed, console=console, listeners=listeners)
@@ -107,6 +108,7 @@ def train_setup(
 ) -> TrainedModel:
     """Train the model of a setup, or save a model that needs no training."""
     run, unit = setup.run, task_of(setup.run).unit
+    # seeded here, so that initial weights do not depend on the setup
     torch.manual_seed(run.training.seed)
     model = build(run) if setup.model is None else setup.model
     if is_main_process():
@@ -129,6 +131,7 @@ def train_setup(
         result = save_untrained(model, setup, checkpoint)
     if is_main_process():
         write_text(checkpoint.card, make_card(run, result, count_parameters(model)))
+    # loaded from disk, so that the returned predictor has the selected weights and the folder is verified
     loaded = load(checkpoint.folder, device=run.training.compute.device)
     return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
 
@@ -164,6 +167,7 @@ def check_folder(checkpoint: Checkpoint, *, resume: bool, overwrite: bool) -> bo
     if overwrite and several_processes():
         raise ValueError("several processes cannot overwrite one folder. Remove it first, or choose another.")
     if resume:
+        # a folder without a config was never started
         if checkpoint.config.exists():
             return True
         if not folder.exists():

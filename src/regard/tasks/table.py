@@ -79,9 +79,9 @@ def load_task(name: str) -> Task:
     elif name in entries:
         task = load_entry_point(entries[name])
     else:
-        known = [*TASKS, *entries]
+        names = [*TASKS, *entries]
         raise ValueError(
-            f"there is no task {name!r}; the nearest is {nearest(name, known)!r}. Known: {', '.join(known)}."
+            f"there is no task {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}."
         )
     if not isinstance(task, Task):
         raise ValueError(f"{name} is a {type(task).__name__}, expected a regard.tasks.Task.")

@@ -58,6 +58,7 @@ class WordLSTM(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> LSTMRun:
         """The top layer's output at every token, and the state after the last."""
+        # nn.LSTM rejects sequences of length 0
         if not tokens.shape[1]:
             return LSTMRun(outputs=state.hidden[:, :0, :], state=state)
         run = run_lstm(self.lstm, self.dropout(self.embedding(tokens)), state=state)
@@ -81,5 +82,6 @@ def set_forget_bias(lstm: nn.LSTM, bias: float = 1.0) -> None:
     size = lstm.hidden_size
     with torch.no_grad():
         for number in range(lstm.num_layers):
+            # torch orders the gates input, forget, cell, output; it adds two biases, so one of them is 0
             getattr(lstm, f"bias_ih_l{number}")[size : 2 * size] = bias
             getattr(lstm, f"bias_hh_l{number}")[size : 2 * size] = 0.0

@@ -73,6 +73,7 @@ class GPT(LanguageModelBase):
         super().__init__()
         self.config = config
         kind, size = named(config.positions, GPT_POSITIONS, "positions"), config.hidden_size
+        # True if positions are added to the embeddings instead of inside the heads
         self.is_placed = not issubclass(kind, PositionScheme)
         self.embedding = nn.Embedding(config.vocab_size, size)
         self.positions: nn.Module = nn.Identity()
@@ -95,6 +96,7 @@ class GPT(LanguageModelBase):
                 nn.init.zeros_(module.bias)
         for layer in cast(Iterable[CausalLayer], self.layers):
             for proj in (layer.attention.output_proj, layer.feed_forward.output):
+                # each of the 2 x num_layers residual branches adds variance
                 nn.init.normal_(proj.weight, std=DEVIATION * (2 * self.config.num_layers) ** -0.5)
 
     def start(self, batch_size: int) -> State:
@@ -123,6 +125,7 @@ class GPT(LanguageModelBase):
         """Number of tokens that can be processed in one pass."""
         context = self.config.context
         held = 0 if state.ids is None else state.ids.shape[1]
+        # a full context is first reduced to its last half
         return context - (held if held < context else context // 2)
 
     def _forward_piece(self, tokens: Int[Tensor, "B T"], state: State) -> tuple[Float[Tensor, "B T size"], State]:
@@ -142,6 +145,7 @@ class GPT(LanguageModelBase):
             positions = torch.arange(length, length + tokens.shape[1], device=tokens.device)
             states = self.positions(states, positions)
         states = self.dropout(states)
+        # within the context the window mask is not needed, and plain causal attention has faster kernels
         mask = CAUSAL if length + tokens.shape[1] <= context else CAUSAL & window(context - 1)
         caches = []
         for layer, cache in zip(self.layers, state.caches, strict=True):

@@ -122,9 +122,11 @@ class WindowedAttentionModel(LanguageModelBase):
         real: Bool[Tensor, "B LT"],
     ) -> Float[Tensor, "B T H"]:
         """h* of every output, from the outputs strictly before it."""
+        # with one part, keys and values are the same vectors
         keys, values = past.chunk(2, dim=-1) if self.num_parts > 1 else (past, past)
         parts = outputs.chunk(self.num_parts, dim=-1)
         memory = self.attention.prepare_memory(keys, values=values, mask=real)
+        # the window includes the own position (distance 0), which is not attended to
         before = causal() & window(self.config.window) & ~window(0)
         context = self.attention(parts[0], memory, mask=before).context
         return torch.tanh(self.context_proj(context) + self.own_proj(parts[-1]))

@@ -57,9 +57,11 @@ def count_tables(ids: np.ndarray, *, order: int, vocab_size: int) -> list[Table]
     check_stream(ids, vocab_size)
     words, places = lay_out_lines(ids.astype(np.int64))
     orders: list[NGramCounts] = []
+    # order 0 has one entry, the empty n-gram
     below = np.zeros(len(words), dtype=np.int64)
     for number in range(order):
         orders.append(find_ngrams(words, places, below, number=number, vocab_size=vocab_size))
+        # the n-gram before a position ends one position earlier
         below = np.concatenate([[-1], orders[-1].at[:-1]])
     tables = []
     for number, ngrams in enumerate(orders):
@@ -115,6 +117,7 @@ def find_ngrams(
     vocab_size: int,
 ) -> NGramCounts:
     """The n-grams of order `number` + 1; `below` is the index of the n-gram of order `number` before each position."""
+    # n-grams never cross the beginning of a line
     ends = np.flatnonzero(places >= number)
     keys, first, inverse, times = np.unique(
         below[ends] * vocab_size + words[ends], return_index=True, return_inverse=True, return_counts=True
@@ -142,6 +145,7 @@ def discount(
 
 def discounts(counts: Int64[np.ndarray, " entries"]) -> Float64[np.ndarray, "4"]:
     """D for counts 0, 1, 2, 3+; the fallback if a count of counts is 0 or a D is negative."""
+    # n[i] is the number of n-grams with count i, for i up to 4
     n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
     if not n[1:4].all():
         return FALLBACK

@@ -51,6 +51,7 @@ class LSTMLanguageModel(LanguageModelBase):
         table = self.words.embedding.weight if config.tied else None
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=table)
         draw_uniform(self, BOUND)
+        # after the uniform draw, which would overwrite it
         if config.forget_bias:
             set_forget_bias(self.words.lstm, config.forget_bias)
 

@@ -60,6 +60,7 @@ class MLPLanguageModel(LanguageModelBase):
         ids = torch.cat([state, tokens], dim=1)
         # without tokens, one window over the state keeps `unfold` valid; it is removed again below
         words = self.dropout(self.embedding(ids[:, 1:] if tokens.shape[1] else ids))
+        # (B, T, order - 1, embedding) -> (B, T, (order - 1) x embedding)
         windows = words.unfold(1, self.config.order - 1, 1).transpose(2, 3).flatten(2)[:, : tokens.shape[1]]
         features = self.dropout(torch.tanh(self.hidden(windows)))
         if self.config.direct:

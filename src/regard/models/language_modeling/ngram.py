@@ -109,6 +109,7 @@ class NGramReadout(nn.Module):
     def __init__(self, *, vocab_size: int, sizes: tuple[int, ...]) -> None:
         super().__init__()
         self.vocab_size = vocab_size
+        # the contexts of order n are the n-grams of order n - 1; order 1 has one, the empty context
         contexts = (1, *sizes[:-1])
         self.levels = nn.ModuleList(
             Level(num_entries=size, num_contexts=below) for size, below in zip(sizes, contexts, strict=True)
@@ -128,6 +129,7 @@ class NGramReadout(nn.Module):
             # keys are sorted, so the n-grams after a context are one contiguous range
             first, past = (torch.searchsorted(level.keys, (entries + more) * self.vocab_size) for more in (0, 1))
             number = past - first
+            # flat lists of (context, following n-gram) pairs
             rows = torch.arange(len(contexts), device=number.device).repeat_interleave(number)
             children = torch.arange(len(rows), device=number.device) + (past - number.cumsum(0))[rows]
             # the words after one context are distinct, so indexed addition has no duplicate indices
@@ -162,6 +164,7 @@ class NGramReadout(nn.Module):
         """The indices of the last 0, 1, .. words of each context in the tables, -1 for n-grams that did not occur."""
         levels, entries = self.tables, []
         for length in range(len(levels)):
+            # from order 1 up: the index of w1, then of w1 w2, and so on
             entry = torch.zeros(len(contexts), dtype=torch.int64, device=contexts.device)
             for level, column in zip(levels, range(contexts.shape[1] - length, contexts.shape[1]), strict=False):
                 entry = level.find(entry * self.vocab_size + contexts[:, column])
@@ -199,9 +202,11 @@ class NGram(LanguageModelBase):
         size, length = state.shape[1], tokens.shape[1]
         words = torch.cat([state, tokens.to(state.dtype)], dim=1)
         positions = torch.arange(size + length, device=words.device)
+        # for every position, the last line end up to it
         ends = torch.where((words == EOS) | (words == BOS), positions, -1).cummax(dim=1).values
         # the context after token t is elements t+1 .. t+size of the state and the tokens together
         window = torch.arange(1, length + 1, device=words.device)[:, None] + positions[:size]
         contexts = torch.where(window > ends[:, size:, None], words[:, window], BOS)
         state = torch.cat([state[:, None], contexts], dim=1)[:, -1]
+        # float64 holds token ids exactly, and features must be floating point
         return ModelOutput(features=contexts.double(), state=state)

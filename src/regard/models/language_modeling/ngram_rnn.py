@@ -78,6 +78,7 @@ class NGramRNN(LanguageModelBase):
         run, num_tokens = self.words(tokens, state.lstm), tokens.shape[1]
         outputs = torch.cat([state.past.to(run.outputs.dtype), run.outputs], dim=1)
         parts = outputs.chunk(self.config.order - 1, dim=-1)
+        # past outputs are in front, so part i starts i - 1 positions earlier
         shifted = [part[:, len(parts) - 1 - ago :][:, :num_tokens] for ago, part in enumerate(parts)]
         features = torch.tanh(self.joined(torch.cat(shifted, dim=-1)))
         after = State(lstm=run.state, past=outputs[:, num_tokens:])

@@ -90,6 +90,7 @@ class TTTLanguageModel(LanguageModelBase):
         self.blocks = nn.ModuleList(TTTBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
+        # after all modules exist; the tied output layer has no weight of its own
         self.apply(init_small)
 
     def start(self, batch_size: int) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ class BiLSTM(nn.Module):
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
+        # a batch of empty sentences has length 0, over which max is undefined
         sentences = widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         return ClassifierOutput(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

@@ -52,8 +52,10 @@ class CNN(nn.Module):
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
+        # a batch of empty sentences has length 0, which convolutions reject
         sentences = widened(sentences)
         words = (
+            # padding is zeroed, so that windows at the end of a sentence equal zero padding
             self.embedding(self.word_dropout(sentences.ids))
             .masked_fill(~sentences.mask.unsqueeze(-1), 0.0)
             .transpose(1, 2)
@@ -64,6 +66,7 @@ class CNN(nn.Module):
 
 def max_over_windows(outputs: Float[Tensor, "B maps windows"], sentences: PaddedTokens) -> Float[Tensor, "B maps"]:
     """The maximum of each filter over the windows that contain a word; 0 without such a window."""
+    # windows = words + width - 1; the last one that contains a word of a sentence starts at its last word
     beyond = outputs.shape[-1] - sentences.ids.shape[1]
     windows = torch.arange(outputs.shape[-1], device=outputs.device)
     lengths = sentences.lengths[:, None]

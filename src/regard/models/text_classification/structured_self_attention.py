@@ -70,11 +70,14 @@ class StructuredSelfAttention(nn.Module):
         """Logits of the classes, the rows of A, and the penalty on their overlap."""
         length, sentences = sentences.ids.shape[1], widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
+        # keys tanh(W_1 h), values h
         memory = self.attention.prepare_memory(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
+        # the same r queries for every sentence (B, r, attention_size)
         attended = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
         assert attended.weights is not None
         return ClassifierOutput(
             logits=self.classifier(attended.context.flatten(1)),
+            # without the column that `widened` may have added
             weights=attended.weights[..., :length],
             # sentences without words have no penalty
             penalty=self.config.penalty * (overlap(attended.weights) * (sentences.lengths > 0)).sum(),

@@ -92,6 +92,7 @@ class ConvSeq2Seq(nn.Module):
         self.decoder_output = normalised_linear(hidden_size, embedding_size)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=embedding_size, vocab_size=config.target_vocab_size)
+        # initialised for the variance that dropout leaves (section 3.5)
         nn.init.normal_(self.readout.weight, std=(keep / embedding_size) ** 0.5)
 
     def encode(self, source: PaddedTokens) -> Encoded:
@@ -101,7 +102,9 @@ class ConvSeq2Seq(nn.Module):
         states = self.encoder_input(words)
         for layer in self.encoder:
             states = (layer(states, mask) + states) * HALF
+        # all decoder layers attend to these keys, so their gradients add up (section 3.4)
         keys = ScaleGradient.apply(self.encoder_output(states), 0.5 / len(self.decoder))
+        # z + e: the values include the words themselves (section 3.3)
         return Encoded(memory=Memory(keys=keys, values=keys + words, mask=mask), lengths=source.lengths)
 
     def start(self, encoded: Encoded) -> State:
@@ -159,6 +162,7 @@ class PositionedEmbedding(nn.Module):
     def forward(self, ids: Int[Tensor, "B L"], first: int = 0) -> Float[Tensor, "B L embedding"]:
         """Embeddings of these tokens; the first is at position `first`."""
         positions = torch.arange(first, first + ids.shape[1], device=ids.device)
+        # longer texts reuse the last position instead of failing
         return self.places(self.words(ids), positions.clamp(max=self.last))
 
 
@@ -193,6 +197,7 @@ class ConvDecoderLayer(nn.Module):
         """Convolve, attend, add."""
         convolved = self.convolution(states, window)
         hidden = convolved.states
+        # d_i = W h_i + b + g_i
         attended = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
         # m sqrt(1/m): rescale the mean of m vectors to the magnitude of one
         context = attended.context * encoded.lengths.to(attended.context.dtype).sqrt()[:, None, None]

@@ -72,16 +72,20 @@ class ConvolutionalSentenceModel(nn.Module):
         All batch elements share the intermediate convolutions: columns computed from padding stay behind an element's
         own columns. When these fit the width, the last convolution of that element is applied.
         """
+        # last-convolution kernels of all widths in one tensor (W - 1, E, W), to select one per batch element
         last = torch.stack([F.pad(kernel, (0, self.max_width - kernel.shape[1])) for kernel in self.last])
         sentence, num_columns = columns[:, :, 0], lengths
         for width in self.widths():
             is_last = (num_columns > 1) & (num_columns <= width)
             span = min(width, columns.shape[2])
+            # width 2 is at index 0; elements for which this is not the last width are discarded by `where`
             kernels = last[:, :, :span][(num_columns - 2).clamp(0, self.max_width - 2)]
             sentence = torch.where(is_last[:, None], (columns[:, :, :span] * kernels).sum(dim=-1), sentence)
+            # no batch element has more columns than this
             if columns.shape[2] <= width:
                 break
             num_columns = torch.where(num_columns > width, num_columns - width + 1, 0)
+            # groups = rows: each row of the embedding has its own kernel
             kernel = self.middle[width - 2][:, None]
             columns = torch.sigmoid(F.conv1d(columns, kernel, groups=kernel.shape[0]))
         return sentence

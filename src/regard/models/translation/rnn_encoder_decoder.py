@@ -62,6 +62,7 @@ class RNNEncoderDecoder(nn.Module):
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the source as one vector."""
+        # padding follows the words, so the state at the last word does not depend on it
         states, _ = self.encoder(self.dropout(self.source_embedding(source.ids)))
         return Encoded(summary=torch.tanh(self.summary_proj(last_states(states, source.lengths))))
 
@@ -89,6 +90,7 @@ class RNNEncoderDecoder(nn.Module):
     ) -> tuple[Float[Tensor, "B T word"], Float[Tensor, "B H"]]:
         """The input of the output layer after each token, and the state after the last."""
         words = self.dropout(self.target_embedding(ids))
+        # the source vector is an input of every step (B, T, H)
         summaries = encoded.summary[:, None].expand(-1, ids.shape[1], -1).to(words.dtype)
         states, last = self.decoder(torch.cat([words, summaries], dim=-1), state[None])
         hidden = self.maxout(torch.cat([states, words, summaries], dim=-1))

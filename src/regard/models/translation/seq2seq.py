@@ -58,6 +58,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the reversed source."""
+        # padding stays at the end, so that the LSTM state at the last word does not depend on it
         reversed_ids = reverse_rows(source.ids, source.lengths)
         words = self.dropout(self.source_embedding(reversed_ids))
         return Encoded(state=run_lstm(self.encoder, words, lengths=source.lengths).state)

@@ -90,7 +90,10 @@ class Transformer(nn.Module):
         top_norm = nn.Identity if sizes.norm is PostNorm else partial(nn.LayerNorm, size)
         self.encoder_norm, self.decoder_norm = top_norm(), top_norm()
         self.readout = Readout(
-            hidden_size=size, vocab_size=config.target_vocab_size, tied=self.target_embedding.table.weight
+            # the output layer shares the target embedding (section 3.4)
+            hidden_size=size,
+            vocab_size=config.target_vocab_size,
+            tied=self.target_embedding.table.weight,
         )
 
     def encode(self, source: PaddedTokens | PackedTokens) -> Encoded:
@@ -115,10 +118,12 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Consume one target token and predict the next, with the weights of the last layer, averaged over heads."""
+        # one token per batch element, all at the same position
         position = torch.tensor([state.length], device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), position))
         caches, weights = [], None
         layers = cast(Iterable[DecoderLayer], self.decoder)
+        # only the last layer forms its weights; the other layers may use fused attention
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
             states, self_attended, cross_attended = layer.step(
                 states, memory, cache, return_weights=layer is self.decoder[-1]
@@ -134,6 +139,7 @@ class Transformer(nn.Module):
 
     def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:
         """The input of the output layer at every target position, in parallel; packed for a packed target."""
+        # memories stay packed here; `encode` pads them for decoding
         memories = self._prepare_memories(source)
         packed = target if isinstance(target, PackedTokens) else None
         states = self._embed(self.target_embedding, target)

@@ -52,9 +52,9 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
         for tokens_in, _ in pieces(ids, rows=1, piece=piece, fresh=False):
             with trace(model) as maps:
                 state = model.features(tokens_in, state).state
-            for path, one_path in maps.items():
+            for path, site_maps in maps.items():
                 left = tokens_in.shape[1]
-                for one in one_path:
+                for one in site_maps:
                     # queries of recomputed tokens come first and were measured before
                     num_recomputed = max(one.weights.shape[-2] - left, 0)
                     new, left = slice(num_recomputed, None), max(left - one.weights.shape[-2], 0)
@@ -86,6 +86,7 @@ def evaluate_text(
     With one row the state is carried through the whole text. `crops` evaluates crops of this length instead, each from
     the start state, which is how models trained on crops are compared.
     """
+    # encoded before timing
     stream = make_stream(text, tokenizer)
     began = time.perf_counter()
     likelihood = finite_likelihood(generator.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)

@@ -65,6 +65,7 @@ def inspect_text(
     recorded = time.perf_counter()
     predictions = predict_next(generator, ids, logits, log_probs)
     state = measure_state(model, ids)
+    # measured by measure_state, which steps token by token
     seconds_per_token = (time.perf_counter() - recorded) / len(ids)
     return Inspection(
         input=text,

@@ -34,6 +34,7 @@ class IncrementalDetokenizer:
         if token == EOS:
             self._last = []
             return "\n"
+        # decoded after the previous token, because the space between two tokens depends on both
         before, both = (self._tokenizer.decode(ids) for ids in (self._last, [*self._last, token]))
         self._last = [token]
         return both[len(before) :]
@@ -178,6 +179,7 @@ class TextGenerator:
         """Generate for the prompts of these numbers, as one batch."""
         rows = [ids[number] for number in numbers]
         texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
+        # shared with the stream, which stops generating for the batch elements added to it
         closed: set[int] = set()
         for step in stream(self.decoder, rows, options, numbers=numbers, closed=closed):
             for one in step:

@@ -60,6 +60,7 @@ def setup_language_modeling(
             "train", f"{len(train_stream):,} tokens fill {data.order.rows} rows of {data.order.length} tokens per step."
         )
     model, began = None, time.perf_counter()
+    # n-gram models are counted here instead of trained
     if entry.counts:
         model = cast(Any, entry.build).count(train_stream.ids, run.model)
         run = replace(run, model=model.config)

@@ -107,6 +107,7 @@ class TextClassifier:
                     probability=probabilities[label],
                     probabilities=probabilities,
                     tokens=tuple(self.tokenizer.tokens(row)),
+                    # cloned, so that one result does not keep the batch alive
                     weights=None if weights is None else weights[number, :, : len(row)].clone(),
                     num_dropped=len(whole[number]) - len(row),
                     unknown=tuple(unknown_in(texts[number], self.tokenizer)) if UNK in row else (),

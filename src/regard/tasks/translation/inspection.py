@@ -76,7 +76,7 @@ def inspect_translation(
         raise ValueError("the text has no tokens. Type a word.")
     source = [*ids[: max_source - 1], EOS]
     sites = find_sites(model, lambda: probe(model))
-    # checked before the search, assuming a target as long as the source, so that no memory is spent in vain
+    # checked before the search, assuming a target as long as the source, so that an oversized input fails early
     count_numbers(sites, dict.fromkeys((SOURCE, TARGET, PREFIX), len(source)), max_numbers)
     if output is None:
         hypothesis = search(model, source)
@@ -143,6 +143,7 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
 def place_site(path: str, maps: tuple[AttentionMap, ...]) -> AttentionSite:
     """Assign axes by shape: encoder queries are source tokens; decoder keys are source tokens or the target prefix."""
     num_queries, num_keys = sum(one.weights.shape[-2] for one in maps), maps[-1].weights.shape[-1]
+    # stepwise attentions record one map per step, so queries are summed over maps
     if num_queries == NUM_SOURCE:
         return describe_site(path, maps, query_axis=SOURCE, key_axis=SOURCE)
     if num_keys == NUM_SOURCE:

@@ -103,10 +103,12 @@ class Translator:
             self.decoder,
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
             search=chosen,
+            # each source is repeated for every hypothesis of the beam
             tokens_per_batch=max(TOKENS_PER_BATCH // getattr(chosen, "size", 1), 1),
             return_weights=return_weights,
             numbers=[first + number for number in numbers],
         )
+        # empty texts are not decoded
         translations = [Translation(text="") for _ in inputs]
         for number, best in zip(numbers, hypotheses, strict=True):
             outputs = [self.make_translation(rows[number], hypothesis) for hypothesis in best]
