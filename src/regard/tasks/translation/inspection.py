@@ -101,16 +101,18 @@ def inspect_translation(
         else (AlignmentPanel(weights=hypothesis.alignment, query_axis=TARGET, key_axis=SOURCE),),
         num_dropped=len(ids) + 1 - len(source),
         response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
-        call=ModelCall(
-            inputs=(
-                f"source = PaddedTokens.from_lists([{source}])\ntarget = PaddedTokens.from_lists([{tokens.prefix}])\n"
-            ),
-            call="model(source, target)",
-        ),
+        call=model_call(tokens),
         tokens=tokens,
         seconds=time.perf_counter() - began,
         seconds_per_token=None if seconds is None else seconds / max(len(tokens.labels), 1),
     )
+
+
+def model_call(tokens: TranslationTokens) -> ModelCall:
+    """The teacher-forced pass as code."""
+    sides = {"source": tokens.source, "target": tokens.prefix}
+    inputs = "".join(f"{name} = PaddedTokens.from_lists([{ids}])\n" for name, ids in sides.items())
+    return ModelCall(inputs=inputs, call="model(source, target)")
 
 
 def respond_translation(translator: Any, inspection: Inspection, around: Around) -> Response:
