@@ -130,7 +130,7 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
             ["generate", classifier],
             "for text classification, which cannot generate. Use it with `regard classify",
         ),
-        (["classify", trained, "a"], "a model for translation, and one that can classify is needed"),
+        (["classify", trained, "a"], "a model for translation, which cannot classify"),
         (["classify", writers["gpt"], "a"], "holds a gpt, a model for language modeling, and one that can classify"),
         (["translate", writers["gpt"]], "which cannot translate. Use it with `regard generate"),
         (["translate", classifier, "--alignments"], "which cannot translate. Use it with `regard classify"),
@@ -166,7 +166,7 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
     assert command("evaluate", folder, "--split", "tests") == 2
     assert "the nearest is 'test'" in flat(capsys.readouterr().err)
     assert command("evaluate", folder, "--data", "x") == 2
-    assert "reads no data folder" in flat(capsys.readouterr().err)
+    assert "has no data folder" in flat(capsys.readouterr().err)
 
 
 def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, writers, tmp_path, capsys):

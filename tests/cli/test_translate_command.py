@@ -173,7 +173,7 @@ def test_an_evaluation_is_told_and_kept(command, trained, capsys):
     assert command("evaluate", trained, "--split", "tests") == 2
     assert "the nearest is 'test'" in flat(capsys.readouterr().err)
     assert command("evaluate", trained, "--data", "x") == 2
-    assert "reads no data folder" in flat(capsys.readouterr().err)
+    assert "has no data folder" in flat(capsys.readouterr().err)
 
 
 def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys):

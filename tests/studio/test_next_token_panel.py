@@ -216,7 +216,7 @@ def test_a_text_that_fills_the_context_is_read_as_far(read):
     [
         ("inspections", {"model": "gpt", "text": "  "}, 422, "the text has no tokens"),
         ("inspections", {"model": "gpt", "text": "a" * 5000}, 422, "Shorten it"),
-        ("inspections", {"model": "gpt", "text": "a", "output": "b"}, 422, "Leave the output out"),
+        ("inspections", {"model": "gpt", "text": "a", "output": "b"}, 422, "Leave out the output"),
         ("inspections", {"model": "gtp", "text": "a"}, 404, "nearest is 'gpt'"),
         ("generate", {"model": "nobody", "text": "a"}, 404, "no model called 'nobody'"),
         ("generate", {"model": "bahdanau", "text": "a"}, 422, "POST /api/predict"),

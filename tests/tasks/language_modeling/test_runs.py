@@ -180,7 +180,7 @@ def test_what_is_counted_is_counted_again_on_resuming(text_file, tmp_path):
 @pytest.mark.parametrize(
     ("model", "changes", "sentence"),
     [
-        ("gpt", ["batch.length=17"], r"batch\.length is 17, but gpt looks back 16 tokens"),
+        ("gpt", ["batch.length=17"], r"batch\.length is 17, but gpt has a context of 16 tokens"),
         ("gpt", ["batch.cut=stream"], r"a cache that grows.*Set batch\.cut=crops"),
         ("lstm", ["training.compute.accumulation=2"], r"accumulation is 2.*fewer batch\.rows"),
     ],
