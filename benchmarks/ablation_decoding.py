@@ -23,7 +23,7 @@ from regard.decoding import Beam, Generation, Greedy, decode, generate
 from regard.kernels import linear
 from regard.layers import lean, lean_gpt, lean_gpt_graph, lean_stack, ready
 from regard.models.language_modeling import LANGUAGE_MODELS, gpt
-from regard.models.translation import MODELS, transformer
+from regard.models.translation import TRANSLATION_MODELS, transformer
 from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 
@@ -67,7 +67,7 @@ def translator(device: str) -> nn.Module:
     """The Transformer, from the seed."""
     torch.manual_seed(SEED)
     sizes = SIZES["transformer"] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
-    return larger(transformer.Transformer(MODELS["transformer"].config(**sizes))).to(device)
+    return larger(transformer.Transformer(TRANSLATION_MODELS["transformer"].config(**sizes))).to(device)
 
 
 @cache

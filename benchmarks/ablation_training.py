@@ -36,7 +36,7 @@ from regard.layers import tape as tape_layers
 from regard.layers.unroll import looks_plainly, may_fuse
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
-from regard.models.translation import MODELS, bahdanau, lstmn, luong
+from regard.models.translation import TRANSLATION_MODELS, bahdanau, lstmn, luong
 from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 from regard.recipes.sentences import SIZES as SENTENCE_SIZES
@@ -96,7 +96,7 @@ def translator(name: str, calls: tuple[Any, ...], own: tuple[Any, ...], **option
     """A translator of the Multi30k recipe."""
     sizes = SIZES[name] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
     return Task(
-        name=name, build=partial(built, MODELS[name], sizes), batch=partial(translation_batch, is_packed=False),
+        name=name, build=partial(built, TRANSLATION_MODELS[name], sizes), batch=partial(translation_batch, is_packed=False),
         objective=partial(Objective, label_smoothing=0.1), calls=calls, own=own, **options,
     )  # fmt: skip
 
@@ -246,7 +246,7 @@ def transformer_task(*, is_packed: bool, score: str = "scaled_dot") -> Task:
     """The Transformer of the Multi30k recipe."""
     task = translator("transformer", (), (), on_cuda=True)
     sizes = SIZES["transformer"] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "score": score}
-    build = partial(built, MODELS["transformer"], sizes)
+    build = partial(built, TRANSLATION_MODELS["transformer"], sizes)
     return replace(task, build=build, batch=partial(translation_batch, is_packed=is_packed))
 
 

@@ -31,7 +31,7 @@ from benchmarks.translation_pairs import SEED, invented_rows
 from regard._utils import read_lines
 from regard.data.batching import ExampleData, Examples
 from regard.data.batching.collate import Ragged
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import make_run
 from regard.tasks.load import build
 from regard.training import train
@@ -88,7 +88,7 @@ def measure(model: str, step: str, size: Size) -> tuple[float, list[str]]:
             data,
             run.training,
             Path(folder) / "run",
-            capturable=MODELS[model].capturable,
+            capturable=TRANSLATION_MODELS[model].capturable,
             console=Console(file=output, width=400),
         )
         lines = read_lines(result.folder / "metrics.jsonl")

@@ -28,7 +28,7 @@ from benchmarks.peers import LABEL_SMOOTHING, available, versions
 from benchmarks.translation_pairs import SEED, Pairs, batches_of, load_pairs, our_batch, padding_share, real_tokens
 from regard.contracts import PAD, Batch, map_tensors
 from regard.layers import unroll
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes.multi30k import SIZES
 
 VOCAB_SIZE = 10_000
@@ -55,7 +55,7 @@ class Question:
         """Ours, from the seed."""
         torch.manual_seed(SEED)
         sizes = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
-        return MODELS[self.model].build(MODELS[self.model].config(**SIZES[self.model], **sizes))
+        return TRANSLATION_MODELS[self.model].build(TRANSLATION_MODELS[self.model].config(**SIZES[self.model], **sizes))
 
     def peer(self) -> nn.Module:
         """Theirs, of equal sizes and dropout."""
@@ -97,7 +97,7 @@ def textbook_loss(model: Any, batch: Batch) -> Tensor:
 
 def our_loss(model: Any, batch: Batch) -> Tensor:
     """As training takes it."""
-    features = model.features(batch.source, batch.target)
+    features = model.features(batch.source, batch.target).features
     loss: Tensor = model.readout.loss(features, batch.labels, label_smoothing=LABEL_SMOOTHING)
     return loss
 

@@ -17,7 +17,7 @@ from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
 from benchmarks.markdown import figure_of, machines, table, throughput
 from regard.contracts.report import Metric, Report
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import report_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
@@ -58,7 +58,7 @@ What to keep in mind:
 
 def title(name: str, runs: dict[str, Any]) -> str:
     """A system as people call it."""
-    return MODELS[runs[name]["config"]["model_name"]].title
+    return TRANSLATION_MODELS[runs[name]["config"]["model_name"]].title
 
 
 def named(name: str, runs: dict[str, Any]) -> str:
@@ -100,7 +100,7 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
         rows.append(
             (
                 named(name, runs),
-                str(MODELS[about.system].year),
+                str(TRANSLATION_MODELS[about.system].year),
                 f"**{bleu_of(test):.2f}**",
                 f"{bleu_of(reports(run)['validation']):.2f}",
                 f"{figure_of(test, 'chrf'):.2f}",
@@ -118,7 +118,7 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
 def short_rows(runs: dict[str, Any]) -> str:
     """The systems' BLEU in short, as the READMEs have it below a head of their own."""
     return "".join(
-        f"| {title(name, runs)} | {MODELS[test.info.system].year} | {bleu_of(test):.1f} | "
+        f"| {title(name, runs)} | {TRANSLATION_MODELS[test.info.system].year} | {bleu_of(test):.1f} | "
         f"{test.info.parameters / 1e6:.1f} M |\n"
         for name in systems_of(runs, MULTI30K)
         for test in (reports(runs[name])["test"],)
@@ -201,8 +201,8 @@ def find(runs: dict[str, Any], name: str) -> str:
 
 def systems_of(runs: dict[str, Any], data: str) -> list[str]:
     """The plain run of each system on some data, in history order."""
-    plain = [name for name in runs if name.rpartition("-")[0].removesuffix("_zh") in MODELS]
-    ordered = sorted(plain, key=lambda name: list(MODELS).index(runs[name]["config"]["model_name"]))
+    plain = [name for name in runs if name.rpartition("-")[0].removesuffix("_zh") in TRANSLATION_MODELS]
+    ordered = sorted(plain, key=lambda name: list(TRANSLATION_MODELS).index(runs[name]["config"]["model_name"]))
     return [name for name in ordered if report_of(runs[name]["test"]).info.data == data]
 
 

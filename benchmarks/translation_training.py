@@ -57,7 +57,7 @@ def our_steps(model: Transformer, batches: list[Rows], *, bf16: bool) -> Callabl
     def step() -> float:
         batch = next(turn)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            features = model.features(batch.source, batch.target)
+            features = model.features(batch.source, batch.target).features
             loss = model.readout.loss(features, batch.labels, label_smoothing=LABEL_SMOOTHING) / batch.num_tokens
         loss.backward()
         optimizer.step()

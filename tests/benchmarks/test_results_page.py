@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.harness import RESULTS
 from benchmarks.results_page import PAGE, page, short_rows, whole
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_the_readmes_say_the_same(runs, readme):
 
 def test_every_system_has_its_line(runs):
     head = page(runs, ()).split("### By the length of the source")[0]
-    for entry in MODELS.values():
+    for entry in TRANSLATION_MODELS.values():
         assert f"| {entry.title}" in head
 
 

@@ -74,7 +74,7 @@ def test_what_is_not_utf8_is_a_sentence(command, classifier, capsys):
     assert command("classify", classifier, stdin=b"a cat\n\xff\n") == 2
     assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
     assert command("classify", classifier, "a\udcff") == 2
-    assert "is half a one" in flat(capsys.readouterr().err)
+    assert "contains an unpaired surrogate" in flat(capsys.readouterr().err)
 
 
 def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
@@ -137,7 +137,7 @@ def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
     ("content", "sentence"),
     [
         (b"", "is empty"),
-        (b"A one\nA two\nA three\n", "are of the class 'A'. Give two classes or more"),
+        (b"A one\nA two\nA three\n", "have the class 'A'. Give sentences of two classes or more"),
         (b"A one\nB two\n", "too few to hold some out"),
         (b"A\nB\n", "holds no sentence to learn from"),
         ("A one\nB two\n".encode("utf-16"), "line 1 of"),
@@ -153,7 +153,7 @@ def test_bad_files_are_sentences(command, content, sentence, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "the recipe sentences needs data. Name it with --data."),
+        ([], "the recipe sentences needs data. Give it with --data."),
         (["--data", "none.all"], "there is no file"),
         (["--data", "a.all", "--valid-source", "none.all"], "there is no file"),
         (["--data", "a.all", "--model", "bahdanau"], "bahdanau is for translation, and the recipe sentences is for"),

@@ -100,7 +100,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--device", "tpu"], "device is 'tpu', expected auto, cpu, cuda, mps"),
         (["--stream", "--json"], "--stream prints one text as it comes"),
         (["--stream", "--prompt", "b"], "give one prompt"),
-        (["--prompt", "a\udcff"], "is half a one"),
+        (["--prompt", "a\udcff"], "contains an unpaired surrogate"),
     ],
 )
 def test_what_cannot_be_is_a_sentence_and_nothing_else(command, writers, options, sentence, capsys):
@@ -124,16 +124,16 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
     for line, sentence in [
         (
             ["generate", trained],
-            "holds a bahdanau, a model for translation, and one that can generate is needed. Use it with `regard t",
+            "holds a bahdanau, a model for translation, which cannot generate. Use it with `regard t",
         ),
         (
             ["generate", classifier],
-            "for text classification, and one that can generate is needed. Use it with `regard classify",
+            "for text classification, which cannot generate. Use it with `regard classify",
         ),
-        (["classify", trained, "a"], "a model for translation, and one that can classify is needed"),
+        (["classify", trained, "a"], "a model for translation, which cannot classify"),
         (["classify", writers["gpt"], "a"], "holds a gpt, a model for language modeling, and one that can classify"),
-        (["translate", writers["gpt"]], "can translate is needed. Use it with `regard generate"),
-        (["translate", classifier, "--alignments"], "can translate is needed. Use it with `regard classify"),
+        (["translate", writers["gpt"]], "which cannot translate. Use it with `regard generate"),
+        (["translate", classifier, "--alignments"], "which cannot translate. Use it with `regard classify"),
         (["score", classifier, *score], "there is no class 'a'"),
         (["generate", tmp_path], "has no config.json"),
         (
@@ -166,7 +166,7 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
     assert command("evaluate", folder, "--split", "tests") == 2
     assert "the nearest is 'test'" in flat(capsys.readouterr().err)
     assert command("evaluate", folder, "--data", "x") == 2
-    assert "reads no data folder" in flat(capsys.readouterr().err)
+    assert "has no data folder" in flat(capsys.readouterr().err)
 
 
 def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, writers, tmp_path, capsys):
@@ -222,7 +222,7 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["text"], "the recipe text needs data. Name it with --data."),
+        (["text"], "the recipe text needs data. Give it with --data."),
         (["text", "--data", "no.txt"], "there is no file"),
         (["text", "--data", "."], "is a folder. Name a file in it"),
         (["text", "--data", "{text}", "--model", "transformer"], "transformer is for translation, and the recipe text"),
@@ -233,7 +233,7 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
         ),
         (["text", "--data", "{text}", "--model", "gtp"], "there is no model 'gtp'; the nearest is 'gpt'"),
         (["text", "--data", "{text}", "--valid-source", "no.txt"], "there is no file"),
-        (["text", "--data", "{text}", "--source", "{text}"], "the recipe text takes no source"),
+        (["text", "--data", "{text}", "--source", "{text}"], "the recipe text does not accept source"),
         (["text", "--data", "{text}", "--steps", "0"], "steps is 0, expected more than 0"),
         (["text", "--data", "{text}", "--set", "batch.rows=0"], "batch.rows is 0, expected 1 or more"),
         (["text", "--data", "{text}", "--set", "model.vocab_size=9"], "set tokenizer.vocab_size"),
@@ -242,8 +242,8 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
             ["text", "--data", "{text}", "--model", "ngram", "--set", "model.order=1000000000"],
             "order is 1000000000, expected 1 word or more, such as 5, and 1,000 at most",
         ),
-        (["topics", "--data", "x"], "the recipe topics takes no folder"),
-        (["ptb", "--data", "/no/such"], "does not exist"),
+        (["topics", "--data", "x"], "the recipe topics does not accept folder"),
+        (["ptb", "--data", "/no/such"], "is not there"),
     ],
 )
 def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):

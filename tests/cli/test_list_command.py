@@ -12,7 +12,7 @@ from regard.attention.scores import SCORES
 from regard.cli import main
 from regard.cli.list import families
 from regard.experiments import EXPERIMENTS
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import RECIPES
 from regard.tasks import TASKS
 
@@ -77,7 +77,7 @@ def test_json_is_the_tables(capsys):
 def test_systems_and_recipes_are_listed_too(capsys):
     assert run("list", "models") == 0
     out = capsys.readouterr().out
-    for name, entry in MODELS.items():
+    for name, entry in TRANSLATION_MODELS.items():
         assert name.replace("_", "-") in out
         assert str(entry.year) in out
     for task in TASKS:

@@ -62,9 +62,9 @@ def test_files_of_a_user(command, tmp_path, capsys):
         (["copy", "--device", "tpu"], "'cpu' or 'cuda', and 'tpu' is not"),
         (["copy", "--precision", "fp8"], "'fp32' or 'bf16', and 'fp8' is not"),
         (["copy", "--steps", "0"], "steps is 0, expected more than 0"),
-        (["copy", "--source", "x"], "the recipe copy takes no source"),
+        (["copy", "--source", "x"], "the recipe copy does not accept source"),
         (["copy", "--resume"], "to resume"),
-        (["pairs"], "the recipe pairs needs source. Name it with --source."),
+        (["pairs"], "the recipe pairs needs source. Give it with --source."),
         (["pairs", "--source", "no.en", "--target", "no.de"], "there is no file"),
         (["multi30k", "--data", "/no/such"], "does not exist"),
         (["multi30k", "--pair", "en-xx"], "there is no language pair 'en-xx'"),
@@ -102,7 +102,7 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     train = ["train", "copy", "--model", "luong", "--out", tmp_path / "run", *TINY]
     assert command(*train, "--steps", 2) == 0
     assert command(*train, "--steps", 2) == 2
-    assert "is not empty. Choose another --out, go on with the run in it (--resume)" in flat(capsys.readouterr().err)
+    assert "is not empty. Choose another --out, resume the run in it (--resume)" in flat(capsys.readouterr().err)
     # the recipe's warm-up is a share of its steps, and stays what it was, as all does that is not given again
     for line, steps in ((train, 4), (train, 45), (["train", "--out", tmp_path / "run"], 90)):
         assert command(*line, "--steps", steps, "--resume") == 0
@@ -114,7 +114,7 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     assert "model.hidden_size: 8 -> 4" in flat(capsys.readouterr().err)
     for other in (["copy", "--model", "bahdanau"], ["topics", "--model", "lstm"]):
         assert command("train", *other, "--out", tmp_path / "run", "--resume") == 2
-        assert "was begun with other settings" in flat(capsys.readouterr().err)
+        assert "was started with other settings" in flat(capsys.readouterr().err)
     assert command(*train, "--steps", 1, "--overwrite") == 0
     assert "1 steps" in capsys.readouterr().out
 

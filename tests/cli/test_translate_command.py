@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 
 
 def flat(text):
@@ -96,7 +96,7 @@ def test_wrong_input_is_a_sentence(command, trained, capsys, tmp_path):
 
 
 def test_a_system_that_does_not_attend_has_no_alignments(command, trained, capsys, monkeypatch):
-    monkeypatch.setitem(MODELS, "bahdanau", replace(MODELS["bahdanau"], attends=False))
+    monkeypatch.setitem(TRANSLATION_MODELS, "bahdanau", replace(TRANSLATION_MODELS["bahdanau"], attends=False))
     assert command("translate", trained, "--alignments", stdin=b"a\n") == 2
     assert "bahdanau does not attend, so it has no alignments" in flat(capsys.readouterr().err)
 
@@ -173,7 +173,7 @@ def test_an_evaluation_is_told_and_kept(command, trained, capsys):
     assert command("evaluate", trained, "--split", "tests") == 2
     assert "the nearest is 'test'" in flat(capsys.readouterr().err)
     assert command("evaluate", trained, "--data", "x") == 2
-    assert "reads no data folder" in flat(capsys.readouterr().err)
+    assert "has no data folder" in flat(capsys.readouterr().err)
 
 
 def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys):

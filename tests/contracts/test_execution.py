@@ -13,7 +13,7 @@ from regard.fused import fuse, which
 from regard.layers import FeedForward
 from regard.models.language_modeling.lstm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.recipes import make_run
-from regard.tasks.language_modeling import Writer
+from regard.tasks.language_modeling import TextGenerator
 from tests.fused.systems import make_gpt, make_tokenizer, make_transformer
 
 
@@ -217,13 +217,13 @@ def test_helpers_see_through_an_object_that_holds_a_model():
 def test_which_says_what_runs_and_why():
     model = make_gpt()
     assert which(model) == which(fuse(model)) == "GPT decodes with FusedGPT."
-    writer = Writer(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
-    assert which(writer) == "GPT decodes with FusedGPT."
-    plain = Writer(model=model, tokenizer=make_tokenizer(), run=writer.run, fused=False)
+    generator = TextGenerator(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
+    assert which(generator) == "GPT decodes with FusedGPT."
+    plain = TextGenerator(model=model, tokenizer=make_tokenizer(), run=generator.run, fused=False)
     assert which(plain) == "GPT decodes with its own code: fused is False."
     assert plain.decoder is model
     model.norm.eps = 0.5
-    assert which(writer) == "GPT decodes with its own code: norm.eps is 0.5 in place of 1e-05."
+    assert which(generator) == "GPT decodes with its own code: norm.eps is 0.5 in place of 1e-05."
     other = LSTMLanguageModel(LSTMLanguageConfig(vocab_size=9, embedding_size=4, hidden_size=4, num_layers=1))
     assert fuse(other) is other
     assert which(other) == "LSTMLanguageModel decodes with its own code: regard.fused has no implementation of it."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.testing import MODEL_CHECKS, TranslationCase
 from regard.testing.models import SOURCES, TARGETS
 from tests.contracts.listed import assert_table_is_sound, each, maker, small_config, with_variants
@@ -28,7 +28,7 @@ SIZES = {
 
 
 def make_case(name, change):
-    entry = MODELS[name]
+    entry = TRANSLATION_MODELS[name]
     return TranslationCase(
         build=entry.build,
         config=small_config(entry, SIZES, change),
@@ -43,10 +43,10 @@ make = maker(make_case)
 
 
 @each(MODEL_CHECKS)
-@pytest.mark.parametrize(("name", "change"), with_variants(MODELS))
+@pytest.mark.parametrize(("name", "change"), with_variants(TRANSLATION_MODELS))
 def test_keeps_the_contract(name, change, check):
     check(make_case(name, change))
 
 
 def test_the_table_is_in_history_order():
-    assert_table_is_sound(MODELS)
+    assert_table_is_sound(TRANSLATION_MODELS)

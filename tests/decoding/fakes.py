@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import EOS, PAD, UNK, LengthLimit, Memory, PaddedTokens, Step
+from regard.contracts import EOS, PAD, UNK, LengthLimit, Memory, ModelOutput, PaddedTokens, Step
 
 LIMIT = LengthLimit()
 
@@ -54,10 +54,11 @@ class Markov:
         return self.table[first, tokens] * (1 + places.double() / 10)[..., None]
 
     def features(self, source, target):
-        return self.logits(self.encode(source)[0][:, None], target.ids, torch.arange(target.ids.shape[1]))
+        places = torch.arange(target.ids.shape[1])
+        return ModelOutput(features=self.logits(self.encode(source)[0][:, None], target.ids, places))
 
     def forward(self, source, target):
-        return self.features(source, target)
+        return self.features(source, target).features
 
 
 def markov(*, vocab_size, num_sources=4, seed=0, ending=0.0):
@@ -111,10 +112,10 @@ class Attending(nn.Module):
         for tokens in target.ids.unbind(1):
             state = State(self.read(tokens, state, encoded)[0])
             features.append(state.hidden)
-        return torch.stack(features, 1)
+        return ModelOutput(features=torch.stack(features, 1))
 
     def forward(self, source, target):
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
 
 def sources(count, *, longest=7, vocab_size=12, seed=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, PAD, Read, Step
+from regard.contracts import BOS, EOS, PAD, ModelOutput, Step
 from regard.decoding import Generation, generate, stream
 from regard.decoding.sampling import TokenSampler
 from regard.models.language_modeling.gpt import GPT, GPTConfig
@@ -47,17 +47,17 @@ class Counting(nn.Module):
     def start(self, num_rows):
         return Count(torch.zeros(num_rows, dtype=torch.int64))
 
-    def read(self, tokens, state):
+    def features(self, tokens, state):
         totals = state.total[:, None] + (tokens**2 + 1).cumsum(1)
-        return Read(features=self.table[totals % 101], state=Count(totals[:, -1]))
+        return ModelOutput(features=self.table[totals % 101], state=Count(totals[:, -1]))
 
     def step(self, tokens, state):
         self.num_rows += len(tokens)
-        read = self.read(tokens[:, None], state)
+        read = self.features(tokens[:, None], state)
         return Step(logits=read.features[:, 0], state=read.state)
 
     def forward(self, tokens):
-        return self.read(tokens, self.start(len(tokens))).features
+        return self.features(tokens, self.start(len(tokens))).features
 
 
 def gpt(**changes):

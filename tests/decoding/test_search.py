@@ -14,7 +14,8 @@ from tests.decoding.fakes import LIMIT, Attending, Markov, markov, padded, sourc
 def log_prob(model, source, ids):
     """log p(ids <eos> | source), a sum over the table."""
     said = [*ids, EOS]
-    logits = model.features(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([[BOS, *said[:-1]]]))[0]
+    output = model.features(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([[BOS, *said[:-1]]]))
+    logits = output.features[0]
     return logits.log_softmax(-1)[range(len(said)), said].sum().item()
 
 

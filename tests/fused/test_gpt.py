@@ -38,7 +38,7 @@ def test_fused_steps_equal_readable_ones(positions, dtype, atol):
         state = fused.start(3)
         assert isinstance(state, FusedState)
         assert stepped(fused, tokens, state).allclose(readable, rtol=0, atol=atol)
-        state = fused.read(tokens[:, :4], fused.start(3)).state
+        state = fused.features(tokens[:, :4], fused.start(3)).state
         assert isinstance(state, FusedState)
         assert stepped(fused, tokens[:, 4:], state).allclose(readable[:, 4:], rtol=0, atol=atol)
 
@@ -97,14 +97,14 @@ def test_readable_and_fused_steps_follow_each_other():
     fused = fuse(model)
     with torch.inference_mode():
         whole = stepped(fused, tokens, fused.start(2))
-        state = fused.step(tokens[:, 2], fused.read(tokens[:, :2], fused.start(2)).state).state
+        state = fused.step(tokens[:, 2], fused.features(tokens[:, :2], fused.start(2)).state).state
         with trace(model) as maps:
             recorded = fused.step(tokens[:, 3], state)
         assert maps and recorded.logits.allclose(whole[:, 3], rtol=0, atol=1e-12)
         readable = model.step(tokens[:, 4], recorded.state)
         assert fused.step(tokens[:, 5], readable.state).logits.allclose(whole[:, 5], rtol=0, atol=1e-12)
         # a state of the model itself is compared by its first step
-        step = fused.step(tokens[:, 2], model.read(tokens[:, :2], model.start(2)).state)
+        step = fused.step(tokens[:, 2], model.features(tokens[:, :2], model.start(2)).state)
         assert isinstance(step.state, FusedState)
         rows = torch.tensor([1, 1, 0])
         step = fused.step(tokens[rows, 3], select_batch(step.state, rows))
@@ -128,7 +128,7 @@ def test_buffers_equal_steps(positions):
     whole = model(tokens).detach()
     with torch.inference_mode():
         for first in (1, 5, 9, 13):
-            steps = GraphSteps(model, model.read(tokens[:, :first], model.start(3)).state, 30 - first)
+            steps = GraphSteps(model, model.features(tokens[:, :first], model.start(3)).state, 30 - first)
             assert isinstance(steps, StepFunction)
             for position in range(first, 30):
                 assert steps(tokens[:, position]).allclose(whole[:, position], rtol=0, atol=1e-12)
@@ -139,7 +139,7 @@ def test_buffers_equal_steps(positions):
 def test_buffers_belong_to_one_text():
     model, tokens = make_gpt(context=100), text(1, 6)
     with torch.inference_mode():
-        state = model.read(tokens[:, :2], model.start(1)).state
+        state = model.features(tokens[:, :2], model.start(1)).state
         one, other, third, large = (GraphSteps(model, state, limit) for limit in (4, 4, 4, 90))
         assert one.graph is not other.graph
         assert (one.graph.capacity, large.graph.capacity) == (64, 128)
@@ -159,7 +159,7 @@ def test_a_trace_may_be_opened_in_the_middle():
     model, tokens = make_gpt(), text(2, 14)
     whole = model(tokens).detach()
     with torch.inference_mode():
-        steps = GraphSteps(model, model.read(tokens[:, :3], model.start(2)).state, 11)
+        steps = GraphSteps(model, model.features(tokens[:, :3], model.start(2)).state, 11)
         steps(tokens[:, 3])
         with trace(model) as maps:
             assert steps(tokens[:, 4]).allclose(whole[:, 4], rtol=0, atol=1e-12)
@@ -190,7 +190,7 @@ def test_a_graph_equals_steps(dtype, atol, positions):
     with torch.inference_mode():
         whole = model(tokens)
         for _ in range(2):
-            steps = fused.step_function(fused.read(tokens[:, :5], fused.start(3)).state, 95)
+            steps = fused.step_function(fused.features(tokens[:, :5], fused.start(3)).state, 95)
             for position in range(5, 100):
                 assert steps(tokens[:, position]).allclose(whole[:, position], rtol=0, atol=atol)
             assert steps.graph.graph is not None

@@ -63,7 +63,7 @@ def test_it_is_a_model_with_the_models_own_parts():
     assert isinstance(fused, Model) and fused.model is model and vars(fused) == {"model": model}
     assert fused.readout is model.readout
     source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
-    assert torch.equal(fused.features(source, target), model.features(source, target))
+    assert torch.equal(fused.features(source, target).features, model.features(source, target).features)
     assert torch.equal(fused.forward(source, target), model(source, target))
 
 

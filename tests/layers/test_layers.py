@@ -46,8 +46,8 @@ def test_feed_forward_by_hand():
 
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
 def test_feed_forward_is_position_wise(kind):
-    # so many hidden units that no position finds all of them asleep
-    layer, x = kind(size=3, hidden_size=64), torch.randn(4, 3)
+    # enough hidden units that some ReLU is active at every position
+    layer, x = kind(hidden_size=3, feed_forward_size=64), torch.randn(4, 3)
     jacobian = torch.autograd.functional.jacobian(layer, x)
     for i in range(4):
         for j in range(4):

@@ -70,9 +70,9 @@ def test_the_dual_form_is_gradient_descent_token_by_token(kind):
         total = total + torch.autograd.grad((rates[:, :, t] * loss).sum(), at)[0]
         weights = begun - scales[t % 3] * total
         outputs.append(say(learner.model, weights, queries[:, :, t]))
-    done = learner.read(queries, keys, values, rates, learner.start(2))
+    done = learner.update(queries, keys, values, rates, learner.start(2))
     assert done.outputs.allclose(torch.stack(outputs, dim=2), atol=1e-10)
-    assert done.state.place.tolist() == [2, 2]
+    assert done.state.position.tolist() == [2, 2]
     assert (done.state.weights - scales[1] * done.state.gradient).allclose(weights, atol=1e-10)
 
 
@@ -81,14 +81,14 @@ def test_the_dual_form_is_gradient_descent_token_by_token(kind):
 def test_pieces_are_the_whole(kind, sizes):
     learner = make_learner(kind, 4)
     given = examples(11)
-    whole = learner.read(*given, learner.start(2))
+    whole = learner.update(*given, learner.start(2))
     state, outputs, begin = learner.start(2), [], 0
     for size in sizes:
-        done = learner.read(*(part[:, :, begin : begin + size] for part in given), state)
+        done = learner.update(*(part[:, :, begin : begin + size] for part in given), state)
         state, begin = done.state, begin + size
         outputs.append(done.outputs)
     assert torch.cat(outputs, dim=2).allclose(whole.outputs, atol=1e-10, rtol=0)
-    assert state.place.tolist() == whole.state.place.tolist() == [3, 3]
+    assert state.position.tolist() == whole.state.position.tolist() == [3, 3]
     assert state.weights.allclose(whole.state.weights) and state.gradient.allclose(whole.state.gradient)
 
 
@@ -97,15 +97,15 @@ def test_rows_may_be_at_different_places(kind):
     """One row begins anew where the other goes on, as in a training that carries the state."""
     learner = make_learner(kind, 4)
     old, new = examples(5, rows=1), examples(7)
-    before = learner.read(*old, learner.start(1)).state
+    before = learner.update(*old, learner.start(1)).state
     mixed = where_batch(torch.tensor([True, False]), learner.start(2), select_batch(before, torch.tensor([0, 0])))
-    done = learner.read(*new, mixed)
+    done = learner.update(*new, mixed)
     for row, state in enumerate([learner.start(1), before]):
-        alone = learner.read(*(part[row : row + 1] for part in new), state)
+        alone = learner.update(*(part[row : row + 1] for part in new), state)
         assert done.outputs[row].allclose(alone.outputs[0], atol=1e-10, rtol=0)
         assert done.state.weights[row].allclose(alone.state.weights[0], atol=1e-10, rtol=0)
         assert done.state.gradient[row].allclose(alone.state.gradient[0], atol=1e-10, rtol=0)
-    assert done.state.place.tolist() == [3, 0]
+    assert done.state.position.tolist() == [3, 0]
 
 
 def test_theorem_1_batch_gradient_descent_of_a_bare_linear_model_is_linear_attention():
@@ -118,7 +118,7 @@ def test_theorem_1_batch_gradient_descent_of_a_bare_linear_model_is_linear_atten
         keys,
         values,
         torch.full_like(rates, 0.5),
-        GradientState(weights=nothing, gradient=nothing, place=torch.zeros(2, dtype=torch.int64)),
+        GradientState(weights=nothing, gradient=nothing, position=torch.zeros(2, dtype=torch.int64)),
         model=BareLinear(num_heads=HEADS, head_size=SIZE),
         scales=torch.ones(length, dtype=torch.float64),
     )
@@ -135,7 +135,7 @@ def test_theorem_2_a_nadaraya_watson_learner_is_self_attention(score, sizes):
     learner = NadarayaWatsonLearner(score=score)
     state, outputs, begin = learner.start(2), [], 0
     for size in sizes:
-        done = learner.read(*(part[:, :, begin : begin + size] for part in given), state)
+        done = learner.update(*(part[:, :, begin : begin + size] for part in given), state)
         state, begin = done.state, begin + size
         outputs.append(done.outputs)
     assert torch.cat(outputs, dim=2).allclose(expected, atol=1e-10, rtol=0)
@@ -169,7 +169,7 @@ def test_it_learns_what_it_reads():
     key = key / key.norm(dim=-1, keepdim=True)
     keys, values = key.expand(-1, -1, 6, -1), value.expand(-1, -1, 6, -1)
     rates = torch.full((1, HEADS, 6), 0.25, dtype=torch.float64)
-    errors = (learner.read(keys, keys, values, rates, learner.start(1)).outputs - values).norm(dim=-1)
+    errors = (learner.update(keys, keys, values, rates, learner.start(1)).outputs - values).norm(dim=-1)
     # a unit key halves the error: e' = e - 2 eta |k|^2 e
     assert (errors[..., 1:] / errors[..., :-1]).allclose(torch.tensor(0.5, dtype=torch.float64))
 

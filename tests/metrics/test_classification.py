@@ -104,7 +104,7 @@ def test_answers_come_in_the_order_of_the_batches():
     assert found.log_probs.exp().sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
     assert model.training and model.dropout.training, "it goes on training"
     assert not found.log_probs.is_inference()
-    with pytest.raises(ValueError, match="there is nothing to classify"):
+    with pytest.raises(ValueError, match="there are no sentences to classify"):
         classify(model, [])
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import BOS, EOS, Batch, PackedTokens, PaddedTokens, Step
+from regard.contracts import BOS, EOS, Batch, ModelOutput, PackedTokens, PaddedTokens, Step
 from regard.layers import Readout
 from regard.metrics import Perplexity
 from regard.tasks.translation.evaluate import perplexity
@@ -32,18 +32,18 @@ class Bigram(nn.Module):
         return Step(logits=self.readout(self.dropout(self.embedding(tokens))), state=state + 1)
 
     def features(self, source, target):
-        return self.dropout(self.embedding(target.ids))
+        return ModelOutput(features=self.dropout(self.embedding(target.ids)))
 
     def forward(self, source, target):
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
 
 def batch(targets, kind=PaddedTokens):
     labels = [[*row, EOS] for row in targets]
     return Batch(
-        source=kind.of([[EOS] for _ in targets]),
-        target=kind.of([[BOS, *row] for row in targets]),
-        labels=kind.of(labels).ids,
+        source=kind.from_lists([[EOS] for _ in targets]),
+        target=kind.from_lists([[BOS, *row] for row in targets]),
+        labels=kind.from_lists(labels).ids,
         num_tokens=sum(map(len, labels)),
     )
 
@@ -101,7 +101,7 @@ def test_the_model_can_be_trained_afterwards():
     model = Bigram()
     given = batch(TARGETS)
     perplexity(model, [given])
-    model.readout.loss(model.features(given.source, given.target), given.labels).backward()
+    model.readout.loss(model.features(given.source, given.target).features, given.labels).backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from regard._utils import VERSION, override
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import RECIPES, make_run
 from regard.tasks import TASKS, count_parameters
 from regard.tasks.load import build, from_config, to_config
@@ -29,7 +29,7 @@ def test_each_is_complete_and_survives_json(recipe, model):
     assert from_config(config, "config.json") == run
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", TRANSLATION_MODELS)
 def test_toys_have_alike_sizes(model):
     run = make_run("dates", model)
     sized = replace(run, model=replace(run.model, source_vocab_size=46, target_vocab_size=28))
@@ -41,10 +41,10 @@ def test_models_may_be_spelled_wrong_only_once():
         make_run("dates", "bahdanaw")
     with pytest.raises(ValueError, match="there is no recipe 'date'; the nearest is 'dates'"):
         make_run("date")
-    with pytest.raises(ValueError, match=r"the recipe multi30k takes no source. It takes pair, form, folder"):
+    with pytest.raises(ValueError, match=r"the recipe multi30k does not accept source. It accepts pair, form, folder"):
         make_run("multi30k", source="x")
     for recipe, name in (("pairs", "source"), ("text", "data"), ("sentences", "data")):
-        with pytest.raises(ValueError, match=rf"the recipe {recipe} needs {name}\. Name it with --{name}"):
+        with pytest.raises(ValueError, match=rf"the recipe {recipe} needs {name}\. Give it with --{name}"):
             make_run(recipe)
 
 

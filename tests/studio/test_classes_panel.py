@@ -88,8 +88,8 @@ def test_what_has_no_attention_has_no_sites(read):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"model": "cnn", "text": " "}, "nothing to read"),
-        ({"model": "cnn", "text": "who", "output": "HUM"}, "Leave the output out"),
+        ({"model": "cnn", "text": " "}, "the text has no tokens"),
+        ({"model": "cnn", "text": "who", "output": "HUM"}, "Leave out the output"),
         ({"model": "cnn", "text": "who " * 1500}, "Shorten it"),
     ],
 )

@@ -28,7 +28,7 @@ def test_the_answer_is_the_translators_and_its_alignment_too(name, look, weights
     sides = {axis["name"]: axis["tokens"] for axis in made["axes"]}
     assert sides["source"] == list(expected.source_tokens) and sides["target"] == list(expected.tokens)
     assert not made["sites"][0]["has_scores"]
-    np.testing.assert_allclose(weights(made, "alignment", 0), expected.attention.numpy(), atol=1e-6)
+    np.testing.assert_allclose(weights(made, "alignment", 0), expected.weights.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ATTENDING)

@@ -91,7 +91,7 @@ def test_every_weight_is_that_of_double_precision(name, read, readers, doubles, 
     made, size = read(name), len(ids[name])
     assert [axis["name"] for axis in made["axes"]] == ["text"] and len(made["axes"][0]["tokens"]) == size
     with torch.inference_mode(), regard.trace(doubles[name]) as maps:
-        doubles[name].read(torch.tensor([ids[name]]), doubles[name].start(1))
+        doubles[name].features(torch.tensor([ids[name]]), doubles[name].start(1))
     for site in made["sites"]:
         reads = maps[site["path"]]
         for head in range(site["heads"]):
@@ -214,9 +214,9 @@ def test_a_text_that_fills_the_context_is_read_as_far(read):
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("inspections", {"model": "gpt", "text": "  "}, 422, "nothing to read"),
+        ("inspections", {"model": "gpt", "text": "  "}, 422, "the text has no tokens"),
         ("inspections", {"model": "gpt", "text": "a" * 5000}, 422, "Shorten it"),
-        ("inspections", {"model": "gpt", "text": "a", "output": "b"}, 422, "Leave the output out"),
+        ("inspections", {"model": "gpt", "text": "a", "output": "b"}, 422, "Leave out the output"),
         ("inspections", {"model": "gtp", "text": "a"}, 404, "nearest is 'gpt'"),
         ("generate", {"model": "nobody", "text": "a"}, 404, "no model called 'nobody'"),
         ("generate", {"model": "bahdanau", "text": "a"}, 422, "POST /api/predict"),

@@ -6,7 +6,7 @@ import pytest
 
 import regard
 from benchmarks.studio_figures import FIGURES, recorded, written
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.timeline import MECHANISMS, milestones
 from regard.tasks import TASKS
@@ -51,7 +51,7 @@ def test_every_file_is_there_and_holds_what_is_built(line):
 
 def test_titles_can_be_read(line):
     titles = {one.key: one.title for one in line}
-    assert titles["translation/bahdanau"] == MODELS["bahdanau"].title
+    assert titles["translation/bahdanau"] == TRANSLATION_MODELS["bahdanau"].title
     assert titles["score/scaled_dot"] == "Scaled dot"
     assert not any("_" in title for title in titles.values())
 
@@ -67,7 +67,7 @@ def test_figures_are_those_that_were_recorded(runs):
 
 def test_every_system_says_what_it_reached_and_on_what(runs, line):
     figures = {one.key: one.figure for one in line}
-    for name in MODELS:
+    for name in TRANSLATION_MODELS:
         test, told = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
         for said in (told.en, told.zh):
             assert f"{test['bleu_tokenised']['score']:.1f}" in said

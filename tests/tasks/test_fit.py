@@ -47,9 +47,9 @@ def test_a_folder_in_use_is_refused_and_stays(tiny_run, tmp_path):
     with pytest.raises(ValueError, match=r"is not empty\. Choose another --out"):
         fit(tiny_run, tmp_path, console=QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    with pytest.raises(ValueError, match="is a file, and a folder is needed"):
+    with pytest.raises(ValueError, match="is a file, expected a folder"):
         fit(tiny_run, tmp_path / "notes.txt", console=QUIET)
-    with pytest.raises(ValueError, match="resumed or written over, not both"):
+    with pytest.raises(ValueError, match="cannot be both resumed and overwritten"):
         fit(tiny_run, tmp_path, resume=True, overwrite=True, console=QUIET)
     with pytest.raises(FileNotFoundError, match=r"there is no .*nothing to resume"):
         fit(tiny_run, tmp_path / "nothing", resume=True, console=QUIET)
@@ -100,7 +100,7 @@ def test_files_of_others_stay_when_a_run_is_written_over(tiny_run, tmp_path):
 
 @pytest.mark.parametrize("change", ["model.hidden_size=-16", "model.hidden_size=0", "model.hidden_size=1" + "0" * 18])
 def test_sizes_that_cannot_be_are_sentences(change, tiny_run, tmp_path):
-    with pytest.raises(ValueError, match=r"model\.hidden_size is -?\d+, expected 1 or more"):
+    with pytest.raises(ValueError, match=r"model\.hidden_size is -?\d+, expected 1 to 10,000,000"):
         fit(override(tiny_run, change), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 
@@ -168,7 +168,7 @@ def test_an_interrupted_run_saves_and_goes_on_as_if_nothing_had_been(tiny_run, f
 def test_resuming_with_other_settings_is_refused_and_names_them(tiny_run, fitted):
     with pytest.raises(ValueError, match=r"model.hidden_size: 8 -> 16") as error:
         fit(override(tiny_run, "model.hidden_size=16"), fitted.result.folder, resume=True, console=QUIET)
-    assert "Resume with the same, or choose another --out" in str(error.value)
+    assert "Resume with the same ones, or choose another --out" in str(error.value)
 
 
 def test_a_full_disk_keeps_the_last_good_model(tiny_run, tmp_path, filling_disk):
@@ -206,7 +206,7 @@ def test_packed_batches_teach_the_same(tmp_path, tiny_run):
         for name in ("padded", "packed")
     )
     assert packed == pytest.approx(padded, rel=1e-4)
-    with pytest.raises(ValueError, match="bahdanau reads padded batches only"):
+    with pytest.raises(ValueError, match="bahdanau supports padded batches only"):
         fit(override(tiny_run, "batch.packed=true"), tmp_path / "no", console=QUIET)
 
 
@@ -218,7 +218,7 @@ def test_a_run_that_is_refused_before_it_learned_leaves_nothing(tiny_run, tmp_pa
 
 def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match="holds no run to go on with"):
+    with pytest.raises(ValueError, match="holds no run to resume"):
         fit(tiny_run, tmp_path, resume=True, console=QUIET)
     (tmp_path / ".old-run").mkdir()
     for resume in (True, False):
@@ -228,7 +228,7 @@ def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
 
 def test_several_processes_do_not_write_over(tiny_run, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="several processes cannot write over"):
+    with pytest.raises(ValueError, match="several processes cannot overwrite"):
         fit(tiny_run, tmp_path, overwrite=True, console=QUIET)
 
 

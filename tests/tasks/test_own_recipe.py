@@ -230,8 +230,8 @@ def test_a_config_of_0_1_with_an_unknown_recipe_is_named(fitted, tmp_path):
     [
         ("tpu", "expected auto, cpu, cuda, mps"),
         ("meta", "expected auto, cpu, cuda, mps"),
-        ("cuda:99", "device is cuda:99, but torch sees"),
-        (torch.device("cuda", 99), "device is cuda:99, but torch sees"),
+        ("cuda:99", "device is cuda:99, but torch finds"),
+        (torch.device("cuda", 99), "device is cuda:99, but torch finds"),
     ],
 )
 def test_a_device_that_is_not_there_is_a_sentence(device, message):

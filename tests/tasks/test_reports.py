@@ -67,7 +67,7 @@ def changed(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "no report, because it is no JSON"),
+        ("{", "the report is not valid JSON"),
         ("[]", r"report is \[\], expected Report"),
         ("{}", "report has no info, and needs one"),
         (changed(metics=1), "report has no 'metics'; the nearest is 'metrics'"),
@@ -80,7 +80,7 @@ def changed(**changes):
         (changed(info=None), "report.info is null, expected RunInfo"),
         (changed(tables=[{"name": "a", "title": "A", "columns": [], "rows": [["a", []]]}]), r"rows\[0\]\[1\] is \[\]"),
         (json.dumps({"circumstances": {}, "bleu": None}), "report.circumstances has no system"),
-        (json.dumps({"circumstances": 3, "likelihood": 3, "reaches": 3}), "report is not complete"),
+        (json.dumps({"circumstances": 3, "likelihood": 3, "reaches": 3}), "the report is incomplete"),
     ],
 )
 def test_a_wrong_file_is_refused(text, message):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import ClassifierOutput, PaddedTokens, Read, leaves, map_tensors
+from regard.contracts import ClassifierOutput, ModelOutput, PaddedTokens, leaves, map_tensors
 from regard.models.language_modeling import LSTMLanguageConfig, LSTMLanguageModel
 from regard.models.text_classification import (
     StructuredSelfAttention,
@@ -224,19 +224,19 @@ class LanguageStep(LSTMLanguageModel):
 
 
 class ForgetsTheState(LSTMLanguageModel):
-    def read(self, tokens, state):
-        return super().read(tokens, self.start(len(tokens)))
+    def features(self, tokens, state):
+        return super().features(tokens, self.start(len(tokens)))
 
 
 class EmptyPieceChanges(LSTMLanguageModel):
-    def read(self, tokens, state):
-        output = super().read(tokens, state)
-        return output if tokens.shape[1] else Read(features=output.features, state=self.start(len(tokens)))
+    def features(self, tokens, state):
+        output = super().features(tokens, state)
+        return output if tokens.shape[1] else ModelOutput(features=output.features, state=self.start(len(tokens)))
 
 
 class LanguageElement(LSTMLanguageModel):
-    def read(self, tokens, state):
-        output = super().read(tokens, state)
+    def features(self, tokens, state):
+        output = super().features(tokens, state)
         return replace(output, features=output.features + torch.arange(len(tokens))[:, None, None])
 
 
@@ -253,21 +253,21 @@ class ReadsAhead(LSTMLanguageModel):
 class SharesAState(LSTMLanguageModel):
     """The second element's features depend on whether the first one started again."""
 
-    def read(self, tokens, state):
-        output = super().read(tokens, state)
+    def features(self, tokens, state):
+        output = super().features(tokens, state)
         first = sum(tensor[0].sum() for tensor in leaves(state))
         return replace(output, features=output.features + first)
 
 
 class GrowingState(LSTMLanguageModel):
-    def read(self, tokens, state):
-        output = super().read(tokens, state)
+    def features(self, tokens, state):
+        output = super().features(tokens, state)
         return replace(output, state=(output.state, tokens))
 
 
 class StopsGradients(LSTMLanguageModel):
-    def read(self, tokens, state):
-        return super().read(tokens, map_tensors(torch.Tensor.detach, state))
+    def features(self, tokens, state):
+        return super().features(tokens, map_tensors(torch.Tensor.detach, state))
 
 
 LANGUAGE_MUTANTS = [

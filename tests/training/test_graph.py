@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.contracts import BOS, EOS, PAD, Batch, PackedTokens, PaddedTokens, map_tensors
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from regard.training import cuda_graph as graph
 from regard.training.cuda_graph import WARM_UP, GraphedStep, ShapePadder, copy_batch, round_up, shape_of
@@ -129,7 +129,7 @@ def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, 
 def make_recurrent(name, dtype=torch.float64):
     torch.manual_seed(0)
     sizes = {"embedding_size": 6, "hidden_size": 8, "source_vocab_size": VOCAB, "target_vocab_size": VOCAB}
-    entry = MODELS[name]
+    entry = TRANSLATION_MODELS[name]
     return Objective(entry.build(entry.config(**sizes, dropout=0.0)).to(dtype), label_smoothing=0.1)
 
 

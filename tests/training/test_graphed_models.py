@@ -10,7 +10,7 @@ from rich.console import Console
 from regard.contracts import Segment
 from regard.data.batching import Example, collate
 from regard.models import FAMILIES
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.training import (
     AdamSettings,
     ClassificationObjective,
@@ -44,7 +44,7 @@ def batches_of(family, name):
         if family == "translation":
             order = [(number + row) % len(translation.SOURCES) for row in range(len(translation.SOURCES))]
             pairs = [Example(tuple(translation.SOURCES[row]), tuple(translation.TARGETS[row][1:])) for row in order]
-            yield collate(pairs, packed=MODELS[name].packs)
+            yield collate(pairs, packed=TRANSLATION_MODELS[name].packs)
         elif family == "language":
             tokens = language.TOKENS.roll(number, dims=1)
             fresh = torch.full((len(tokens),), number == 0)

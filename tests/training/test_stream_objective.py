@@ -37,7 +37,7 @@ def by_hand(model, segments):
         for row in segment.fresh.nonzero()[:, 0].tolist():
             for kept, fresh in zip(leaves(before), leaves(start), strict=True):
                 kept[row] = fresh[row]
-        done = model.read(segment.tokens, before)
+        done = model.features(segment.tokens, before)
         state = done.state
         logits = model.readout(done.features)
         losses.append(nn.functional.cross_entropy(logits.flatten(0, 1), segment.labels.flatten(), reduction="sum"))
@@ -109,7 +109,7 @@ def test_crops_carry_nothing(make):
 def test_label_smoothing_reaches_the_loss():
     model, data = lstm(), data_of()
     segment = data.make(data.order.epoch(0)[0])
-    logits = model.readout(model.read(segment.tokens, model.start(3)).features).flatten(0, 1)
+    logits = model.readout(model.features(segment.tokens, model.start(3)).features).flatten(0, 1)
     smooth = nn.functional.cross_entropy(logits, segment.labels.flatten(), reduction="sum", label_smoothing=0.2)
     torch.testing.assert_close(StreamObjective(model, label_smoothing=0.2)(segment), smooth)
 

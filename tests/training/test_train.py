@@ -14,6 +14,7 @@ from torch import nn
 
 from regard._utils import load_json, read_lines, save_json
 from regard.checkpoint import RunFolder, load_metadata, load_tensors, load_weights
+from regard.contracts import ModelOutput
 from regard.training import (
     AdamSettings,
     ComputeSettings,
@@ -204,7 +205,8 @@ def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
     class Sick(Toy):
         def features(self, source, target):
             self.count = getattr(self, "count", 0) + 1
-            return super().features(source, target) * (float("nan") if self.count > 5 else 1.0)
+            features = super().features(source, target).features * (float("nan") if self.count > 5 else 1.0)
+            return ModelOutput(features=features)
 
     with pytest.raises(Diverged, match=r"loss is nan at step 6\. .*a learning rate below 0\.01"):
         fit(tmp_path, model=Sick(), validate=None)
@@ -215,10 +217,10 @@ def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     class Poisoned(Toy):
         def features(self, source, target):
-            features = super().features(source, target)
+            features = super().features(source, target).features
             if features.requires_grad:
                 features.register_hook(lambda gradient: gradient * float("inf"))
-            return features
+            return ModelOutput(features=features)
 
     with pytest.raises(Diverged, match="weights are not finite at step 1"):
         fit(tmp_path, model=Poisoned(), validate=None, chosen=settings(every=EverySettings(save=1)))

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.contracts import BOS, EOS, PAD, Batch, PaddedTokens, Step
+from regard.contracts import BOS, EOS, PAD, Batch, ModelOutput, PaddedTokens, Step
 from regard.layers import Readout
 from regard.training import (
     AdamSettings,
@@ -88,16 +88,16 @@ class Toy(nn.Module):
 
     def features(self, source, target):
         states, _ = self.decoder(self.dropout(self.embedding(target.ids)), self.encode(source)[None])
-        return self.dropout(states)
+        return ModelOutput(features=self.dropout(states))
 
     def forward(self, source, target):
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
 
 def loss_of(model, data):
     """Mean loss over all rows, as a validation gives it."""
     batch = data.make(range(len(data.rows)))
-    features = model.features(batch.source, batch.target)
+    features = model.features(batch.source, batch.target).features
     return {"loss": model.readout.loss(features, batch.labels).item() / batch.num_tokens}
 
 

@@ -23,7 +23,7 @@ from regard.contracts import Predictor
 from regard.data.text import Pair
 from regard.display import has_matplotlib, show
 from regard.metrics import by_length, exact_match
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import TrainedModel, count_parameters, fit, steps_of, write_report
 from regard.training import Interrupted
@@ -61,7 +61,7 @@ def demo(
     test: Sequence[Pair] = ()
     learned = []
     for name in DEMO_SYSTEMS:
-        console.print(Text(f"{MODELS[name].title} ({MODELS[name].year})", style="bold"))
+        console.print(Text(f"{TRANSLATION_MODELS[name].title} ({TRANSLATION_MODELS[name].year})", style="bold"))
         run = plan(name, quick=quick, seed=seed)
         test = run.data.read("test")
         try:
@@ -124,7 +124,7 @@ def table_of(learned: Sequence[Learned], test: Sequence[Pair]) -> Table:
     for one in learned:
         buckets = by_length(lengths, one.answers, references, metric=exact_match, edges=EDGES)
         table.add_row(
-            MODELS[one.name].title,
+            TRANSLATION_MODELS[one.name].title,
             f"{100 * exact_match(one.answers, references):.1f}",
             *(f"{100 * bucket.value:.1f}" for bucket in buckets if bucket.value is not None),
             f"{count_parameters(one.fitted.system.model):,}",
@@ -136,11 +136,11 @@ def table_of(learned: Sequence[Learned], test: Sequence[Pair]) -> Table:
 def look(console: Console, predictor: Predictor, text: str, pictures: list[Path], *, overwrite: bool) -> None:
     """Where each letter of one answer comes from."""
     answer = predictor.predict([text], beam=1, return_weights=True)[0]
-    assert answer.attention is not None
-    console.print(Text(f"{MODELS[LOOKED_AT].title} reads {text} as {answer.text}", style="bold"))
+    assert answer.weights is not None
+    console.print(Text(f"{TRANSLATION_MODELS[LOOKED_AT].title} reads {text} as {answer.text}", style="bold"))
     draw = partial(
         show,
-        answer.attention,
+        answer.weights,
         query_tokens=answer.tokens,
         key_tokens=answer.source_tokens,
         axes=("target", "source"),

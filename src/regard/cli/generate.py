@@ -12,7 +12,7 @@ import typer
 
 from regard.cli.streams import named, read_input, warn
 from regard.tasks import check_texts, load_as
-from regard.tasks.language_modeling import Continuation, Writer
+from regard.tasks.language_modeling import Continuation, TextGenerator
 
 
 def generate(
@@ -63,7 +63,7 @@ def generate(
         say(found, number, as_json=as_json)
 
 
-def warn_of_prompts(writer: Writer, prompts: list[str]) -> None:
+def warn_of_prompts(writer: TextGenerator, prompts: list[str]) -> None:
     """Say what of the prompts the model cannot read."""
     context = getattr(writer.run.model, "context", None)
     for number, prompt in enumerate(prompts, start=1):

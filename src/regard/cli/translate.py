@@ -19,7 +19,7 @@ from regard.decoding import Sampling
 from regard.display import checked_file, show
 from regard.metrics import to_pharaoh
 from regard.tasks import entry_of, load_as
-from regard.tasks.translation import Translation, cut_off, make_search
+from regard.tasks.translation import Translation, make_search, truncation_warning
 
 LINES_AT_ONCE = 256
 
@@ -77,7 +77,7 @@ def blocks(lines: Iterable[str], count: int) -> Iterator[list[str]]:
 def write(translation: Translation, number: int, *, num_best: int, alignments: bool) -> None:
     """One line, or the best of it."""
     if translation.num_dropped:
-        said = cut_off(f"line {number + 1}", translation.num_dropped)
+        said = truncation_warning(f"line {number + 1}", translation.num_dropped)
         warn(said)
     for one in (translation, *translation.alternatives):
         linked = f"\t{to_pharaoh(one.links or ())}" if alignments else ""
@@ -87,11 +87,11 @@ def write(translation: Translation, number: int, *, num_best: int, alignments: b
 
 def draw(found: list[Translation], file: Path, *, overwrite: bool) -> None:
     """Where the model looked for the first line that is not empty."""
-    drawn = next((one for one in found if one.attention is not None), None)
-    if drawn is None or drawn.attention is None:
+    drawn = next((one for one in found if one.weights is not None), None)
+    if drawn is None or drawn.weights is None:
         raise ValueError("there is no line to draw the attention of. Give a line that is not empty.")
     show(
-        drawn.attention,
+        drawn.weights,
         query_tokens=drawn.tokens,
         key_tokens=drawn.source_tokens,
         axes=("target", "source"),

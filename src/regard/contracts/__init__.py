@@ -39,7 +39,16 @@ from regard.contracts.inspection import (
     Title,
 )
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Classifier, ClassifierOutput, LanguageModel, Model, Read, Readout, Step, StepFunction
+from regard.contracts.model import (
+    Classifier,
+    ClassifierOutput,
+    LanguageModel,
+    Model,
+    ModelOutput,
+    Readout,
+    Step,
+    StepFunction,
+)
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
 from regard.contracts.pytree import leaves, map_tensors, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
@@ -87,13 +96,13 @@ __all__ = [
     "Model",
     "ModelCall",
     "ModelEntry",
+    "ModelOutput",
     "NextTokenPanel",
     "PackedTokens",
     "PaddedTokens",
     "PositionInfo",
     "PositionScheme",
     "Predictor",
-    "Read",
     "Readout",
     "Recorder",
     "RecorderType",

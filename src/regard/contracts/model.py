@@ -29,6 +29,22 @@ class Step:
     alignment: Float[Tensor, "B source"] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelOutput:
+    """The input of the output layer at every target position, and what else a model computes on the way.
+
+    `state` is a language model's state after the last token. `weights` are attention weights over the source.
+    `sample_log_prob` is the log-probability of sampled attention, and `penalty` a term that training adds to the loss,
+    summed over the batch and already multiplied by its coefficient.
+    """
+
+    features: Float[Tensor, "B T size"] | Float[Tensor, "N size"]
+    state: Any = None
+    weights: Float[Tensor, "B T source"] | None = None
+    sample_log_prob: Float[Tensor, "*B"] | None = None
+    penalty: Float[Tensor, ""] | None = None
+
+
 @runtime_checkable
 class Readout(Protocol):
     """A model's last layer: features to logits, or straight to the loss without writing the logits down."""
@@ -60,12 +76,10 @@ class Model(Protocol):
         """Read one target token and predict the next."""
         ...
 
-    def features(
-        self, source: Any, target: PaddedTokens | PackedTokens
-    ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
-        """What the readout sees at every target position, given the true previous tokens.
+    def features(self, source: Any, target: PaddedTokens | PackedTokens) -> ModelOutput:
+        """The input of the output layer at every target position, given the true previous tokens.
 
-        A model that works without padding takes packed batches too, and answers in kind.
+        A model that supports packed batches returns packed features for a packed target.
         """
         ...
 
@@ -83,32 +97,24 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Read:
-    """Many tokens read at once: what the readout sees behind each, and the state after the last."""
-
-    features: Float[Tensor, "B T size"]
-    state: Any
-
-
 @runtime_checkable
 class LanguageModel(Protocol):
     """A system that reads tokens and predicts the next, one token at a time or many at once.
 
-    `read` from a state equals as many steps. A state is a nest of batch-first tensors (select_batch may keep, drop and
-    repeat its rows); where a training carries it, its shapes do not depend on how much was read.
+    `features` from a state equals as many steps. A state is a nest of batch-first tensors (select_batch may keep, drop
+    and repeat its rows); where a training carries it, its shapes do not depend on how much was read.
     """
 
-    def start(self, num_rows: int) -> Any:
-        """The state before the first token, for so many rows, where the model is."""
+    def start(self, batch_size: int) -> Any:
+        """The state before the first token, on the model's device."""
         ...
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:
         """Read one token and predict the next."""
         ...
 
-    def read(self, tokens: Int[Tensor, "B T"], state: Any) -> Read:
-        """Read many tokens, in parallel where the system allows it."""
+    def features(self, tokens: Int[Tensor, "B T"], state: Any) -> ModelOutput:
+        """Process many tokens, in parallel where the system allows it."""
         ...
 
     if TYPE_CHECKING:

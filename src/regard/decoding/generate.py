@@ -210,7 +210,7 @@ class GenerationBatch:
         self.prompts = torch.tensor(padded, device=self.device)
         self.lengths = torch.tensor(self.prompt_lengths, device=self.device)
         draw_numbers = torch.tensor(list(numbers), device=self.device)
-        output = model.read(self.prompts[:, : self.position], model.start(len(prompts)))
+        output = model.features(self.prompts[:, : self.position], model.start(len(prompts)))
         self.logits: Float[Tensor, "n vocab"] = model.readout(output.features[:, -1])
         self.sampler = TokenSampler(options, numbers=draw_numbers, texts=self.prompts, vocab_size=self.logits.shape[1])
         self.end = longest + options.max_tokens

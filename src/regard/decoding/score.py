@@ -26,7 +26,7 @@ def score(model: Model, source: Source, target: PaddedTokens, labels: Int[Tensor
     """Log-probability of the labels y.. <eos> of each example (or <pad>); the decoder reads <bos> y.. ."""
     with evaluating(model):
         is_label = labels != PAD
-        features, tokens = model.features(source, target)[is_label], labels[is_label]
+        features, tokens = model.features(source, target).features[is_label], labels[is_label]
         parts = [
             F.cross_entropy(at_least_float32(model.readout(some_features)), some_tokens, reduction="none").double()
             for some_features, some_tokens in zip(
@@ -75,7 +75,7 @@ def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation
     with evaluating(model):
         state = model.start(1)
         for some_tokens, some_labels in zip(ids[:-1].split(PIECE), labels.split(PIECE), strict=True):
-            output = model.read(some_tokens[None], state)
+            output = model.features(some_tokens[None], state)
             state = output.state
             nats.append(model.readout.loss(output.features, some_labels[None]).double().cpu())
     return -math.fsum(torch.stack(nats).tolist())
@@ -98,7 +98,7 @@ def nats_of(
         for tokens, labels in pieces(ids.to(device_of(model)), rows=rows, piece=piece, fresh=fresh):
             if state is None or fresh:
                 state = model.start(tokens.shape[0])
-            output = model.read(tokens, state)
+            output = model.features(tokens, state)
             state = output.state
             nats.append(model.readout.loss(output.features, labels).double())
         # one transfer at the end: each one would stall the device

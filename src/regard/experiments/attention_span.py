@@ -107,7 +107,7 @@ class Lesson:
     def equal_size(self, name: str) -> int:
         """The hidden size at which a system has about as many parameters as the one they are all made equal to."""
         goal = self.parameters_of(LOOKING[-1], self.hidden_size)
-        return equal_size(goal, partial(self.parameters_of, name), most=4 * self.hidden_size)
+        return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
 
     def begin(self, model: Any) -> None:
         """The readout's bias begins with the words' frequencies; learned, they would first saturate every tanh."""

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Cache, Read, Readout, Step, StepFunction, mode_reasons, unsupported_reasons
+from regard.contracts import Cache, ModelOutput, Readout, Step, StepFunction, mode_reasons, unsupported_reasons
 from regard.fused.decode_graph import GraphSteps
 from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
 from regard.layers import CausalLayer
@@ -42,17 +42,17 @@ class FusedGPT:
         """The model's own."""
         return self.model.readout
 
-    def start(self, num_rows: int) -> State:
+    def start(self, batch_size: int) -> State:
         """The state before the first token, and the decision whether fused steps may follow."""
-        return self.compared(self.model.start(num_rows))
+        return self.compared(self.model.start(batch_size))
 
     def compared(self, state: State) -> State:
         """A state that allows fused steps if the model does."""
         return state if self.unsupported_reasons() else FusedState(caches=state.caches, ids=state.ids)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
+    def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """Read many tokens by the model's own code."""
-        return self.model.read(tokens, state)
+        return self.model.features(tokens, state)
 
     def step(self, tokens: Int[Tensor, " B"], state: State) -> Step:
         """Read one token and predict the next."""

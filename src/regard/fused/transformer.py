@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import GrowingCache
-from regard.contracts import PackedTokens, PaddedTokens, Readout, Step, mode_reasons, unsupported_reasons
+from regard.contracts import ModelOutput, PackedTokens, PaddedTokens, Readout, Step, mode_reasons, unsupported_reasons
 from regard.fused.transformer_layers import decoder_layer_step
 from regard.layers import DecoderLayer
 from regard.models.translation import Encoded, State, Transformer
@@ -77,7 +77,7 @@ class FusedTransformer:
             alignment=weights.mean(dim=1)[:, 0],
         )
 
-    def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> Tensor:
+    def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:
         """The model's own."""
         return self.model.features(source, target)
 

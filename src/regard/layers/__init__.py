@@ -1,4 +1,4 @@
-"""The parts that models share and no paper invents twice."""
+"""Modules that several models share."""
 
 from regard.layers.bidirectional_lstm import BidirectionalLSTM
 from regard.layers.convolution import CausalConvolution, Convolved, GatedConvolution, SameConvolution, normalised_linear

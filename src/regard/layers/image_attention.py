@@ -1,10 +1,10 @@
-"""Self-attention over an image: every place may look at every other.
+"""Self-attention over an image: every position attends to every other.
 
     y = x + gamma attend(W_q x, W_k x, W_v x),   1x1 convolutions, gamma starts at 0
 
 Zhang et al. 2019, section 3. https://arxiv.org/abs/1805.08318
 
-Departs from the paper: values keep all channels, where the paper narrows them to an eighth and widens them after.
+Departs from the paper: values keep all channels; the paper reduces them to an eighth and expands them afterwards.
 """
 
 import torch
@@ -16,7 +16,7 @@ from regard.attention.scores import Dot
 
 
 class ImageSelfAttention(nn.Module):
-    """Starts as the identity and learns how much to look around; keys are an eighth as wide, as in the paper."""
+    """Initialised as the identity (gamma = 0). Keys have an eighth of the channels by default, as in the paper."""
 
     def __init__(self, *, channels: int, key_channels: int | None = None) -> None:
         super().__init__()
@@ -28,9 +28,10 @@ class ImageSelfAttention(nn.Module):
         self.gate = nn.Parameter(torch.zeros(()))
 
     def forward(self, image: Float[Tensor, "B C height width"]) -> Float[Tensor, "B C height width"]:
-        """The image, and through the gate what each place read."""
+        """The image plus the gated result of attention."""
+        # (B, C, height, width) -> (B, height x width, C): positions become the sequence
         queries, keys, values = (
             proj(image).flatten(2).transpose(1, 2) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
-        read = self.attention(queries, self.attention.prepare_memory(keys, values))
-        return image + self.gate * read.context.transpose(1, 2).unflatten(2, image.shape[2:])
+        attended = self.attention(queries, self.attention.prepare_memory(keys, values))
+        return image + self.gate * attended.context.transpose(1, 2).unflatten(2, image.shape[2:])

@@ -1,10 +1,10 @@
-"""Linear attention: a dot product of features in place of the exponential, so that the past fits into one matrix.
+"""Linear attention: a dot product of features replaces the exponential, so the state is one matrix.
 
     context_t = phi(q_t) S_t / (phi(q_t) . z_t),      S_t = S_{t-1} + phi(k_t) v_t^T,   z_t = z_{t-1} + phi(k_t)
 
 Katharopoulos et al. 2020. https://arxiv.org/abs/2006.16236
-A recurrent network in steps, attention under a causal mask in parallel: within a chunk the weights phi(q) . phi(k) are
-formed, between chunks only S and z go on. The state's size does not depend on how much was read.
+Stepwise it is a recurrent network; in parallel it is causal attention: within a chunk the weights phi(q) . phi(k) are
+formed, between chunks only S and z are carried. The size of the state does not depend on the length.
 
 Shapes: B any leading dimensions, T tokens, d size of a query and a key, e of a value, f of a feature.
 """
@@ -18,30 +18,30 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 FeatureMap = Callable[[Tensor], Tensor]
-"""Applied to queries and keys alike, along the last dimension."""
+"""Applied to queries and keys, along the last dimension."""
 
 
 def elu_plus_one(inputs: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
-    """The paper's features (equation 7), above 0 everywhere, so that no query finds nothing."""
+    """The paper's features (equation 7); they are positive, so the normaliser is never 0."""
     return F.elu(inputs) + 1
 
 
 def identity(inputs: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
-    """Vectors as they are: weights may be below 0, so use it without the norm."""
+    """The inputs unchanged; weights may be negative, so use it with normalised=False."""
     return inputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearState:
-    """All that was read: the sum of phi(k) v^T and the sum of phi(k)."""
+    """The sum of phi(k) v^T and the sum of phi(k) over all positions so far."""
 
     sums: Float[Tensor, "*B f e"]
     norms: Float[Tensor, "*B f"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearRead:
-    """What was read at every place, and the state after the last."""
+class LinearAttended:
+    """The context at every position, and the state after the last."""
 
     context: Float[Tensor, "*B T e"]
     state: LinearState
@@ -56,8 +56,8 @@ def linear_attention(
     normalised: bool = True,
     state: LinearState | None = None,
     chunk: int = 64,
-) -> LinearRead:
-    """Causal, from a state or from nothing; a place whose weights sum to 0 reads their sum as it is."""
+) -> LinearAttended:
+    """Causal linear attention, from a state or from zeros; weights that sum to 0 are not normalised."""
     if chunk < 1:
         raise ValueError(f"chunk is {chunk}, expected 1 token or more: 1 is the recurrent form.")
     queries, keys = feature_map(queries), feature_map(keys)
@@ -66,21 +66,24 @@ def linear_attention(
         norms = keys.new_zeros(*keys.shape[:-2], keys.shape[-1])
     else:
         sums, norms = state.sums, state.norms
-    read = []
-    for some in zip(*(part.split(chunk, dim=-2) for part in (queries, keys, values)), strict=True):
-        query, key, value = some
+    contexts = []
+    for parts in zip(*(part.split(chunk, dim=-2) for part in (queries, keys, values)), strict=True):
+        query, key, value = parts
+        # within the chunk, causal including the own position
         weights = (query @ key.transpose(-1, -2)).tril()
+        # earlier chunks contribute through the state only
         context = weights @ value + query @ sums
         if normalised:
             total = weights.sum(dim=-1, keepdim=True) + query @ norms.unsqueeze(-1)
+            # a total of 0 would give NaN
             context = context / total.masked_fill(total == 0, 1.0)
-        read.append(context)
+        contexts.append(context)
         sums, norms = sums + key.transpose(-1, -2) @ value, norms + key.sum(dim=-2)
-    return LinearRead(context=torch.cat(read, dim=-2), state=LinearState(sums=sums, norms=norms))
+    return LinearAttended(context=torch.cat(contexts, dim=-2), state=LinearState(sums=sums, norms=norms))
 
 
 class LinearAttention(nn.Module):
-    """Causal linear self-attention with heads, from a state to a state."""
+    """Multi-head causal linear self-attention."""
 
     def __init__(
         self, hidden_size: int, num_heads: int, *, feature_map: FeatureMap = elu_plus_one, normalised: bool = True
@@ -92,38 +95,39 @@ class LinearAttention(nn.Module):
             nn.Linear(hidden_size, hidden_size) for _ in range(4)
         )
 
-    def start(self, num_rows: int) -> LinearState:
-        """Nothing read yet."""
+    def start(self, batch_size: int) -> LinearState:
+        """A state of zeros."""
         weight = self.query_proj.weight
         size = weight.shape[0] // self.num_heads
+        # a feature map may change the size of a head
         features = self.feature_map(weight.new_zeros(size)).shape[-1]
-        heads = (num_rows, self.num_heads, features)
+        heads = (batch_size, self.num_heads, features)
         return LinearState(sums=weight.new_zeros(*heads, size), norms=weight.new_zeros(*heads))
 
-    def forward(self, states: Float[Tensor, "B T size"], state: LinearState | None = None) -> LinearRead:
-        """Every place reads itself and those before it."""
+    def forward(self, states: Float[Tensor, "B T size"], state: LinearState | None = None) -> LinearAttended:
+        """Every position attends to itself and to earlier positions."""
         queries, keys, values = (
             split_heads(proj(states), self.num_heads) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
-        read = linear_attention(
+        attended = linear_attention(
             queries, keys, values, feature_map=self.feature_map, normalised=self.normalised, state=state
         )
-        return LinearRead(context=self.output_proj(join_heads(read.context)), state=read.state)
+        return LinearAttended(context=self.output_proj(join_heads(attended.context)), state=attended.state)
 
 
 def check_heads(hidden_size: int, num_heads: int) -> None:
-    """Heads share the size evenly."""
+    """Check that the size is a multiple of the number of heads."""
     if num_heads < 1 or hidden_size % num_heads:
         raise ValueError(
-            f"hidden_size {hidden_size} does not divide into {num_heads} heads. Take a multiple of the number of heads."
+            f"hidden_size {hidden_size} does not divide into {num_heads} heads. Choose a multiple of num_heads."
         )
 
 
 def split_heads(states: Float[Tensor, "B T size"], num_heads: int) -> Float[Tensor, "B heads T head"]:
-    """A head's share of every place."""
+    """Split the last dimension into heads."""
     return states.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def join_heads(states: Float[Tensor, "B heads T head"]) -> Float[Tensor, "B T size"]:
-    """All heads of a place side by side."""
+    """Concatenate the heads of each position."""
     return states.transpose(1, 2).flatten(-2)

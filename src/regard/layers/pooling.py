@@ -1,4 +1,4 @@
-"""What classifiers of sentences share: words from scratch, rows with room in them, one vector for many words.
+"""Parts of text classifiers: word embeddings, word dropout, pooling and the classifier head.
 
 Shapes: B batch, L length.
 """
@@ -12,9 +12,9 @@ from regard.contracts import PAD, UNK, PaddedTokens
 
 
 def random_words(vocab_size: int, input_size: int) -> nn.Embedding:
-    """A table of words that nobody has learned yet, as small as learned ones: uniform in -0.25 .. 0.25.
+    """An embedding initialised uniformly in [-0.25, 0.25], about the scale of trained word vectors.
 
-    Kim 2014, section 3.2. Few sentences learn little from words that start at norm sqrt(size).
+    Kim 2014, section 3.2. Small data sets train poorly from embeddings of norm sqrt(size).
     """
     table = nn.Embedding(vocab_size, input_size)
     nn.init.uniform_(table.weight, -0.25, 0.25)
@@ -22,9 +22,9 @@ def random_words(vocab_size: int, input_size: int) -> nn.Embedding:
 
 
 class WordDropout(nn.Module):
-    """Training reads this share of the words as <unk>, which so gets a meaning of its own and may be met later.
+    """Replaces this share of the words by <unk> in training, which also trains the embedding of <unk>.
 
-    Iyyer et al. 2015, section 3.3, leave the words out instead. https://aclanthology.org/P15-1162
+    Iyyer et al. 2015, section 3.3, drop the words instead. https://aclanthology.org/P15-1162
     """
 
     def __init__(self, share: float = 0.0) -> None:
@@ -34,32 +34,34 @@ class WordDropout(nn.Module):
         self.share = share
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
-        """The words, some of them unknown."""
+        """The ids, some of them replaced."""
         if not self.training or not self.share:
             return ids
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.share, UNK)
 
 
 def widened(sentences: PaddedTokens, length: int = 1) -> PaddedTokens:
-    """The same rows in a rectangle of at least this length: a batch of empty sentences has none of its own."""
+    """Pad a batch to at least this length; a batch of empty sentences has length 0."""
     missing = length - sentences.ids.shape[1]
     return sentences if missing <= 0 else PaddedTokens(F.pad(sentences.ids, (0, missing), value=PAD), sentences.lengths)
 
 
 def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
-    """The mean over the real places; zeros where there are none."""
+    """The mean over the real positions; zeros without any."""
     total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+    # clamp: an empty sentence has sum 0 and length 0
     return total / mask.sum(dim=1, keepdim=True).clamp(min=1).to(total.dtype)
 
 
 def max_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
-    """The largest value of each feature over the real places; zeros where there are none."""
+    """The maximum of each feature over the real positions; zeros without any."""
+    # -inf on padding, so that it is never the maximum
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(dim=1)
     return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
 
 
 class ClassifierHead(nn.Module):
-    """logits = W_2 relu(W_1 x + b_1) + b_2, with dropout on what each of the two layers reads."""
+    """logits = W_2 relu(W_1 x + b_1) + b_2, with dropout on the input of both layers."""
 
     def __init__(self, *, input_size: int, hidden_size: int, num_classes: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -68,5 +70,5 @@ class ClassifierHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "B size"]) -> Float[Tensor, "B classes"]:
-        """One score for every class."""
+        """Logits of the classes."""
         return self.output(self.dropout(F.relu(self.hidden(self.dropout(states)))))

@@ -1,4 +1,4 @@
-"""Residual connection and layer norm around a sub-layer, in the two orders the field knows.
+"""Residual connection and layer norm around a sub-layer: post-norm and pre-norm.
 
 post: norm(x + f(x))        Vaswani et al. 2017, section 3.1. https://arxiv.org/abs/1706.03762
 pre:  x + f(norm(x))        Xiong et al. 2020. https://arxiv.org/abs/2002.04745
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class PostNorm(nn.Module):
-    """The paper's order: gradients pass through every norm, so training wants a warm-up."""
+    """Post-norm, as in the original Transformer; gradients pass through every norm, so training needs a warm-up."""
 
     def __init__(self, *, hidden_size: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -21,12 +21,12 @@ class PostNorm(nn.Module):
     def forward(
         self, states: Float[Tensor, "*B size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*B size"]:
-        """Add what the sub-layer says, then normalise."""
+        """Add the output of the sub-layer, then normalise."""
         return self.norm(states + self.dropout(sublayer(states)))
 
 
 class PreNorm(nn.Module):
-    """A clear path from end to end; the stack needs one more norm at its top."""
+    """Pre-norm; the residual path has no norm, so the stack needs one at its top."""
 
     def __init__(self, *, hidden_size: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -36,9 +36,9 @@ class PreNorm(nn.Module):
     def forward(
         self, states: Float[Tensor, "*B size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*B size"]:
-        """Normalise what the sub-layer reads, add what it says."""
+        """Normalise the input of the sub-layer, and add its output."""
         return states + self.dropout(sublayer(self.norm(states)))
 
 
 NORMS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}
-"""Either order by its name."""
+"""Norm orders by name."""

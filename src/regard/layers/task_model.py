@@ -1,9 +1,9 @@
-"""The general task model: four parts that every attention system has, whatever it is called.
+"""The general task model: the four parts of an attention system.
 
-    features = feature_model(inputs)        what can be looked at
-    queries  = query_model(asked)           what is being looked for
-    context  = attention(queries, features) what was found
-    answer   = output_model(context)        what it means for the task
+    features = feature_model(inputs)
+    queries  = query_model(query_inputs)
+    context  = attention(queries, features)
+    output   = output_model(context)
 
 Brauwers and Frasincar 2021, section 2. https://arxiv.org/abs/2203.14263
 """
@@ -16,7 +16,7 @@ from regard.attention import Attention, MultiHeadAttention
 
 
 class TaskModel(nn.Module):
-    """Features, query, attention, output: any modules, put together in that order."""
+    """A feature model, a query model, an attention and an output model, composed in that order."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class TaskModel(nn.Module):
         self.attention = attention
         self.output_model = output_model
 
-    def forward(self, inputs: Any, asked: Any, *, mask: Tensor | None = None) -> Any:
-        """The answer; `mask` is True where a feature is real, (batch, features)."""
+    def forward(self, inputs: Any, query_inputs: Any, *, mask: Tensor | None = None) -> Any:
+        """The output; `mask` is True for real features, (batch, features)."""
         memory = self.attention.prepare_memory(self.feature_model(inputs), mask=mask)
-        return self.output_model(self.attention(self.query_model(asked), memory).context)
+        return self.output_model(self.attention(self.query_model(query_inputs), memory).context)

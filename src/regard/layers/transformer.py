@@ -1,16 +1,16 @@
 """Layers of a Transformer: encoder, decoder, and decoder-only.
 
-A Transformer's layers: attention and feed-forward, each around a residual, in either order of the norm.
+Attention and feed-forward sub-layers, each with a residual connection and a norm (post or pre).
 
 Vaswani et al. 2017, section 3.1. https://arxiv.org/abs/1706.03762
 
-A decoder's layer without a source: every position looks at those before it, then thinks by itself.
+The decoder-only layer (causal self-attention and feed-forward, pre-norm):
 
-    x = x + attend(norm(x), norm(x) before it);  x = x + W2 gelu(W1 norm(x))
+    x = x + attend(norm(x), norm(x) up to it);  x = x + W2 gelu(W1 norm(x))
 
 Radford et al. 2019, section 2.3.
 https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
-GELU by its tanh formula: Hendrycks and Gimpel 2016. https://arxiv.org/abs/1606.08415
+GELU in its tanh approximation: Hendrycks and Gimpel 2016. https://arxiv.org/abs/1606.08415
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import PostNorm, PreNorm
 
 CAUSAL = causal()
-"""Without state, so that one serves every layer."""
+"""Shared by all layers, since a mask has no state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSizes:
-    """What both kinds of layer are built from; `make_score` makes a score for heads of the size it is given."""
+    """Sizes and parts of encoder and decoder layers; `make_score` builds a score for a given head size."""
 
     hidden_size: int
     num_heads: int
@@ -41,7 +41,7 @@ class LayerSizes:
     make_score: Callable[[int], Score]
 
     def attention(self) -> MultiHeadAttention:
-        """Heads of these sizes."""
+        """Multi-head attention of these sizes."""
         return MultiHeadAttention(
             self.hidden_size, self.num_heads, score=self.make_score(self.hidden_size // self.num_heads)
         )
@@ -51,12 +51,12 @@ class LayerSizes:
         return self.norm(hidden_size=self.hidden_size, dropout=self.dropout)
 
     def feed_forward(self) -> FeedForward:
-        """The position-wise layers."""
+        """The position-wise feed-forward network."""
         return FeedForward(hidden_size=self.hidden_size, feed_forward_size=self.feed_forward_size)
 
 
 class EncoderLayer(nn.Module):
-    """Every position looks at every other, then thinks by itself."""
+    """Self-attention and feed-forward network."""
 
     def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
@@ -67,12 +67,12 @@ class EncoderLayer(nn.Module):
         self, states: Float[Tensor, "*B size"], mask: Tensor | None, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
         """States of the next layer; `mask` is True where a key is real."""
-        states = self.attention_norm(states, lambda given: self.attention(given, mask=mask, packed=packed).context)
+        states = self.attention_norm(states, lambda normed: self.attention(normed, mask=mask, packed=packed).context)
         return self.feed_forward_norm(states, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Every position looks at those before it, then at the source, then thinks by itself."""
+    """Causal self-attention, cross-attention to the source, and feed-forward network."""
 
     def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
@@ -83,37 +83,39 @@ class DecoderLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "*B size"], memory: Memory, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
-        """All positions at once."""
+        """All positions in parallel."""
         states = self.self_attention_norm(
-            states, lambda given: self.self_attention(given, mask=CAUSAL, packed=packed).context
+            states, lambda normed: self.self_attention(normed, mask=CAUSAL, packed=packed).context
         )
         states = self.cross_attention_norm(
-            states, lambda given: self.cross_attention(given, memory, packed=packed).context
+            states, lambda normed: self.cross_attention(normed, memory, packed=packed).context
         )
         return self.feed_forward_norm(states, self.feed_forward)
 
     def step(
         self, states: Float[Tensor, "B 1 size"], memory: Memory, cache: Cache, *, return_weights: bool
     ) -> tuple[Float[Tensor, "B 1 size"], Attended, Attended]:
-        """One position: its states, what it read of the target so far (with the next cache) and of the source."""
-        reads: list[Attended] = []
+        """One position: its states, the result of self-attention (with the next cache), and of cross-attention."""
+        # a residual calls its sub-layer for the context only; caches and weights leave through this list
+        results: list[Attended] = []
 
-        def look_back(given: Tensor) -> Tensor:
-            reads.append(self.self_attention(given, cache=cache))
-            return reads[-1].context
+        def attend_to_target(normed: Tensor) -> Tensor:
+            results.append(self.self_attention(normed, cache=cache))
+            return results[-1].context
 
-        def look_across(given: Tensor) -> Tensor:
-            reads.append(self.cross_attention(given, memory, return_weights=return_weights))
-            return reads[-1].context
+        def attend_to_source(normed: Tensor) -> Tensor:
+            results.append(self.cross_attention(normed, memory, return_weights=return_weights))
+            return results[-1].context
 
-        states = self.self_attention_norm(states, look_back)
-        states = self.cross_attention_norm(states, look_across)
+        # sub-layers in the order of the paper: self-attention, cross-attention, feed-forward
+        states = self.self_attention_norm(states, attend_to_target)
+        states = self.cross_attention_norm(states, attend_to_source)
         states = self.feed_forward_norm(states, self.feed_forward)
-        return states, reads[0], reads[1]
+        return states, results[0], results[1]
 
 
 class CausalLayer(nn.Module):
-    """Dropout is on what each half adds; `positions` is a scheme that works inside the heads."""
+    """A decoder-only layer; dropout acts on the output of each sub-layer, `positions` inside the heads."""
 
     def __init__(
         self,
@@ -135,14 +137,14 @@ class CausalLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "B T size"], cache: Cache, mask: ComposableMask
     ) -> tuple[Float[Tensor, "B T size"], Cache]:
-        """States of the next layer, and what was read so far with these."""
+        """States of the next layer, and the cache extended by these positions."""
         caches: list[Cache] = []
 
-        def look_back(given: Tensor) -> Tensor:
-            read = self.attention(given, mask=mask, cache=cache)
-            assert read.cache is not None
-            caches.append(read.cache)
-            return read.context
+        def attend(normed: Tensor) -> Tensor:
+            attended = self.attention(normed, mask=mask, cache=cache)
+            assert attended.cache is not None
+            caches.append(attended.cache)
+            return attended.context
 
-        states = self.attention_norm(states, look_back)
+        states = self.attention_norm(states, attend)
         return self.feed_forward_norm(states, self.feed_forward), caches[0]

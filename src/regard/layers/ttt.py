@@ -1,34 +1,29 @@
-"""Test-time training: the state of a layer is a model that is trained while it runs.
-
-What a test-time training layer learns: small models whose weights are its state.
-
-    bare:    f(x) = W x
-    normed:  f(x) = x + LN(W x + b)
-
-Sun et al. 2024, section 2.7. https://arxiv.org/abs/2407.04620
-Each is a linear map z = W x with something around it. Learning needs no more of it than the loss's derivative by z,
-since that by W is its product with x.
-
-Shapes: B batch, H heads, T tokens, d size of a head, i size of what the linear map reads.
-
-Test-time training: the state of a layer is itself a model, which learns from every token it reads.
+"""Test-time training: the state of a layer is itself a model, which is trained on every token.
 
     W_t = W_{t-1} - eta_t grad ||f(W_K x_t; W) - W_V x_t||^2,      output_t = f(W_Q x_t; W_t)
 
 Sun et al. 2024. https://arxiv.org/abs/2407.04620
-Gradients of a mini-batch are all taken at the weights of its beginning, so that its places are computed side by side
+The inner models f have their weights as state (section 2.7):
+
+    bare:    f(x) = W x
+    normed:  f(x) = x + LN(W x + b)
+
+Each contains one linear map z = W x. Training needs only the derivative of the loss by z, since the derivative by W is
+its product with x.
+
+All gradients of a mini-batch are taken at the weights of its beginning, so that its positions are computed in parallel
 (the dual form, section 2.5). With z = W x and g_j = eta_j d loss / d z_j at key j,
 
     z_i = W_0 q_i - s_i sum_{j <= i} (k_j . q_i) g_j
 
-where s_i is a learned scale of place i in the mini-batch, 1 / i at first: the mean of the gradients so far.
-`BareLinear` with eta = 1/2, W_0 = 0, s = 1 and one mini-batch for all is linear attention (theorem 1 of the paper);
-`NadarayaWatsonLearner`, which learns by heart, is softmax attention (theorem 2).
+where s_i is a learned scale of position i in the mini-batch, initially 1 / i: the mean of the gradients so far.
+`BareLinear` with eta = 1/2, W_0 = 0, s = 1 and a single mini-batch is linear attention (theorem 1 of the paper);
+`NadarayaWatsonLearner`, which stores all examples, is softmax attention (theorem 2).
 
-Departs from the paper: the mini-batch's places are told by s alone, without the rotary positions of the authors' code,
-whose s this is; and the square's gradient keeps its factor 2, which that code leaves out.
+Departs from the paper: positions within a mini-batch are distinguished by s alone, without the rotary positions of the
+authors' code, from which s is taken; and the gradient of the square keeps its factor 2, which that code omits.
 
-Shapes: B batch, H heads, T tokens, d size of a head, i size of what the linear map reads.
+Shapes: B batch, H heads, T tokens, d head size, i input size of the linear map.
 """
 
 from dataclasses import dataclass, replace
@@ -46,22 +41,22 @@ from regard.layers.linear_attention import check_heads, join_heads, split_heads
 
 @runtime_checkable
 class InnerModel(Protocol):
-    """f, whose weights are the state: what its linear map reads, what becomes of the map's result, and how to learn."""
+    """The inner model f around a linear map: the map's inputs, f from the map's result, and the gradient by it."""
 
     num_inputs: int
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
-        """What the linear map reads."""
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
+        """The inputs of the linear map."""
         ...
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
-        """f, from what it was given and the linear map's result."""
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+        """f, from its argument and the result of the linear map."""
         ...
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], wanted: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
-        """The derivative of ||f - wanted||^2 by the linear map's result."""
+        """The derivative of ||f - targets||^2 by the result of the linear map."""
         ...
 
 
@@ -72,47 +67,48 @@ class BareLinear(nn.Module):
         super().__init__()
         self.num_inputs = head_size
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
-        """As it is."""
-        return given
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+        """The arguments of f."""
+        return arguments
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
-        """As it is."""
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+        """The result of the linear map."""
         return linear
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], wanted: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
         """Twice the error."""
-        return 2 * (linear - wanted)
+        return 2 * (linear - targets)
 
 
 class NormedLinear(nn.Module):
-    """f(x) = x + LN(W x + b), the paper's (section 2.7); b is W's last row, which reads a 1."""
+    """f(x) = x + LN(W x + b), the paper's (section 2.7); b is the last row of W, whose input is 1."""
 
     def __init__(self, *, num_heads: int, head_size: int) -> None:
         super().__init__()
         self.num_inputs = head_size + 1
         self.shape = (num_heads, 1, head_size)
-        # vectors, as those of any norm: weight decay is for matrices
+        # one-dimensional, because weight decay excludes vectors
         self.gain = nn.Parameter(torch.ones(num_heads * head_size))
         self.shift = nn.Parameter(torch.zeros(num_heads * head_size))
 
-    def inputs(self, given: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
-        """A 1 beside it."""
-        return F.pad(given, (0, 1), value=1.0)
+    def inputs(self, arguments: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T i"]:
+        """The arguments of f with a 1 appended."""
+        return F.pad(arguments, (0, 1), value=1.0)
 
-    def output(self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
-        """Normalise and add."""
-        return given + self.gain.view(self.shape) * standardise(linear)[0] + self.shift.view(self.shape)
+    def output(self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+        """Normalise, scale, shift and add the argument."""
+        return inputs + self.gain.view(self.shape) * standardise(linear)[0] + self.shift.view(self.shape)
 
     def gradient(
-        self, given: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], wanted: Float[Tensor, "B H T d"]
+        self, inputs: Float[Tensor, "B H T d"], linear: Float[Tensor, "B H T d"], targets: Float[Tensor, "B H T d"]
     ) -> Float[Tensor, "B H T d"]:
-        """Back through the norm."""
+        """Backpropagate through the norm."""
         normal, scale = standardise(linear)
         gain, shift = self.gain.view(self.shape), self.shift.view(self.shape)
-        slope = 2 * (given + gain * normal + shift - wanted) * gain
+        slope = 2 * (inputs + gain * normal + shift - targets) * gain
+        # the norm removes the mean and the component along its output
         along = (slope * normal).mean(dim=-1, keepdim=True)
         return (slope - slope.mean(dim=-1, keepdim=True) - normal * along) * scale
 
@@ -120,15 +116,15 @@ class NormedLinear(nn.Module):
 def standardise(
     inputs: Float[Tensor, "B H T d"], epsilon: float = 1e-5
 ) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H T 1"]]:
-    """Mean 0 and variance 1, and the scale that made it so."""
+    """The inputs with mean 0 and variance 1, and the scale factor."""
     centred = inputs - inputs.mean(dim=-1, keepdim=True)
     scale = torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + epsilon)
     return centred * scale, scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learned:
-    """What the inner model says at every place, and the state after the last."""
+class LearnerOutput:
+    """Outputs of the inner model at every position, and the state after the last."""
 
     outputs: Float[Tensor, "B H T d"]
     state: Any
@@ -136,31 +132,31 @@ class Learned:
 
 @runtime_checkable
 class InnerLearner(Protocol):
-    """A model and how it learns: keys are its examples, values their answers, queries what it is asked."""
+    """A trained inner model: keys are training inputs, values their targets, queries the inputs to predict."""
 
-    def start(self, num_rows: int) -> Any:
+    def start(self, batch_size: int) -> Any:
         """The state before the first token."""
         ...
 
-    def read(
+    def update(
         self,
         queries: Float[Tensor, "B H T d"],
         keys: Float[Tensor, "B H T d"],
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
         state: Any,
-    ) -> Learned:
-        """Learn each place's example, then answer its query."""
+    ) -> LearnerOutput:
+        """At each position, train on its key and value, then predict for its query."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientState:
-    """Weights at the mini-batch's beginning, the sum of its gradients so far, and how many they are in each row."""
+    """Weights at the beginning of the mini-batch, the sum of its gradients, and each element's position in it."""
 
     weights: Float[Tensor, "B H i d"]
     gradient: Float[Tensor, "B H i d"]
-    place: Int[Tensor, " B"]
+    position: Int[Tensor, " B"]
 
 
 def descend(
@@ -172,18 +168,19 @@ def descend(
     *,
     model: InnerModel,
     scales: Float[Tensor, " T"],
-) -> Learned:
-    """Places of one mini-batch side by side, `scales` being their own; the state's gradient grows, and only that."""
-    given, asked = model.inputs(keys), model.inputs(queries)
-    slopes = model.gradient(keys, given @ state.weights, values) * rates.unsqueeze(-1)
-    moved = asked @ state.gradient + (asked @ given.transpose(-1, -2)).tril() @ slopes
-    linear = asked @ state.weights - scales.unsqueeze(-1) * moved
-    gradient = state.gradient + given.transpose(-1, -2) @ slopes
-    return Learned(outputs=model.output(queries, linear), state=replace(state, gradient=gradient))
+) -> LearnerOutput:
+    """All positions of one mini-batch in parallel; adds their gradients to the state and keeps its weights."""
+    key_inputs, query_inputs = model.inputs(keys), model.inputs(queries)
+    slopes = model.gradient(keys, key_inputs @ state.weights, values) * rates.unsqueeze(-1)
+    # the sum over j <= i of (k_j . q_i) g_j: earlier calls are in state.gradient, this one is the causal product
+    step = query_inputs @ state.gradient + (query_inputs @ key_inputs.transpose(-1, -2)).tril() @ slopes
+    linear = query_inputs @ state.weights - scales.unsqueeze(-1) * step
+    gradient = state.gradient + key_inputs.transpose(-1, -2) @ slopes
+    return LearnerOutput(outputs=model.output(queries, linear), state=replace(state, gradient=gradient))
 
 
 class GradientLearner(nn.Module):
-    """One gradient step a mini-batch, from a learned start; every place sees the step as far as it has come."""
+    """One gradient step per mini-batch from learned initial weights; each position uses the gradients up to it."""
 
     def __init__(self, *, model: InnerModel, num_heads: int, head_size: int, mini_batch: int = 16) -> None:
         super().__init__()
@@ -191,74 +188,77 @@ class GradientLearner(nn.Module):
             raise ValueError(f"mini_batch is {mini_batch}, expected 1 token or more, such as 16.")
         self.model, self.mini_batch = model, mini_batch
         self.first = nn.Parameter(torch.zeros(num_heads, model.num_inputs, head_size))
+        # the bias row of NormedLinear, after the first head_size rows, starts at 0
         nn.init.normal_(self.first.data[:, :head_size], std=0.02)
         self.scale_shift = nn.Parameter(torch.zeros(mini_batch))
 
     def scales(self) -> Float[Tensor, " places"]:
-        """How much of the sum of gradients each place of a mini-batch goes; never uphill."""
+        """The scale s of each position in a mini-batch; never negative."""
         numbers = torch.arange(1, self.mini_batch + 1, device=self.scale_shift.device)
+        # clamped, because a negative scale would increase the loss
         return (1 / numbers + self.scale_shift).clamp_min(0.0)
 
-    def start(self, num_rows: int) -> GradientState:
-        """The learned start, for every row."""
-        weights = self.first.repeat(num_rows, 1, 1, 1)
-        place = torch.zeros(num_rows, dtype=torch.int64, device=weights.device)
-        return GradientState(weights=weights, gradient=torch.zeros_like(weights), place=place)
+    def start(self, batch_size: int) -> GradientState:
+        """The learned initial weights, repeated over the batch."""
+        weights = self.first.repeat(batch_size, 1, 1, 1)
+        position = torch.zeros(batch_size, dtype=torch.int64, device=weights.device)
+        return GradientState(weights=weights, gradient=torch.zeros_like(weights), position=position)
 
-    def read(
+    def update(
         self,
         queries: Float[Tensor, "B H T d"],
         keys: Float[Tensor, "B H T d"],
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
         state: GradientState,
-    ) -> Learned:
-        """Mini-batch by mini-batch; a row that begins inside one is moved up to its place there."""
+    ) -> LearnerOutput:
+        """One mini-batch after another; a batch element that starts inside a mini-batch is shifted to its position."""
         length, size = keys.shape[2], self.mini_batch
         if not length:
-            return Learned(outputs=queries, state=state)
-        # as many as a row needs that begins at a mini-batch's last place
+            return LearnerOutput(outputs=queries, state=state)
+        # enough slots for an element that starts at the last position of a mini-batch
         slots = torch.arange(-(-(length + size - 1) // size) * size, device=keys.device)
-        given = slots - state.place[:, None]
-        real = (given >= 0) & (given < length)
-        given = given.clamp(0, length - 1)
-        queries, keys, values = (lay(part, given) for part in (queries, keys, values))
-        # where there is no token, nothing is learned
-        rates = lay(rates.unsqueeze(-1), given)[..., 0] * real[:, None]
-        scales, outputs, read = self.scales(), [], state.place + length
+        index = slots - state.position[:, None]
+        is_token = (index >= 0) & (index < length)
+        index = index.clamp(0, length - 1)
+        queries, keys, values = (gather_tokens(part, index) for part in (queries, keys, values))
+        # a rate of 0 disables training at slots without a token
+        rates = gather_tokens(rates.unsqueeze(-1), index)[..., 0] * is_token[:, None]
+        scales, outputs, num_tokens = self.scales(), [], state.position + length
         for begin in range(0, len(slots), size):
-            some = slice(begin, begin + size)
-            done = descend(
-                queries[:, :, some],
-                keys[:, :, some],
-                values[:, :, some],
-                rates[:, :, some],
+            part = slice(begin, begin + size)
+            output = descend(
+                queries[:, :, part],
+                keys[:, :, part],
+                values[:, :, part],
+                rates[:, :, part],
                 state,
                 model=self.model,
                 scales=scales,
             )
-            outputs.append(done.outputs)
-            state = finish(done.state, read >= begin + size, scale=scales[-1])
-        places = state.place[:, None] + torch.arange(length, device=keys.device)
-        return Learned(outputs=lay(torch.cat(outputs, dim=2), places), state=replace(state, place=read % size))
+            outputs.append(output.outputs)
+            state = finish(output.state, num_tokens >= begin + size, scale=scales[-1])
+        positions = state.position[:, None] + torch.arange(length, device=keys.device)
+        outputs_in_order = gather_tokens(torch.cat(outputs, dim=2), positions)
+        return LearnerOutput(outputs=outputs_in_order, state=replace(state, position=num_tokens % size))
 
 
 def finish(state: GradientState, full: Bool[Tensor, " B"], *, scale: Float[Tensor, ""]) -> GradientState:
-    """Rows whose mini-batch is full take their step."""
-    whole = full[:, None, None, None]
-    weights = torch.where(whole, state.weights - scale * state.gradient, state.weights)
-    return replace(state, weights=weights, gradient=state.gradient.masked_fill(whole, 0.0))
+    """Update the weights of batch elements whose mini-batch is full."""
+    is_full = full[:, None, None, None]
+    weights = torch.where(is_full, state.weights - scale * state.gradient, state.weights)
+    return replace(state, weights=weights, gradient=state.gradient.masked_fill(is_full, 0.0))
 
 
-def lay(part: Float[Tensor, "B H T d"], places: Int[Tensor, "B N"]) -> Float[Tensor, "B H N d"]:
-    """The tokens of these places, row by row."""
-    index = places[:, None, :, None].expand(-1, part.shape[1], -1, part.shape[3])
+def gather_tokens(part: Float[Tensor, "B H T d"], positions: Int[Tensor, "B N"]) -> Float[Tensor, "B H N d"]:
+    """The tokens at these positions of each batch element."""
+    index = positions[:, None, :, None].expand(-1, part.shape[1], -1, part.shape[3])
     return part.gather(2, index)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examples:
-    """Everything learned by heart; None before the first."""
+class AttentionLearnerState:
+    """All keys and values so far; None before the first token."""
 
     keys: Float[Tensor, "B H K d"] | None = None
     values: Float[Tensor, "B H K d"] | None = None
@@ -267,49 +267,50 @@ class Examples:
 class NadarayaWatsonLearner(nn.Module):
     """f(q) = sum_j kernel(q, k_j) v_j / sum_j kernel(q, k_j), kernel = exp(score): kernel regression on the past.
 
-    It has no weights, so learning is keeping the example and the rate is not asked. Its state grows.
+    It has no weights: training stores the example, and the rate is not used. The state grows with the length.
     """
 
     def __init__(self, *, score: Score | None = None) -> None:
         super().__init__()
         self.score = ScaledDot() if score is None else score
 
-    def start(self, num_rows: int) -> Examples:
-        """No example yet."""
-        return Examples()
+    def start(self, batch_size: int) -> AttentionLearnerState:
+        """An empty memory."""
+        return AttentionLearnerState()
 
-    def read(
+    def update(
         self,
         queries: Float[Tensor, "B H T d"],
         keys: Float[Tensor, "B H T d"],
         values: Float[Tensor, "B H T d"],
         rates: Float[Tensor, "B H T"],
-        state: Examples,
-    ) -> Learned:
-        """Each place knows the examples up to its own."""
+        state: AttentionLearnerState,
+    ) -> LearnerOutput:
+        """Each position uses the examples up to its own."""
         if state.keys is not None and state.values is not None:
             keys, values = torch.cat([state.keys, keys], dim=-2), torch.cat([state.values, values], dim=-2)
         scores = self.score(queries, self.score.prepare(keys))
-        known = torch.ones_like(scores, dtype=torch.bool).tril(keys.shape[-2] - queries.shape[-2])
-        scores = scores.masked_fill(~known, -torch.inf)
-        # a factor that is all kernels' own leaves their ratio as it is
+        # causal; stored keys come first, so the diagonal is shifted by their number
+        allowed = torch.ones_like(scores, dtype=torch.bool).tril(keys.shape[-2] - queries.shape[-2])
+        scores = scores.masked_fill(~allowed, -torch.inf)
+        # a common factor of all kernels cancels in the ratio and prevents overflow
         kernels = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
         outputs = kernels @ values / kernels.sum(dim=-1, keepdim=True)
-        return Learned(outputs=outputs, state=Examples(keys=keys, values=values))
+        return LearnerOutput(outputs=outputs, state=AttentionLearnerState(keys=keys, values=values))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TTTRead:
-    """What the layer says at every place, and the learners' state after the last."""
+class TTTOutput:
+    """Outputs of the layer at every position, and the learners' state after the last."""
 
     outputs: Float[Tensor, "B T size"]
     state: Any
 
 
 class TTT(nn.Module):
-    """A learner a head, with projections for what it learns from, learns to say, and is asked.
+    """One learner per head, with projections to its keys, values and queries.
 
-    A token's rate is eta = base_rate sigmoid(w . x + b) / d (section 2.7).
+    The learning rate of a token is eta = base_rate sigmoid(w . x + b) / d (section 2.7).
     """
 
     def __init__(self, *, hidden_size: int, num_heads: int, learner: InnerLearner, base_rate: float = 1.0) -> None:
@@ -322,15 +323,16 @@ class TTT(nn.Module):
         self.rate_proj = nn.Linear(hidden_size, num_heads)
         self.norm = nn.LayerNorm(hidden_size)
 
-    def start(self, num_rows: int) -> Any:
+    def start(self, batch_size: int) -> Any:
         """The learners' state before the first token."""
-        return self.learner.start(num_rows)
+        return self.learner.start(batch_size)
 
-    def forward(self, states: Float[Tensor, "B T size"], state: Any) -> TTTRead:
-        """Learn and answer at every place."""
+    def forward(self, states: Float[Tensor, "B T size"], state: Any) -> TTTOutput:
+        """Train and predict at every position."""
         queries, keys, values = (
             split_heads(proj(states), self.num_heads) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
+        # divided by the head size, as in section 2.7
         rates = torch.sigmoid(self.rate_proj(states)).transpose(1, 2) * (self.base_rate / keys.shape[-1])
-        done = self.learner.read(queries, keys, values, rates, state)
-        return TTTRead(outputs=self.output_proj(self.norm(join_heads(done.outputs))), state=done.state)
+        output = self.learner.update(queries, keys, values, rates, state)
+        return TTTOutput(outputs=self.output_proj(self.norm(join_heads(output.outputs))), state=output.state)

@@ -1,11 +1,11 @@
-"""Teacher forcing: a step-by-step decoder over a whole target.
+"""Teacher forcing for stepwise decoders: unrolling a step over a target.
 
-`unroll_features` is what training runs: the words are embedded beforehand, the readout is applied afterwards to all
-positions at once, and only what depends on the last state is done step by step. `unroll` goes through the whole step.
-A model may have a faster loop of its own (kernels/recurrent, steps.py); `may_fuse` says where it must not take it.
+`unroll_features` is used in training: words are embedded before the loop, the output layer is applied after it to all
+positions, and only the recurrence is computed stepwise. `unroll` runs the complete step. A model may have a faster loop
+(kernels/recurrent, steps.py); `may_fuse` returns whether it is allowed.
 
-The true previous token goes in at each step; with an `own_output_ratio` some rows read what they themselves just said
-instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
+The input of each step is the true previous token; with `own_output_ratio`, a share of the batch gets the model's own
+last prediction instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from regard.contracts import Step, active_recorders, has_hooks
 from regard.kernels import is_tracing
 
 OURS = ("regard", "torch")
-"""Where the classes come from whose steps are known."""
+"""Packages whose classes a fused loop may replace."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advanced:
-    """One step before its readout: what the readout sees, the state after it, and where the model looked."""
+    """One step before the output layer: its input, the next state, and the attention weights over the source."""
 
     features: Float[Tensor, "B size"]
     state: Any
@@ -35,15 +35,15 @@ class Advanced:
 
 
 def looks_plainly(attention: Attention, *scores: type) -> bool:
-    """Whether a loop may look for this attention: by softmax, and by one of these scores."""
+    """Whether an attention uses softmax, one of these scores, and no dropout."""
     return type(attention.align) is Softmax and type(attention.score) in scores and not attention.dropout
 
 
 def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
-    """Whether a loop may take these layers' weights and leave `advance` out.
+    """Whether a fused loop may use the weights of these layers instead of calling `advance`.
 
-    Not where a trace listens or a compiler reads along, nor where any part has hooks or is of a class made elsewhere,
-    nor where one of the layers is not a plain `nn.Linear` any more: all of those would be passed by.
+    False with active traces, tracing or compilation, hooks, classes of other packages, and layers that are not
+    `nn.Linear`, because a fused loop would bypass them.
     """
     if active_recorders() or is_tracing() or any(type(layer) is not nn.Linear for layer in layers):
         return False
@@ -54,12 +54,13 @@ def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
 def unroll_features(
     advance: Callable[[Tensor, Any, Any], Advanced], words: Float[Tensor, "B T word"], *, state: Any, encoded: Any
 ) -> Float[Tensor, "B T size"]:
-    """Features at every position, each step reading the true word and the state before it."""
+    """Features at every position; each step gets the true word and the previous state."""
     features: list[Tensor] = []
     for word in words.unbind(dim=1):
-        done = advance(word, state, encoded)
-        state = done.state
-        features.append(done.features)
+        advanced = advance(word, state, encoded)
+        # the output layer runs once after the loop, so only its inputs are collected
+        state = advanced.state
+        features.append(advanced.features)
     return torch.stack(features, dim=1)
 
 
@@ -71,18 +72,20 @@ def unroll(
     encoded: Any = None,
     own_output_ratio: float = 0.0,
 ) -> Float[Tensor, "B T vocab"]:
-    """Logits after every token; the first token is always the true one."""
+    """Logits after every token; the first input is always the true token."""
     if not 0.0 <= own_output_ratio <= 1.0:
         raise ValueError(f"own_output_ratio is {own_output_ratio}, expected a share between 0 and 1.")
     if tokens.shape[1] == 0:
         raise ValueError(f"tokens have shape {tuple(tokens.shape)}: a target begins with at least one token.")
     logits: list[Tensor] = []
     for position in range(tokens.shape[1]):
-        read = tokens[:, position]
+        inputs = tokens[:, position]
         if logits and own_output_ratio:
-            own = torch.rand(read.shape, device=read.device) < own_output_ratio
-            read = torch.where(own, logits[-1].detach().argmax(dim=-1), read)
-        done = step(read, state, encoded)
-        state = done.state
-        logits.append(done.logits)
+            # drawn per batch element and step
+            is_own = torch.rand(inputs.shape, device=inputs.device) < own_output_ratio
+            # detached: no gradient flows through the sampled choice
+            inputs = torch.where(is_own, logits[-1].detach().argmax(dim=-1), inputs)
+        output = step(inputs, state, encoded)
+        state = output.state
+        logits.append(output.logits)
     return torch.stack(logits, dim=1)

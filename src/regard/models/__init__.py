@@ -1,10 +1,10 @@
-"""The systems, by family: one system, one file."""
+"""Models by family; one file per model."""
 
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 
-FAMILIES = {"translation": MODELS, "language": LANGUAGE_MODELS, "sentences": TEXT_CLASSIFICATION_MODELS}
-"""Every table of systems by what its systems do."""
+FAMILIES = {"translation": TRANSLATION_MODELS, "language": LANGUAGE_MODELS, "sentences": TEXT_CLASSIFICATION_MODELS}
+"""The table of every family."""
 
-__all__ = ["FAMILIES", "LANGUAGE_MODELS", "MODELS", "TEXT_CLASSIFICATION_MODELS"]
+__all__ = ["FAMILIES", "LANGUAGE_MODELS", "TEXT_CLASSIFICATION_MODELS", "TRANSLATION_MODELS"]

@@ -1,4 +1,4 @@
-"""Functions that return a complete run: one file a data set."""
+"""Recipes: functions that return a complete run, one file per data set."""
 
 from regard.recipes.table import RECIPES, Recipe, all_recipes, find_recipe, make_run
 

@@ -2,18 +2,18 @@
 
     regard train multi30k --model transformer --data <folder> --out runs/transformer
 
-29,000 pairs, 10,000 joint pieces. `form="tok"` (lower-cased, normalised, tokenised) is what most papers score on;
-`form="raw"` is the text as people write it. Sizes are small, for the data are: the Transformer is near the published
-Transformer-Tiny (4 + 4 layers, average of the last 10 checkpoints).
+29,000 pairs, 10,000 joint BPE tokens. Most papers report scores on `form="tok"` (lower-cased, normalised, tokenised);
+`form="raw"` is the original text. Models are small because the data set is small: the Transformer is close to the
+published Transformer-Tiny (4 + 4 layers, average of the last 10 checkpoints).
 """
 
 from dataclasses import replace
 from typing import Any, Literal
 
 from regard.data.corpora import Multi30kCorpus
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -69,13 +69,13 @@ CONVOLUTION = replace(
     selection=SelectionSettings(metric="bleu", better="higher", average_last=5),
 )
 
-# its BLEU is near 0 for most of its training, so its loss is what tells whether it learns
-FOLDED = replace(RECURRENT, epochs=60, selection=SelectionSettings(metric="loss", better="lower", average_last=4))
+# BLEU stays near 0 for most of the training, so the loss selects the weights
+RCTM = replace(RECURRENT, epochs=60, selection=SelectionSettings(metric="loss", better="lower", average_last=4))
 
 TRAINING = {
     "transformer": PARALLEL,
     "conv_seq2seq": CONVOLUTION,
-    "rctm": FOLDED,
+    "rctm": RCTM,
     "bahdanau": replace(RECURRENT, optimizer=replace(RECURRENT.optimizer, learning_rate=3e-3)),
     "seq2seq": replace(RECURRENT, epochs=30),
     "rnn_encoder_decoder": replace(RECURRENT, epochs=30, optimizer=replace(RECURRENT.optimizer, learning_rate=1e-3)),
@@ -90,15 +90,15 @@ def multi30k(
     pair: str = "en-de",
     form: Literal["tok", "raw"] = "tok",
     folder: str | None = None,
-) -> Run:
+) -> TranslationRun:
     """Captions of Flickr images, 29,000 + 1,014 + 1,000 pairs."""
-    return Run(
+    return TranslationRun(
         recipe="multi30k",
         model_name=model,
         model=configure(model, SIZES),
         data=Multi30kCorpus(pair=pair, form=form, folder=folder),
         tokenizer=VocabularySettings(kind="bpe", vocab_size=10_000, joint=True),
-        batch=BatchSettings(tokens=4096, max_length=100, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=4096, max_length=100, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=1014),
         training=TRAINING.get(model, RECURRENT),
     )

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from regard.data.corpora import FileCorpus
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes.tatoeba import RECURRENT, SIZES, TRAINING
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 
 
 def pairs(
@@ -19,8 +19,8 @@ def pairs(
     test_source: str | Path | None = None,
     test_target: str | Path | None = None,
     pair: str = "",
-) -> Run:
-    """Your own files: two of lines, or one .tsv or .jsonl; paths are remembered whole."""
+) -> TranslationRun:
+    """Your own files: two text files, or one .tsv or .jsonl; absolute paths are recorded."""
     files = {
         "target": target,
         "valid_source": valid_source,
@@ -28,14 +28,14 @@ def pairs(
         "test_source": test_source,
         "test_target": test_target,
     }
-    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
-    return Run(
+    paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
+    return TranslationRun(
         recipe="pairs",
         model_name=model,
         model=configure(model, SIZES),
-        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **whole),
+        data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **paths),
         tokenizer=VocabularySettings(kind="bpe", vocab_size=16_000),
-        batch=BatchSettings(tokens=4096, max_length=256, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=4096, max_length=256, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),
         training=TRAINING.get(model, RECURRENT),
     )

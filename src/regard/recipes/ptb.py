@@ -1,12 +1,12 @@
-"""Penn Treebank: the text that language models were compared on for twenty years.
+"""Penn Treebank: a standard benchmark of language models.
 
     regard train ptb --model key_value_predict --data <folder> --out runs/kvp
 
-929,589 words to learn from, 10,000 different ones, each line's end among both. The state is carried over the whole
-text. `lstm` is Zaremba's medium model, learned as published: plain descent, the rate falling by 1.2 an epoch from the
-sixth on; only the running average of the weights is ours, and that it ends after 26 epochs of the published 39, for
-nothing is gained after them. The other recurrent systems are smaller and learn by Adam. The tape of `lstmn` is short:
-with 5, 15 and 50 cells, validation perplexity was 109, 124 and 139 (14 epochs, one H200, seed 0).
+929,589 training words, 10,000 distinct words, line ends included in both. The state is carried over the whole text.
+`lstm` is Zaremba's medium model, trained as published: SGD, with the learning rate divided by 1.2 per epoch from the
+sixth epoch on. Two things differ: an exponential moving average of the weights, and 26 epochs instead of the published
+39, because later epochs do not improve it. The other recurrent systems are smaller and use Adam. The memory of `lstmn`
+is short: with 5, 15 and 50 cells, validation perplexity was 109, 124 and 139 (14 epochs, one H200, seed 0).
 """
 
 from dataclasses import replace
@@ -47,14 +47,14 @@ SIZES: dict[str, dict[str, Any]] = {
 
 LENGTH, ROWS = 35, 20
 STEPS = 929_589 // ROWS // LENGTH
-"""Of an epoch, as Zaremba cuts the text."""
+"""Steps per epoch with Zaremba's segments."""
 
 ZAREMBA = TrainingSettings(
     epochs=26,
     label_smoothing=0.0,
-    # the paper's 1 and 5, for a gradient that is summed over a segment
+    # the paper's 1 and 5, rescaled because its gradient is summed over a segment and ours is averaged
     optimizer=SGDSettings(learning_rate=float(LENGTH), clip_norm=5.0 / LENGTH),
-    # 1.2 an epoch is a half every 3.8 of them
+    # a factor of 1.2 per epoch halves the rate every 3.8 epochs
     schedule=ScheduleSettings(name="exponential", warmup_steps=6 * STEPS, decay_steps=round(3.8 * STEPS)),
     every=EverySettings(log=200),
     selection=SelectionSettings(metric="loss", better="lower", ema=0.9995),
@@ -82,7 +82,7 @@ BATCH = {"lstm": SegmentSettings(rows=ROWS, length=LENGTH), "gpt": CROPS, "ttt":
 
 
 def ptb(model: str = "lstm", *, folder: str | None = None) -> LanguageModelingRun:
-    """Words of the Wall Street Journal, the rare ones <unk>, numbers N."""
+    """Words of the Wall Street Journal; rare words are <unk>, numbers are N."""
     return LanguageModelingRun(
         recipe="ptb",
         model_name=model,

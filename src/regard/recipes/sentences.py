@@ -1,9 +1,9 @@
-"""Sentences with classes, from any file: questions by what they ask for, opinions by what they are.
+"""Labelled sentences from the user's own files, such as question types (TREC) or sentiment (SST).
 
     regard train sentences --data TREC.train.all --model structured_self_attention --out runs/trec
 
-Trained from scratch: no word vectors from elsewhere. Sizes are for some thousand sentences, which are learned by heart
-in a few epochs, so much is dropped: words, and what the classifier reads.
+Trained from scratch, without pretrained word vectors. Sizes are for a few thousand sentences, which are overfitted
+within a few epochs, so dropout is high, on words and on the classifier's input.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ def sentences(
     valid: str | Path | None = None,
     test: str | Path | None = None,
 ) -> TextClassificationRun:
-    """Your own files: `<label> <text>` lines, .tsv or .jsonl; paths are remembered whole."""
+    """Your own files: `<label> <text>` lines, .tsv or .jsonl; absolute paths are recorded."""
     files = {"valid": valid, "test": test}
     return TextClassificationRun(
         recipe="sentences",

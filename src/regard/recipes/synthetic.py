@@ -1,18 +1,18 @@
-"""Made sets: dates from one language to another, strings to reverse or copy. No files, a minute or two on two cores.
+"""Synthetic sets: dates in two languages, strings to reverse or copy. No files; one or two minutes on two cores.
 
     regard train dates --model bahdanau --out runs/dates
     regard train reverse --model transformer --set data.content.max_length=40 --out runs/reverse
 
-Tokens are characters. All systems have some 300,000 parameters.
+Tokens are characters. All systems have about 300,000 parameters.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from regard.data.corpora import Copy, Dates, Reverse, SyntheticCorpus
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -34,69 +34,69 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How many steps of how many tokens, and how large they are."""
+class ToySchedule:
+    """Number of steps, tokens per step, and learning rate."""
 
     steps: int
     tokens: int
     learning_rate: float
 
 
-LOOKING_BACK = Pace(steps=700, tokens=1024, learning_rate=4e-3)
-ONE_VECTOR = Pace(steps=2500, tokens=512, learning_rate=4e-3)
-"""To keep the whole source in one place is learned by many small steps."""
+RECURRENT_ATTENTION = ToySchedule(steps=700, tokens=1024, learning_rate=4e-3)
+FIXED_VECTOR = ToySchedule(steps=2500, tokens=512, learning_rate=4e-3)
+"""Models that encode the source as one vector need more, smaller steps."""
 
-PARALLEL = Pace(steps=2600, tokens=1024, learning_rate=2e-3)
-PACES = {
-    "rctm": ONE_VECTOR,
-    "rnn_encoder_decoder": ONE_VECTOR,
-    "seq2seq": ONE_VECTOR,
+PARALLEL = ToySchedule(steps=2600, tokens=1024, learning_rate=2e-3)
+SCHEDULES = {
+    "rctm": FIXED_VECTOR,
+    "rnn_encoder_decoder": FIXED_VECTOR,
+    "seq2seq": FIXED_VECTOR,
     "conv_seq2seq": PARALLEL,
     "transformer": PARALLEL,
 }
 
 
-def training_of(pace: Pace, steps: int | None) -> TrainingSettings:
-    """A warm-up, then half a cosine down to nothing at the last step."""
-    count = pace.steps if steps is None else steps
-    often = max(count // 4, 1)
+def training_of(schedule: ToySchedule, steps: int | None) -> TrainingSettings:
+    """A warm-up, then a cosine decay to 0 at the last step."""
+    count = schedule.steps if steps is None else steps
+    interval = max(count // 4, 1)
     return TrainingSettings(
         steps=count,
         label_smoothing=0.0,
-        optimizer=AdamSettings(learning_rate=pace.learning_rate, beta2=0.98, eps=1e-9, clip_norm=1.0),
+        optimizer=AdamSettings(learning_rate=schedule.learning_rate, beta2=0.98, eps=1e-9, clip_norm=1.0),
         schedule=ScheduleSettings(name="cosine", warmup_steps=max(count // 20, 1)),
-        every=EverySettings(log=min(50, often), validate=often, save=often),
+        every=EverySettings(log=min(50, interval), validate=interval, save=interval),
         selection=SelectionSettings(metric="loss", better="lower"),
     )
 
 
-def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> Run:
-    """A run over a made set, character by character."""
-    pace = PACES.get(model, LOOKING_BACK)
-    return Run(
+def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> TranslationRun:
+    """A run on a synthetic set, with characters as tokens."""
+    schedule = SCHEDULES.get(model, RECURRENT_ATTENTION)
+    return TranslationRun(
         recipe=name,
         model_name=model,
         model=configure(model, SIZES),
         data=corpus,
         tokenizer=VocabularySettings(kind="characters", vocab_size=1000),
-        batch=BatchSettings(tokens=pace.tokens, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=schedule.tokens, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),
-        training=training_of(pace, steps),
+        training=training_of(schedule, steps),
     )
 
 
-def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = None) -> Run:
-    """Dates as people write them, one or two in a text; en-zh, all-iso, or between any of 22 languages."""
+def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = None) -> TranslationRun:
+    """One or two dates per text, in written formats; en-zh, all-iso, or between any of 22 languages."""
     source, _, target = pair.partition("-")
     content = Dates(source=source, target=target, max_dates=2)
     return toy("dates", model, SyntheticCorpus(content=content, count=20_000), steps)
 
 
-def reverse(model: str = "bahdanau", *, steps: int | None = None) -> Run:
-    """Letters, the last one first."""
+def reverse(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:
+    """Reverse a string of letters."""
     return toy("reverse", model, SyntheticCorpus(content=Reverse()), steps)
 
 
-def copy(model: str = "bahdanau", *, steps: int | None = None) -> Run:
-    """Letters as they are."""
+def copy(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:
+    """Copy a string of letters."""
     return toy("copy", model, SyntheticCorpus(content=Copy()), steps)

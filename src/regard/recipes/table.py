@@ -1,4 +1,4 @@
-"""Every recipe by its name: a function that returns a complete run. Others come by entry point or as `file.py:name`."""
+"""The table of recipes; recipes of other packages come by entry point or as `file.py:name`."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from regard.recipes.tinyshakespeare import tinyshakespeare, tinyshakespeare_smal
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A function that returns a complete run for a model, what it is about, and where its data come from.
+    """A function that returns a complete run, with a title, the amount of data and its origin.
 
     `task` is the name of the task of its runs.
     """
@@ -48,42 +48,42 @@ RECIPES = {
     "pairs": Recipe(
         make=pairs,
         amount="yours",
-        title="your own files: two of lines, or one .tsv or .jsonl",
+        title="your own files: two text files, or one .tsv or .jsonl",
         origin="--source, --target",
     ),
     "dates": Recipe(
         make=dates,
-        amount="endless",
-        title="dates as people write them, en-zh, all-iso, any of 22 languages",
-        origin="made, with babel",
+        amount="unlimited",
+        title="dates in written formats, en-zh, all-iso, any of 22 languages",
+        origin="synthetic, with babel",
     ),
-    "reverse": Recipe(make=reverse, amount="endless", title="letters, the last one first", origin="made"),
-    "copy": Recipe(make=copy, amount="endless", title="letters as they are", origin="made"),
+    "reverse": Recipe(make=reverse, amount="unlimited", title="strings of letters to reverse", origin="synthetic"),
+    "copy": Recipe(make=copy, amount="unlimited", title="strings of letters to copy", origin="synthetic"),
     "ptb": Recipe(
         make=ptb,
         amount="929,589 words",
-        title="Penn Treebank, word by word",
+        title="Penn Treebank, as words",
         origin="https://www.fit.vutbr.cz/~imikolov/rnnlm",
         task="language_modeling",
     ),
     "tinyshakespeare": Recipe(
         make=tinyshakespeare,
         amount="1,115,394 letters",
-        title="Shakespeare, letter by letter, for a GPU",
+        title="Shakespeare, as characters, for a GPU",
         origin="https://github.com/karpathy/char-rnn",
         task="language_modeling",
     ),
     "tinyshakespeare_small": Recipe(
         make=tinyshakespeare_small,
         amount="1,115,394 letters",
-        title="the same for two CPU cores",
+        title="the same, for two CPU cores",
         origin="https://github.com/karpathy/char-rnn",
         task="language_modeling",
     ),
     "topics": Recipe(
         make=topics,
-        amount="some 440,000 letters",
-        title="Python's own documentation, which comes with it",
+        amount="about 440,000 letters",
+        title="Python's own documentation",
         origin="pydoc_data.topics",
         task="language_modeling",
     ),
@@ -105,7 +105,7 @@ RECIPES = {
 
 
 def all_recipes() -> dict[str, Recipe]:
-    """The recipes of the table, then those that installed packages offer."""
+    """The recipes of installed packages and of the table, by name."""
     return {**{name: find_recipe(name) for name in find_entry_points(GROUP)}, **RECIPES}
 
 
@@ -119,10 +119,10 @@ def find_recipe(name: str) -> Recipe:
     elif name in entries:
         recipe = load_entry_point(entries[name])
     else:
-        known = [*RECIPES, *entries]
+        names = [*RECIPES, *entries]
         raise ValueError(
-            f"there is no recipe {name!r}; the nearest is {nearest(name, known)!r}. Known: {', '.join(known)}; or "
-            f"file.py:name of your own."
+            f"there is no recipe {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}; or "
+            f"your own file.py:name."
         )
     if isinstance(recipe, Recipe):
         return recipe
@@ -134,16 +134,16 @@ def find_recipe(name: str) -> Recipe:
 
 
 def make_run(recipe: str, model: str | None = None, **arguments: Any) -> Any:
-    """The run of a recipe; the error for an argument that it does not take names those that it takes."""
+    """The run of a recipe; the error for an unknown argument lists the accepted ones."""
     make = find_recipe(recipe).make
-    known = inspect.signature(make).parameters
-    if model is not None and "model" not in known:
-        raise ValueError(f"the recipe {recipe} has one model, and takes no other. Leave out the model.")
+    parameters = inspect.signature(make).parameters
+    if model is not None and "model" not in parameters:
+        raise ValueError(f"the recipe {recipe} has a fixed model. Leave out the model.")
     for name in arguments:
-        if name not in known:
-            takes = ", ".join(other for other in known if other != "model") or "nothing"
-            raise ValueError(f"the recipe {recipe} takes no {name}. It takes {takes}.")
-    for name, parameter in known.items():
+        if name not in parameters:
+            takes = ", ".join(other for other in parameters if other != "model") or "nothing"
+            raise ValueError(f"the recipe {recipe} does not accept {name}. It accepts {takes}.")
+    for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in arguments and (name != "model" or model is None):
-            raise ValueError(f"the recipe {recipe} needs {name}. Name it with --{name.replace('_', '-')}.")
+            raise ValueError(f"the recipe {recipe} needs {name}. Give it with --{name.replace('_', '-')}.")
     return make(**arguments) if model is None else make(model=model, **arguments)

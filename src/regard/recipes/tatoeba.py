@@ -1,18 +1,18 @@
-"""Text of any kind: short sentences of tatoeba.org, and the files a user has.
+"""Tatoeba: short everyday sentences; the sizes and schedules also serve the user's own files (pairs.py).
 
     regard train tatoeba --model luong --data <folder> --out runs/luong
     regard train pairs --source train.en --target train.zh --model transformer --out runs/en-zh
 
-Sizes are for some ten or hundred thousand sentences; for millions, take larger ones with --set.
+Sizes are for 10,000 to 200,000 sentences; for millions, choose larger ones with --set.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from regard.data.corpora import TatoebaCorpus
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
-from regard.tasks.translation import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
 from regard.training import AdamSettings, EverySettings, ScheduleSettings, SelectionSettings, TrainingSettings
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -59,15 +59,15 @@ PARALLEL = replace(
 TRAINING = {"transformer": PARALLEL, "conv_seq2seq": replace(PARALLEL, optimizer=RECURRENT.optimizer)}
 
 
-def tatoeba(model: str = "transformer", *, pair: str = "en-zh", folder: str | None = None) -> Run:
+def tatoeba(model: str = "transformer", *, pair: str = "en-zh", folder: str | None = None) -> TranslationRun:
     """Everyday sentences, between English and Chinese, French or German."""
-    return Run(
+    return TranslationRun(
         recipe="tatoeba",
         model_name=model,
         model=configure(model, SIZES),
         data=TatoebaCorpus(pair=pair, folder=folder),
         tokenizer=VocabularySettings(kind="bpe", vocab_size=8_000),
-        batch=BatchSettings(tokens=4096, max_length=100, packed=MODELS[model].packs),
+        batch=BatchSettings(tokens=4096, max_length=100, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=500),
         training=TRAINING.get(model, RECURRENT),
     )

@@ -1,9 +1,9 @@
-"""Any text: Python's own documentation, which needs no download, and the files a user has.
+"""Language modeling on Python's own documentation, which needs no download, and on the user's text files.
 
     regard train topics --model gpt --out runs/topics
     regard train text --data book.txt --model lstm --out runs/book
 
-Sizes are for texts of some hundred thousand to some million words, and for two CPU cores; for more take larger ones.
+Sizes are for texts of 100,000 to a few million words, and for two CPU cores.
 """
 
 from pathlib import Path
@@ -35,22 +35,22 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def batch_of(model: str, length: int) -> SegmentSettings:
-    """Crops for systems that work in parallel, a stream for the others."""
+    """Crops for models that process tokens in parallel, a stream for recurrent models."""
     return SegmentSettings(rows=16, length=length, cut="crops" if model in IN_PARALLEL else "stream")
 
 
 def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageModelingRun:
-    """Python's documentation: letter by letter for systems that look far back, word by word for the others."""
-    letters = model in IN_PARALLEL
+    """Python's documentation: as characters for models with a long context, as words for recurrent models."""
+    by_character = model in IN_PARALLEL
     return LanguageModelingRun(
         recipe="topics",
         model_name=model,
-        model=configure(model, SMALL if letters else SIZES, LANGUAGE_MODELS),
+        model=configure(model, SMALL if by_character else SIZES, LANGUAGE_MODELS),
         data=TopicsCorpus(),
-        tokenizer=CHARACTERS if letters else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
-        batch=batch_of(model, 64 if letters else 32),
+        tokenizer=CHARACTERS if by_character else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
+        batch=batch_of(model, 64 if by_character else 32),
         validation=LanguageValidationSettings(rows=16),
-        training=schedule(steps or (2000 if letters else 1000), ema=0.99),
+        training=schedule(steps or (2000 if by_character else 1000), ema=0.99),
     )
 
 
@@ -62,14 +62,14 @@ def text(
     test: str | Path | None = None,
     steps: int | None = None,
 ) -> LanguageModelingRun:
-    """Your own text files; paths are remembered whole."""
-    paths = {"valid": valid, "test": test}
-    whole = {name: None if path is None else str(Path(path).resolve()) for name, path in paths.items()}
+    """Your own text files; absolute paths are recorded."""
+    files = {"valid": valid, "test": test}
+    paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return LanguageModelingRun(
         recipe="text",
         model_name=model,
         model=configure(model, SIZES, LANGUAGE_MODELS),
-        data=FileTextCorpus(data=str(Path(data).resolve()), **whole),
+        data=FileTextCorpus(data=str(Path(data).resolve()), **paths),
         tokenizer=TokenizerSettings(kind="bpe", vocab_size=8000, spaces="kept"),
         batch=batch_of(model, 128 if model in IN_PARALLEL else 32),
         validation=LanguageValidationSettings(rows=16),

@@ -1,11 +1,11 @@
-"""Tiny Shakespeare, letter by letter.
+"""Tiny Shakespeare, as characters.
 
     regard train tinyshakespeare --model gpt --data <folder> --out runs/gpt           # minutes on a GPU
     regard train tinyshakespeare-small --model gpt --data <folder> --out runs/small   # minutes on two CPU cores
 
-Both are the sizes and the schedules of nanoGPT, https://github.com/karpathy/nanoGPT, the second with three times its
-learning rate. It reports a validation loss of 1.4697 nats a character for the first and 1.88 for the second, on crops
-of the context's length.
+Both use the sizes and schedules of nanoGPT, https://github.com/karpathy/nanoGPT, the second with three times its
+learning rate. nanoGPT reports a validation loss of 1.4697 nats per character for the first and 1.88 for the second, on
+crops of the context's length.
 """
 
 from typing import Any
@@ -52,18 +52,18 @@ SMALL: dict[str, dict[str, Any]] = {
     "ttt": {"hidden_size": 96, "num_layers": 2, "num_heads": 4, "feed_forward_size": 384, "dropout": 0.0},
 }
 IN_PARALLEL = ("gpt", "ttt")
-"""Systems that learn from crops; the others carry their state."""
+"""Models that are trained on crops; the others carry their state."""
 
 
 def schedule(steps: int, *, ema: float | None, learning_rate: float = 1e-3) -> TrainingSettings:
-    """A short warm-up, then half a cosine down to a tenth."""
-    often = max(steps // 20, min(steps, 50), 1)
+    """A short warm-up, then a cosine decay to a tenth of the learning rate."""
+    interval = max(steps // 20, min(steps, 50), 1)
     return TrainingSettings(
         steps=steps,
         label_smoothing=0.0,
         optimizer=AdamSettings(learning_rate=learning_rate, beta2=0.99, eps=1e-8, weight_decay=0.1, clip_norm=1.0),
         schedule=ScheduleSettings(name="cosine", warmup_steps=min(100, max(steps // 10, 1)), floor=0.1),
-        every=EverySettings(log=min(50, often), validate=often, save=often),
+        every=EverySettings(log=min(50, interval), validate=interval, save=interval),
         selection=SelectionSettings(metric="loss", better="lower", ema=ema),
     )
 
@@ -86,7 +86,7 @@ def tinyshakespeare(model: str = "gpt", *, folder: str | None = None, steps: int
 def tinyshakespeare_small(
     model: str = "gpt", *, folder: str | None = None, steps: int | None = None
 ) -> LanguageModelingRun:
-    """The same at a size for two CPU cores."""
+    """A million letters of Shakespeare, at a size for two CPU cores."""
     return LanguageModelingRun(
         recipe="tinyshakespeare_small",
         model_name=model,

@@ -9,7 +9,7 @@ from typing import IO
 
 from regard._utils import DEMO_SYSTEMS, make_folder
 from regard.checkpoint import RunFolder
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.studio.runs import last_step
 from regard.studio.schema.models import Preparing
 from regard.tasks import read_run
@@ -103,7 +103,7 @@ class DemoTraining:
         number = next((index for index, share in enumerate(shares) if share < 1), len(shares) - 1)
         return Preparing(
             system=DEMO_SYSTEMS[number],
-            title=MODELS[DEMO_SYSTEMS[number]].title,
+            title=TRANSLATION_MODELS[DEMO_SYSTEMS[number]].title,
             number=number + 1,
             count=len(shares),
             share=sum(shares) / len(shares),

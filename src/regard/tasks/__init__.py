@@ -1,4 +1,4 @@
-"""One folder a task, with equal file names, and what the tasks share."""
+"""Tasks: one folder per task with equal file names, and the code that tasks share."""
 
 from regard._utils import override
 from regard.tasks.attention_sites import (

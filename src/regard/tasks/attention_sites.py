@@ -1,8 +1,8 @@
-"""The attentions inside a model, and how their recorded maps lie on labelled axes.
+"""The attentions of a model, and the alignment of their recorded maps to labelled axes.
 
-The keys of a map are usually the tokens of its key axis, from the first on. Some models have other keys
-(`AttentionSite.keys_end_at_query`): a window into which nothing was read yet, with empty keys in front, or a memory
-that grows before every token and later loses its oldest entries. `first_key` says which token the first key stands for.
+The keys of a map are usually the tokens of its key axis, starting with the first. Two kinds of model differ
+(`AttentionSite.keys_end_at_query`): a fixed window starts with empty keys in front, and a bounded memory drops its
+oldest entries. `first_key` returns the token of the first key.
 
 Shapes: H heads, Q queries, K keys, N tokens of the key axis.
 """
@@ -26,17 +26,17 @@ Maps = Mapping[str, tuple[AttentionMap, ...]]
 MARKS = frozenset(SPECIAL_TOKENS[:UNK])
 LINE_END = SPECIAL_TOKENS[EOS]
 
-# beside the models, so that a model holds only its maths; an entry goes with its model
+# kept outside the models; an entry is dropped with its model
 _SITES: WeakKeyDictionary[Any, tuple[AttentionSite, ...]] = WeakKeyDictionary()
 
 
 def find_sites(
     model: Any, probe: Callable[[], tuple[AttentionSite, ...]], maps: Maps | None = None
 ) -> tuple[AttentionSite, ...]:
-    """The attentions of a model, from `probe()` the first time.
+    """The attentions of a model, from `probe()` on the first call.
 
-    `maps` are those of a real input: where their paths or heads differ, the model was changed since, and is probed
-    again.
+    `maps` were recorded for a real input. If their paths or numbers of heads differ from the cached sites, the model
+    has changed and is probed again.
     """
     sites = _SITES.get(model)
     if sites is None or (maps is not None and not match(sites, maps)):
@@ -45,12 +45,12 @@ def find_sites(
 
 
 def match(sites: Iterable[AttentionSite], maps: Maps) -> bool:
-    """Whether these are the sites of these maps."""
+    """Whether sites and maps have the same paths and numbers of heads."""
     return {site.path: site.num_heads for site in sites} == {path: heads_of(one[-1]) for path, one in maps.items()}
 
 
 def heads_of(attention_map: AttentionMap) -> int:
-    """1 where the model has no dimension of heads."""
+    """The number of heads; 1 if the weights have no head dimension."""
     return attention_map.weights.shape[1] if attention_map.weights.ndim > 3 else 1
 
 
@@ -63,7 +63,7 @@ def describe_site(
     is_causal: bool = False,
     keys_end_at_query: bool = False,
 ) -> AttentionSite:
-    """What an attention is, from the maps that one input recorded there."""
+    """Describe an attention by the maps recorded for one input."""
     last = maps[-1]
     heads = heads_of(last)
     return AttentionSite(
@@ -83,6 +83,7 @@ def describe_site(
 
 def name_of(part: object) -> str:
     """The name of a score or an alignment in its table, or its class."""
+    # Biased wraps a score, whose name is shown
     inner = part.score if isinstance(part, Biased) else part
     for table in (SCORES, ALIGNMENTS):
         for name, entry in table.items():
@@ -92,17 +93,17 @@ def name_of(part: object) -> str:
 
 
 def count_numbers(sites: Iterable[AttentionSite], lengths: Mapping[str, int], max_numbers: int | None) -> int:
-    """Scores, weights, keys and values of all sites for axes of these lengths; more than `max_numbers` are refused."""
+    """The number of scores, weights, keys and values of all sites; more than `max_numbers` is an error."""
     numbers = 0
     for site in sites:
         queries, keys = lengths[site.query_axis], lengths[site.key_axis]
-        # where each query has a memory of its own, their lengths grow from 0 to all keys
+        # with one memory per query, their lengths grow from 0 to the number of keys
         memories = queries * keys // 2 if site.key_memories else keys
         numbers += 2 * site.num_heads * queries * keys + memories * site.numbers_per_key
     if max_numbers is not None and numbers > max_numbers:
         raise ValueError(
-            f"{max(lengths.values())} tokens make {numbers / 1e6:,.0f} million numbers in all heads, and "
-            f"{max_numbers / 1e6:,.0f} million can be held. Shorten the text."
+            f"{max(lengths.values())} tokens give {numbers / 1e6:,.0f} million numbers in all heads, and the limit is "
+            f"{max_numbers / 1e6:,.0f} million. Shorten the text."
         )
     return numbers
 
@@ -110,7 +111,7 @@ def count_numbers(sites: Iterable[AttentionSite], lengths: Mapping[str, int], ma
 def token_axis(
     name: str, title: Title, labels: Iterable[str], *, is_stepwise: bool = False, is_multiline: bool = False
 ) -> Axis:
-    """An axis of tokens; in a text of several lines <eos> is no mark but the end of a line."""
+    """An axis of tokens; special tokens are marked, except <eos> in multi-line text, where it ends a line."""
     tokens = tuple(labels)
     marked = MARKS - {LINE_END} if is_multiline else MARKS
     marks = tuple(index for index, token in enumerate(tokens) if token in marked)
@@ -118,18 +119,18 @@ def token_axis(
 
 
 def batch_element(tensor: Shaped[Tensor, "1 *H N d"]) -> Shaped[Tensor, "heads N d"]:
-    """The first example of the batch, its heads in front."""
+    """The first example of the batch, with the head dimension first."""
     return tensor[0] if tensor.ndim > 3 else tensor[:1]
 
 
 def first_key(attention_map: AttentionMap, first_query: int, *, is_stepwise: bool) -> int:
-    """The token of a map's first key; tokens before 0 are empty keys. Its first query is number `first_query`."""
+    """The index of the token of a map's first key; negative for empty keys. `first_query` is the index of its query."""
     *_, num_queries, num_keys = attention_map.weights.shape
     return first_query - num_keys if is_stepwise else first_query + num_queries - num_keys
 
 
 def first_keys(inspection: Inspection, path: str) -> list[int]:
-    """For each map of a site, the token of its first key."""
+    """For each map of a site, the index of the token of its first key."""
     maps, site = inspection.maps[path], inspection.site(path)
     if site is None or not site.keys_end_at_query:
         return [0] * len(maps)
@@ -141,7 +142,7 @@ def first_keys(inspection: Inspection, path: str) -> list[int]:
 
 
 def drop_empty_keys(attention_map: AttentionMap, first: int) -> AttentionMap:
-    """The map without the keys before the first token, which have no weight."""
+    """The map without the empty keys before the first token."""
     if first >= 0:
         return attention_map
     allowed = attention_map.allowed
@@ -158,12 +159,13 @@ def drop_empty_keys(attention_map: AttentionMap, first: int) -> AttentionMap:
 
 
 def align_to_tokens(attention_map: AttentionMap, first: int) -> AttentionMap:
-    """The map with a key for every token from the first on; keys that a memory has lost are 0 and not allowed."""
+    """The map with one key per token; keys that a memory has dropped are 0 and not allowed."""
     attention_map = drop_empty_keys(attention_map, first)
     if first <= 0:
         return attention_map
     scores = attention_map.scores
     allowed = attention_map.allowed
+    # without a mask, all keys of the map were allowed
     allowed = torch.ones_like(scores, dtype=torch.bool) if allowed is None else allowed.broadcast_to(scores.shape)
     keys = F.pad(attention_map.keys, (0, 0, first, 0))
     return replace(
@@ -177,7 +179,7 @@ def align_to_tokens(attention_map: AttentionMap, first: int) -> AttentionMap:
 
 
 def pad_keys(weights: Float[Tensor, "... Q K"], first: int, num_tokens: int) -> Float[Tensor, "... Q N"]:
-    """A column for each token; 0 where the map has no key."""
+    """Pad to one column per token, with 0 where the map has no key."""
     weights = weights[..., max(-first, 0) :]
     before = max(first, 0)
     return F.pad(weights, (before, num_tokens - before - weights.shape[-1]))
@@ -186,9 +188,9 @@ def pad_keys(weights: Float[Tensor, "... Q K"], first: int, num_tokens: int) -> 
 def join_weights(
     maps: tuple[AttentionMap, ...], num_tokens: int, head: int | None = None, firsts: Sequence[int] | None = None
 ) -> Float[Tensor, "heads Q N"]:
-    """The weights of a site's maps below each other, of all heads or of one; `firsts` as from `first_keys`.
+    """Concatenate the weights of a site's maps along the queries, for all heads or one; `firsts` as from `first_keys`.
 
-    Keys that a step did not have yet have weight 0 there.
+    Keys that a step does not have yet get weight 0.
     """
     chosen = slice(None) if head is None else slice(head, head + 1)
     parts = (batch_element(one.weights)[chosen] for one in maps)

@@ -1,9 +1,4 @@
-"""What every task has in common: its description, what training needs of it, and shared settings.
-
-What every task has in common: its description, what training needs of it, and the settings that all runs share.
-
-A model's config with a recipe's sizes, what it does not say staying as published; sizes for equal parameters.
-"""
+"""The Task descriptor, the setup of a training, and settings and checks that tasks share."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +13,16 @@ from regard._utils import check_name
 from regard.checkpoint import RunFolder, load_metadata
 from regard.contracts import Capabilities, ModelEntry, Predictor, RunInfo, Title
 from regard.data.batching import Batching
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.training import Objective, TrainingData
 
 Notify = Callable[[str, str], None]
-"""Called with a split and a sentence about what was left out of it."""
+"""Called with the name of a split and a sentence about the examples that were left out of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings(Batching):
-    """How much is learned from at once; pairs with more than `max_length` tokens on a side are left out of training."""
+    """The size of a training batch. Pairs with more than `max_length` tokens on a side are left out of training."""
 
     max_length: int = 256
 
@@ -38,9 +33,9 @@ class BatchSettings(Batching):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSource:
-    """Examples to evaluate on: a split (without one, those that the task evaluates on), or files of the user's own.
+    """Examples to evaluate on: a split (default: the splits that the task evaluates on) or the user's own files.
 
-    `folder` is where the published sets are, if not where the run found them.
+    `folder` overrides the data folder of the run.
     """
 
     split: str | None = None
@@ -51,11 +46,11 @@ class ExampleSource:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup:
-    """A run with the sizes that follow from its data, and all that its training needs.
+    """A run with the sizes that follow from its data, and everything that training needs.
 
-    `files` are what lies beside the weights, by name. `validate` is called with the model during training. `example` is
-    an input that the model does not learn from. `model` is one that needs no training, such as counts, made in
-    `seconds`.
+    `files` maps names to the text of files saved beside the weights. `validate` is called with the model during
+    training. `example` is a validation input. `model` is a model that needs no gradient training, such as n-gram
+    counts; building it took `seconds`.
     """
 
     run: Any
@@ -70,18 +65,18 @@ class TrainingSetup:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A kind of work that models are trained for. Everything outside the task's own files asks this and Predictor.
+    """Description of a task. Code outside the task's own folder uses only this and the Predictor protocol.
 
-    A run is a frozen dataclass with at least recipe, model_name, model, data and training; `data` is a frozen dataclass
-    too, and together they are config.json. `verb` is the command that uses a trained folder, `unit` what has a label.
+    A run is a frozen dataclass with at least recipe, model_name, model, data and training. `data` is a frozen dataclass
+    too; config.json holds both. `verb` is the command that uses a trained folder, `unit` is what a label belongs to.
 
-        setup(run, checkpoint, *, resume, notify)   -> TrainingSetup, from the data or, resumed, from the folder's files
+        setup(run, checkpoint, *, resume, notify)   -> TrainingSetup; if resumed, tokenizers come from the folder
         open(run, model, checkpoint)                -> Predictor
         read_examples(run, ExampleSource)           -> examples by name, as Predictor.evaluate takes them
         example_command(run, folder, example)       -> a command line that uses the folder
 
-    `evaluate_options` are the options of Predictor.evaluate with their defaults; `capabilities` says what the
-    predictors can do beside predict, score and inspect.
+    `evaluate_options` are the options of Predictor.evaluate with their defaults. `capabilities` lists what the
+    predictors support beyond predict, score and inspect.
     """
 
     name: str
@@ -100,21 +95,21 @@ class Task:
 
 
 def corpus_of(run: Any, folder: Path | None) -> Any:
-    """The corpus of a run, read from another data folder where one is named."""
+    """The corpus of a run, optionally with another data folder."""
     if folder is None:
         return run.data
     if not hasattr(run.data, "folder"):
-        raise ValueError(f"the recipe {run.recipe} reads no data folder. Leave out --data.")
+        raise ValueError(f"the recipe {run.recipe} has no data folder. Leave out --data.")
     return replace(run.data, folder=str(folder))
 
 
 def read_splits(corpus: Any, split: str | None) -> dict[str, Any]:
-    """One split, or without a name all but the training split, each by its name."""
+    """One split, or all splits but the first (training), by name."""
     return {name: corpus.read(name) for name in ([split] if split else corpus.splits[1:])}
 
 
 def refuse_target(run: Any, source: ExampleSource) -> None:
-    """For tasks whose examples have one file."""
+    """Reject a target file, for tasks whose examples come from one file."""
     if source.target is not None:
         raise ValueError(f"--target names translations, and a {run.model_name} makes none. Leave it out.")
 
@@ -122,7 +117,7 @@ def refuse_target(run: Any, source: ExampleSource) -> None:
 def run_info(
     predictor: Predictor, *, task: str, split: str, num_examples: int, steps: int, search: str = ""
 ) -> RunInfo:
-    """What an evaluation is about; `steps` are those the model was trained for."""
+    """The system, data and search of an evaluation; `steps` is the number of training steps."""
     run = predictor.run
     return RunInfo(
         task=task,
@@ -138,7 +133,7 @@ def run_info(
 
 
 def data_of(run: Any) -> str:
-    """The recipe with its languages and form, or the file where it is the user's own."""
+    """The recipe with its languages and form, or the name of the user's file."""
     languages = "-".join(name for name in getattr(run.data, "languages", ()) if name)
     file = getattr(run.data, "data", None)
     parts = (run.recipe, languages, getattr(run.data, "form", ""), "" if file is None else Path(file).name)
@@ -146,25 +141,25 @@ def data_of(run: Any) -> str:
 
 
 def steps_of(folder: Path) -> int:
-    """After how many steps the weights in a folder were taken; of an average, its last."""
+    """The training step of the weights in a folder; for averaged weights, the last step."""
     facts = load_metadata(RunFolder(folder).weights)
     return int(facts.get("step", max(facts.get("average", [0]))))
 
 
 def hardware(device: torch.device) -> str:
-    """The machine, in a few words."""
+    """A short description of the device."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {torch.get_num_threads()} threads"
 
 
 def count_parameters(model: Any) -> int:
-    """Numbers that were learned; tied ones count once."""
+    """Number of parameters; tied parameters count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def parse_text(data: str | bytes) -> str:
-    """Text as it is; bytes are UTF-8."""
+    """A string unchanged, or bytes decoded as UTF-8."""
     if isinstance(data, str):
         check_texts([data], "inputs")
         return data
@@ -175,21 +170,23 @@ def parse_text(data: str | bytes) -> str:
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:
-    """Refuse one text where a list is expected, and text that is not whole characters."""
+    """Reject a single string where a list is expected, elements that are not strings, and unpaired surrogates."""
     if isinstance(texts, str):
         raise ValueError(f"{name} is one string, expected a list of them. Write [{name}].")
-    for number, text in enumerate(texts, start=1):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(f"number {number} of the {name} is a {type(text).__name__}, expected a string.")
+            raise ValueError(f"{name}[{index}] is a {type(text).__name__}, expected a string.")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            half = f"character {error.start + 1} of number {number} of the {name} is half a one"
-            raise ValueError(f"{half}: {text[error.start]!r}. Give text in UTF-8.") from None
+            raise ValueError(
+                f"{name}[{index}] contains an unpaired surrogate at index {error.start}: {text[error.start]!r}. "
+                f"Give text in UTF-8."
+            ) from None
 
 
 def check_pairs(inputs: Sequence[str], outputs: Sequence[str], names: tuple[str, str]) -> None:
-    """Refuse inputs and outputs that do not belong together one by one."""
+    """Reject lists of different lengths."""
     check_texts(inputs, names[0])
     check_texts(outputs, names[1])
     if len(inputs) != len(outputs):
@@ -198,13 +195,17 @@ def check_pairs(inputs: Sequence[str], outputs: Sequence[str], names: tuple[str,
         )
 
 
-def configure(model: str, sizes: Mapping[str, Mapping[str, Any]], models: Mapping[str, ModelEntry] = MODELS) -> Any:
-    """The config of a model by its name, or the nearest name."""
+def configure(
+    model: str, sizes: Mapping[str, Mapping[str, Any]], models: Mapping[str, ModelEntry] = TRANSLATION_MODELS
+) -> Any:
+    """The config of a model with the sizes of a recipe; other fields keep their defaults."""
     check_name(model, models, "model")
     return models[model].config(**sizes.get(model, {}))
 
 
-def equal_size(goal: int, parameters_at: Callable[[int], int], *, most: int = 2048) -> int:
-    """The size, up to so much, at which a system that grows with it has about `goal` parameters."""
-    above = 1 + bisect_left(range(1, most), goal, key=parameters_at)
-    return min((max(above - 1, 1), above), key=lambda size: abs(parameters_at(size) - goal))
+def equal_size(target: int, parameters_at: Callable[[int], int], *, max_size: int = 2048) -> int:
+    """The size up to `max_size` at which a model, whose parameters grow with it, has about `target` parameters."""
+    # the first size with at least `target` parameters, by bisection
+    above = 1 + bisect_left(range(1, max_size), target, key=parameters_at)
+    # the closer of the two neighbours
+    return min((max(above - 1, 1), above), key=lambda size: abs(parameters_at(size) - target))

@@ -1,10 +1,6 @@
-"""From a run to a folder with a trained model.
+"""Train a run into a folder: setup (by the task) -> build -> train -> model card.
 
-The model card: a README.md that says what a model is, what it was trained on and what it reached.
-
-From a run to a folder that holds a trained model.
-
-setup -> build -> train -> model card; the setup is the task's own
+The model card is the folder's README.md: the system, its data, its settings and its validation metrics.
 """
 
 import os
@@ -34,7 +30,7 @@ from regard.training import Result, differences, is_main_process, train
 
 
 def model_card(*, title: str, summary: str, sections: Mapping[str, Mapping[str, Any] | str]) -> str:
-    """Markdown from plain facts: a mapping becomes a table of its names and values, a text stays text."""
+    """Markdown with one section per entry: a mapping becomes a table, a string is copied."""
     parts = [f"# {title}", summary]
     for name, content in sections.items():
         body = content if isinstance(content, str) else _table(content)
@@ -65,14 +61,14 @@ def _cell(value: Any) -> str:
 
 
 SETTINGS = ("model", "data", "tokenizer", "batch", "training")
-"""Parts of a run that the model card shows."""
+"""Parts of a run that are shown in the model card."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained predictor, how its training went, and an input that it did not learn from.
+    """A trained predictor, the result of its training, and a validation input.
 
-    `unit` is what it had labels for: tokens, or sentences.
+    `unit` is what a label belongs to: tokens, or sentences.
     """
 
     system: Any
@@ -90,25 +86,26 @@ def fit(
     console: Console | None = None,
     callbacks: Sequence[Callable[[dict[str, Any]], None]] = (),
 ) -> TrainedModel:
-    """Train a run into a folder. What is there already stays, unless it is resumed or overwritten."""
-    checkpoint, shown = RunFolder(Path(out)), console or Console(stderr=True)
-    resumes = check_out(checkpoint, resume=resume, overwrite=overwrite)
-    # a task or a corpus that could not be loaded again is refused before anything is trained
+    """Train a run into a folder. A folder in use is an error unless `resume` or `overwrite` is set."""
+    checkpoint, console = RunFolder(Path(out)), console or Console(stderr=True)
+    is_resumed = check_folder(checkpoint, resume=resume, overwrite=overwrite)
+    # fails here, before training, if the task or the corpus could not be imported again by `load`
     config = to_config(run, VERSION)
     with lock_folder(checkpoint.folder) if is_main_process() else nullcontext():
-        if resumes:
-            check_kind(checkpoint, config)
-        setup = task_of(run).setup(run, checkpoint, resume=resumes, notify=partial(notify, shown))
+        if is_resumed:
+            check_same_kind(checkpoint, config)
+        setup = task_of(run).setup(run, checkpoint, resume=is_resumed, notify=partial(notify, console))
         if setup.model is not None and several_processes():
-            raise ValueError(f"{run.model_name} is counted, which one process does. Start it without a launcher.")
-        if resumes:
-            refuse(checkpoint, differences(config_of(checkpoint), to_config(setup.run, VERSION)))
-        undo = is_main_process() and not resumes
+            raise ValueError(f"{run.model_name} is built by one process. Start it without a launcher.")
+        if is_resumed:
+            refuse_changes(checkpoint, differences(saved_config(checkpoint), to_config(setup.run, VERSION)))
+        # a new folder is removed again if training fails before its first save
+        undo = is_main_process() and not is_resumed
         with overwrite_guard(checkpoint) if overwrite else remove_on_failure(checkpoint, undo=undo):
-            return learn(setup, checkpoint, resume=resumes, console=shown, callbacks=callbacks)
+            return train_setup(setup, checkpoint, resume=is_resumed, console=console, callbacks=callbacks)
 
 
-def learn(
+def train_setup(
     setup: TrainingSetup,
     checkpoint: RunFolder,
     *,
@@ -116,8 +113,9 @@ def learn(
     console: Console,
     callbacks: Sequence[Callable[[dict[str, Any]], None]],
 ) -> TrainedModel:
-    """Train a model, or save one that needs no training."""
+    """Train the model of a setup, or save a model that needs no training."""
     run, unit = setup.run, task_of(setup.run).unit
+    # seeded here, so that initial weights do not depend on the setup
     torch.manual_seed(run.training.seed)
     model = build(run) if setup.model is None else setup.model
     if is_main_process():
@@ -139,17 +137,18 @@ def learn(
     else:
         result = save_untrained(model, setup, checkpoint)
     if is_main_process():
-        write_text(checkpoint.card, card_of(run, result, count_parameters(model)))
+        write_text(checkpoint.card, make_card(run, result, count_parameters(model)))
+    # loaded from disk, so that the returned predictor has the selected weights and the folder is verified
     loaded = load(checkpoint.folder, device=run.training.compute.device)
     return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
 
 
 def save_untrained(model: Any, setup: TrainingSetup, checkpoint: RunFolder) -> Result:
-    """What training would have left, of a model that needs none."""
+    """Write the files that training would write, for a model that needs no training."""
     metrics, seconds = dict(setup.validate(model)), setup.seconds
     if is_main_process():
         save_tensors(checkpoint.weights, model.state_dict(), metadata={"step": 1})
-        # made again on --resume, and recorded once
+        # --resume builds the model again, so its line must not be written twice
         cut_lines(checkpoint.metrics, 0)
         append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
     return Result(
@@ -165,23 +164,24 @@ def save_untrained(model: Any, setup: TrainingSetup, checkpoint: RunFolder) -> R
     )
 
 
-def check_out(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> bool:
-    """Whether a run goes on in the folder; one that is in use is refused unless that was allowed."""
+def check_folder(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> bool:
+    """Whether the folder holds a run to resume; a folder in use is an error unless `overwrite` is set."""
     folder = checkpoint.folder
     if resume and overwrite:
-        raise ValueError("a run is resumed or written over, not both. Leave out --resume or --overwrite.")
+        raise ValueError("a run cannot be both resumed and overwritten. Leave out --resume or --overwrite.")
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, and a folder is needed. Choose another name.")
+        raise ValueError(f"{folder} is a file, expected a folder. Choose another name.")
     if overwrite and several_processes():
-        raise ValueError("several processes cannot write over a folder together. Remove it first, or choose another.")
+        raise ValueError("several processes cannot overwrite one folder. Remove it first, or choose another.")
     if resume:
+        # a folder without a config was never started
         if checkpoint.config.exists():
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
         if is_main_process() and not is_unused(folder):
             check_no_old_run(checkpoint)
-            raise ValueError(f"{folder} holds no run to go on with. Leave out --resume, and choose another --out.")
+            raise ValueError(f"{folder} holds no run to resume. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
         check_is_run(checkpoint, is_run=read_run)
     in_use = folder.is_dir() and not is_unused(folder)
@@ -189,52 +189,54 @@ def check_out(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> bool:
         if not checkpoint.config.exists():
             check_no_old_run(checkpoint)
         raise ValueError(
-            f"{folder} is not empty. Choose another --out, go on with the run in it (--resume), or allow to write over "
-            f"it (--overwrite)."
+            f"{folder} is not empty. Choose another --out, resume the run in it (--resume), or overwrite it "
+            f"(--overwrite)."
         )
     return False
 
 
 def several_processes() -> bool:
-    """Whether a launcher started more than this one."""
+    """Whether a launcher started more than one process."""
     return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
-def config_of(checkpoint: RunFolder) -> dict[str, Any]:
-    """The config of the run in a folder, in today's form."""
+def saved_config(checkpoint: RunFolder) -> dict[str, Any]:
+    """The config of the run in a folder, in the current format."""
     return to_config(read_run(checkpoint), VERSION)
 
 
-def check_kind(checkpoint: RunFolder, config: Mapping[str, Any]) -> None:
-    """Refuse to resume with another task, corpus or model, whose files are others too."""
-    begun = config_of(checkpoint)
+def check_same_kind(checkpoint: RunFolder, config: Mapping[str, Any]) -> None:
+    """Reject a resume with another task, corpus or model, whose files differ too."""
+    saved = saved_config(checkpoint)
     kinds = ("task", "corpus", "model_name")
-    refuse(checkpoint, differences({name: begun[name] for name in kinds}, {name: config[name] for name in kinds}))
+    refuse_changes(
+        checkpoint, differences({name: saved[name] for name in kinds}, {name: config[name] for name in kinds})
+    )
 
 
-def refuse(checkpoint: RunFolder, changes: list[str]) -> None:
-    """Refuse a run that differs from the one in the folder, if it does."""
+def refuse_changes(checkpoint: RunFolder, changes: list[str]) -> None:
+    """Raise an error if the run differs from the run in the folder."""
     if changes:
         raise ValueError(
-            f"{checkpoint.folder} was begun with other settings: {'; '.join(changes)}. Resume with the same, or choose "
-            f"another --out."
+            f"{checkpoint.folder} was started with other settings: {'; '.join(changes)}. Resume with the same ones, or "
+            f"choose another --out."
         )
 
 
 def notify(console: Console, split: str, sentence: str) -> None:
-    """Print what was left out of a split, if anything was."""
+    """Print a sentence about a split, unless it is empty."""
     if sentence and is_main_process():
         console.print(f"{split}: {sentence}", highlight=False, markup=False, soft_wrap=True)
 
 
-def card_of(run: Any, result: Result, parameters: int) -> str:
-    """The folder's README."""
+def make_card(run: Any, result: Result, parameters: int) -> str:
+    """The model card of a trained run."""
     config, task = to_config(run, VERSION), task_of(run)
     source, target = getattr(run.data, "languages", ("", ""))
     languages = f", {source} to {target}" if source and target else ""
     return model_card(
         title=f"{run.model_name} on {run.recipe}{languages}",
-        summary=f"Trained with regard. Use it: `regard {task.verb} {result.folder}`.",
+        summary=f"Trained with regard. To use it, run `regard {task.verb} {result.folder}`.",
         sections={
             "Validation": result.metrics,
             "Training": {

@@ -1,13 +1,9 @@
-"""config.json and back, and a predictor from a run's folder.
-
-A run as JSON and back.
+"""A run as config.json and back, and a predictor from a run's folder.
 
     config.json = {"regard": version, "task": .., "corpus": .., "recipe": .., "model_name": .., "model": {..}, ..}
 
 Task and corpus are names of their tables, or references (`file.py:name`, `module:name`). The recipe is a label. Configs
-of 0.1 name the recipe alone, from which task and corpus follow.
-
-A run's folder: what is written before training begins, and a predictor from what training left.
+of 0.1 name the recipe only, which determines the task and the corpus.
 """
 
 from collections.abc import Mapping
@@ -21,7 +17,7 @@ from regard._utils import VERSION, from_plain, nearest, to_plain, write_text
 from regard.checkpoint import RunFolder
 from regard.contracts import ModelEntry, Predictor
 from regard.data.corpora import corpus_name, find_corpus
-from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.table import find_task, task_name, task_of
 from regard.tasks.translation.predictor import Translator
 from regard.training import rename_settings
@@ -57,11 +53,11 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     if "task" in config:
         names = config["task"], config.get("corpus")
     else:
-        names = find_in(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
-    task = imported(find_task, names[0], f"{where}: task")
-    corpus = imported(find_corpus, names[1], f"{where}: corpus")
+        names = find_entry(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
+    task = import_named(find_task, names[0], f"{where}: task")
+    corpus = import_named(find_corpus, names[1], f"{where}: corpus")
     hints = {**get_type_hints(task.run_type), "data": corpus}
-    hints["model"] = find_in(task.models, settings.get("model_name"), f"{where}: model_name").config
+    hints["model"] = find_entry(task.models, settings.get("model_name"), f"{where}: model_name").config
     for name in settings:
         if name not in hints:
             raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
@@ -71,8 +67,8 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     return task.run_type(**{name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()})
 
 
-def find_in(table: Mapping[str, Any], name: Any, what: str) -> Any:
-    """The entry of a table; the error for an unknown name has the nearest one."""
+def find_entry(table: Mapping[str, Any], name: Any, what: str) -> Any:
+    """The entry of a table; the error for an unknown name suggests the nearest."""
     if not isinstance(name, str) or name not in table:
         raise ValueError(
             f"{what} is {name!r}; the nearest is {nearest(str(name), table)!r}. Known: {', '.join(table)}."
@@ -80,33 +76,33 @@ def find_in(table: Mapping[str, Any], name: Any, what: str) -> Any:
     return table[name]
 
 
-def imported(find: Any, name: Any, what: str) -> Any:
-    """What a name or a reference stands for, or why it stands for nothing."""
+def import_named(find: Any, name: Any, what: str) -> Any:
+    """The object of a name or a reference; errors name the entry of the config."""
     if not isinstance(name, str):
         raise ValueError(f"{what} is {name!r}, expected a name or a reference such as file.py:name.")
     try:
         return find(name)
     except ValueError as error:
         raise ValueError(
-            f"{what} is {name!r}, and {error} Put it back, or write into {what.partition(':')[0]} where it is now."
+            f"{what} is {name!r}, and {error} Restore it, or write its new location into {what.partition(':')[0]}."
         ) from error
 
 
-MOST = 10**7
-"""Of anything that a model has a number of; larger ones are slips of the hand."""
+MAX_COUNT = 10**7
+"""Upper bound for any size in a model config; larger values are treated as typos."""
 DEVICES = ("cpu", "cuda", "mps")
 
 
 def save_start(checkpoint: RunFolder, run: Any, files: Mapping[str, str]) -> None:
-    """Write what a model needs beside its weights."""
+    """Write config.json and the files that a model needs beside its weights."""
     for name, text in files.items():
         write_text(checkpoint.folder / name, text)
-    # last, for a folder with a config is a run
+    # written last, because a folder with a config counts as a run
     checkpoint.save_config(to_config(run, VERSION))
 
 
 def read_run(checkpoint: RunFolder) -> Any:
-    """The run that a folder was written by."""
+    """The run of a folder that `regard train` wrote."""
     if not checkpoint.folder.is_dir():
         raise FileNotFoundError(f"{checkpoint.folder} is not a folder. Name the folder that `regard train` wrote.")
     if not checkpoint.config.is_file():
@@ -117,44 +113,44 @@ def read_run(checkpoint: RunFolder) -> Any:
 
 
 def entry_of(run: Any) -> ModelEntry:
-    """The line of the table of models that a run's model is built from."""
+    """The table entry of a run's model."""
     return task_of(run).models[run.model_name]
 
 
 def build(run: Any) -> Any:
-    """The model of a run, its weights drawn from torch's generator; impossible sizes are a ValueError."""
+    """The model of a run with weights drawn from torch's generator; impossible sizes are a ValueError."""
     for name, value in vars(run.model).items():
         if name.startswith("num_") or name.endswith("_size"):
             check_count(f"model.{name}", value)
     try:
         return entry_of(run).build(run.model)
     except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
-        # torch does not explain a layer of size -16, nor the system one that fills its memory
-        raise ValueError(f"no {run.model_name} can be built of {run.model}: {error}. Check the sizes.") from error
+        # torch's own errors for a layer of size -16, or for one that exceeds memory, do not name the setting
+        raise ValueError(f"{run.model_name} cannot be built from {run.model}: {error}. Check the sizes.") from error
 
 
 def check_count(name: str, value: object) -> None:
-    """One or more, and no more than a tensor can have."""
-    if isinstance(value, int) and not 1 <= value <= MOST:
-        raise ValueError(f"{name} is {value}, expected 1 or more, and {MOST:,} at most.")
+    """Reject a size outside 1 .. MAX_COUNT."""
+    if isinstance(value, int) and not 1 <= value <= MAX_COUNT:
+        raise ValueError(f"{name} is {value}, expected 1 to {MAX_COUNT:,}.")
 
 
 def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor:
     """The predictor of a folder that `regard train` wrote.
 
-    `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False` runs
-    the model's own readable code only.
+    `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False`
+    disables fused implementations.
     """
     checkpoint = RunFolder(Path(folder))
     run = read_run(checkpoint)
     checkpoint = RunFolder.open(Path(folder))
-    # the first weights are drawn on the CPU, unseeded, and overwritten: the caller's random numbers stay as they are
+    # the initial weights are overwritten; fork_rng keeps the caller's random state unchanged
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
     predictor = task_of(run).open(run, model.eval().to(choose_device(device)), checkpoint)
     if not fused and is_dataclass(predictor) and hasattr(predictor, "fused"):
-        # a predictor of another package may have no fused code to turn off
+        # predictors of other packages need not have the field
         predictor = replace(predictor, fused=False)
     return predictor
 
@@ -168,7 +164,7 @@ def load_as(
 @overload
 def load_as(
     verb: Literal["generate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
-) -> Writer: ...
+) -> TextGenerator: ...
 
 
 @overload
@@ -183,8 +179,8 @@ def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto
     task = task_of(predictor.run)
     if task.verb != verb:
         raise ValueError(
-            f"{folder} holds a {predictor.run.model_name}, a model for {task.title.en.lower()}, and one that can "
-            f"{verb} is needed. Use it with `regard {task.verb} {folder}`."
+            f"{folder} holds a {predictor.run.model_name}, a model for {task.title.en.lower()}, which cannot {verb}. "
+            f"Use it with `regard {task.verb} {folder}`."
         )
     return predictor
 
@@ -198,9 +194,9 @@ def choose_device(device: str | torch.device) -> torch.device:
     except (RuntimeError, TypeError):
         chosen = None
     if chosen is None or chosen.type not in DEVICES:
-        raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or one of several such as cuda:1.")
+        raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or an indexed device such as cuda:1.")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device is {chosen}, but torch sees {torch.cuda.device_count()} CUDA devices. Choose auto.")
+        raise ValueError(f"device is {chosen}, but torch finds {torch.cuda.device_count()} CUDA devices. Choose auto.")
     if chosen.type == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("device is mps, but torch sees no such device. Choose auto or cpu.")
+        raise ValueError("device is mps, but torch finds no such device. Choose auto or cpu.")
     return chosen

@@ -1,6 +1,6 @@
-"""Reports as JSON and back; those of 0.1 are converted as they are read.
+"""Reports as JSON and back; reports of 0.1 are converted on reading.
 
-A report of 0.1 has one of three forms, by task, which its keys tell apart.
+A report of 0.1 has one of three formats, one per task, which are recognised by their keys.
 """
 
 import json
@@ -25,20 +25,20 @@ from regard.tasks.text_classification import evaluate as text_classification
 from regard.tasks.translation import evaluate as translation
 
 EXACT_0_1 = ("dates", "reverse", "copy")
-"""Recipes of 0.1 whose systems are compared by exact matches."""
+"""Recipes of 0.1 whose systems are compared by exact match."""
 
 
 def write_report(report: Report) -> str:
-    """Readable JSON, keys in the order of the fields; numbers that JSON lacks are words: "nan", "inf"."""
+    """Indented JSON, keys in the order of the fields; NaN and infinity are the strings "nan" and "inf"."""
     return json.dumps(to_plain(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_report(text: str) -> Report:
-    """The report that was written; the error for a key too many, too few or of another kind names it."""
+    """Parse a report; errors name the missing, unknown or mistyped key."""
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is no report, because it is no JSON: {error}. Evaluate the system again.") from None
+        raise ValueError(f"the report is not valid JSON: {error}. Evaluate the system again.") from None
     try:
         return report_of(plain)
     except ValueError as error:
@@ -46,7 +46,7 @@ def read_report(text: str) -> Report:
 
 
 def report_of(plain: Any) -> Report:
-    """The report of a JSON value, in today's form or one of 0.1."""
+    """The report of a JSON value, in the current format or one of 0.1."""
     if not isinstance(plain, dict) or "circumstances" not in plain:
         report: Report = from_plain(Report, plain, "report")
         return report
@@ -55,11 +55,11 @@ def report_of(plain: Any) -> Report:
             return language_report_0_1(plain)
         return classification_report_0_1(plain) if "confusion" in plain else translation_report_0_1(plain)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"report is not complete ({type(error).__name__}: {error}).") from None
+        raise ValueError(f"the report is incomplete ({type(error).__name__}: {error}).") from None
 
 
 def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
-    """BLEU and more of a translation model."""
+    """A report of a translation model."""
     info = info_0_1(plain, "translation")
     scores = {
         name: from_plain(Quality, plain[name], f"report.{name}")
@@ -79,7 +79,7 @@ def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
 
 
 def language_report_0_1(plain: Mapping[str, Any]) -> Report:
-    """Likelihood and attention distances of a language model; perplexities follow from the likelihood."""
+    """A report of a language model; perplexities are computed from the likelihood."""
     reaches = {
         reach["path"]: SpanMass(within=tuple(reach["within"]), distance=reach["distance"], looks=reach["looks"])
         for reach in plain["reaches"]
@@ -94,7 +94,7 @@ def language_report_0_1(plain: Mapping[str, Any]) -> Report:
 
 
 def classification_report_0_1(plain: Mapping[str, Any]) -> Report:
-    """Accuracy and confusions of a classifier."""
+    """A report of a classifier."""
     classes = [
         ClassQuality.of(one["label"], num_true=one["there"], num_predicted=one["said"], num_correct=one["right"])
         for one in plain["classes"]
@@ -111,7 +111,7 @@ def classification_report_0_1(plain: Mapping[str, Any]) -> Report:
 
 
 def info_0_1(plain: Mapping[str, Any], task: str) -> RunInfo:
-    """What 0.1 calls circumstances."""
+    """The `circumstances` of 0.1."""
     renamed = {"sentences": "examples"}
     settings = {renamed.get(name, name): value for name, value in plain["circumstances"].items()}
     info: RunInfo = from_plain(RunInfo, {"task": task, **settings}, "report.circumstances")
@@ -119,7 +119,7 @@ def info_0_1(plain: Mapping[str, Any], task: str) -> RunInfo:
 
 
 def speed_0_1(plain: Mapping[str, Any]) -> Speed | None:
-    """In tokens, whatever the task."""
+    """The speed, which 0.1 measured in tokens for every task."""
     speed = plain["speed"]
     if speed is None:
         return None

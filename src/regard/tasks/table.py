@@ -1,4 +1,4 @@
-"""Every task by its name; those of other packages by entry points or by reference."""
+"""The table of tasks; tasks of other packages come by entry point or by reference."""
 
 import sys
 from typing import Any
@@ -13,7 +13,7 @@ from regard.tasks.text_classification import setup as text_classification
 from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.translation import setup as translation
 from regard.tasks.translation.evaluate import BEAM
-from regard.tasks.translation.run import Run
+from regard.tasks.translation.run import TranslationRun
 
 GROUP = "regard.tasks"
 
@@ -24,7 +24,7 @@ TASKS = {
         verb="translate",
         input="text",
         models=FAMILIES["translation"],
-        run_type=Run,
+        run_type=TranslationRun,
         setup=translation.setup_translation,
         open=translation.open_translator,
         read_examples=translation.read_pairs,
@@ -39,8 +39,8 @@ TASKS = {
         input="text",
         models=FAMILIES["language"],
         run_type=LanguageModelingRun,
-        setup=language_modeling.setup_language,
-        open=language_modeling.open_writer,
+        setup=language_modeling.setup_language_modeling,
+        open=language_modeling.open_text_generator,
         read_examples=language_modeling.read_texts,
         example_command=language_modeling.example_command,
         capabilities=Capabilities(streams=True, multiline=True),
@@ -52,7 +52,7 @@ TASKS = {
         input="text",
         models=FAMILIES["sentences"],
         run_type=TextClassificationRun,
-        setup=text_classification.setup_sentences,
+        setup=text_classification.setup_text_classification,
         open=text_classification.open_classifier,
         read_examples=text_classification.read_labelled,
         example_command=text_classification.example_command,
@@ -62,7 +62,7 @@ TASKS = {
 
 
 def all_tasks() -> dict[str, Task]:
-    """The tasks of the table, then those that installed packages offer."""
+    """The tasks of installed packages and of the table, by name."""
     return {**{name: load_task(name) for name in find_entry_points(GROUP)}, **TASKS}
 
 
@@ -72,16 +72,16 @@ def find_task(name: str) -> Task:
 
 
 def load_task(name: str) -> Task:
-    """A task of another package or of the user's own."""
+    """A task of another package or of the user's own file."""
     entries = find_entry_points(GROUP)
     if is_reference(name):
         task = import_reference(name)
     elif name in entries:
         task = load_entry_point(entries[name])
     else:
-        known = [*TASKS, *entries]
+        names = [*TASKS, *entries]
         raise ValueError(
-            f"there is no task {name!r}; the nearest is {nearest(name, known)!r}. Known: {', '.join(known)}."
+            f"there is no task {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}."
         )
     if not isinstance(task, Task):
         raise ValueError(f"{name} is a {type(task).__name__}, expected a regard.tasks.Task.")
@@ -89,17 +89,17 @@ def load_task(name: str) -> Task:
 
 
 def task_of(run: Any) -> Task:
-    """The task that a run is of."""
+    """The task of a run."""
     return find_task(task_name(run))
 
 
 def task_name(run: Any) -> str:
-    """What config.json records of a run's task: its name in the table or of an entry point, or where it is defined."""
+    """The task as config.json records it: a name of the table or of an entry point, or a reference."""
     kind = type(run)
     for name, task in TASKS.items():
         if task.run_type is kind:
             return name
-    # other packages are imported only if one of them may be meant
+    # importing an entry point is slow, so only those of the run's own package are tried
     top = kind.__module__.split(".")[0]
     for name, entry in find_entry_points(GROUP).items():
         if entry.module.split(".")[0] == top and load_task(name).run_type is kind:
@@ -111,6 +111,6 @@ def task_name(run: Any) -> str:
                 if isinstance(value, Task) and value.run_type is kind:
                     return f"{module_reference(module)}:{name}"
     raise ValueError(
-        f"no task trains a {kind.__name__}. Define Task(run_type={kind.__name__}, ..) in the file or package of "
-        f"{kind.__name__}, or offer it as an entry point of {GROUP}."
+        f"no task has the run type {kind.__name__}. Define Task(run_type={kind.__name__}, ..) in the file or package "
+        f"of {kind.__name__}, or offer it as an entry point of {GROUP}."
     )

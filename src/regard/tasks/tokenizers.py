@@ -1,4 +1,4 @@
-"""The tokenizers of a run's folder."""
+"""Reading the tokenizers of a run's folder."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from regard.data.text import Tokenizer
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """One tokenizer, or what is wrong with its file."""
+    """Read one tokenizer; errors name the file."""
     text = read_text(path)
     try:
         return Tokenizer.from_json(text)
@@ -16,11 +16,11 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 
 def read_fitting(path: Path, vocab_size: int) -> Tokenizer:
-    """The tokenizer that a model of so many tokens learned with."""
+    """Read a tokenizer and check that its vocabulary has `vocab_size` tokens."""
     tokenizer = read_tokenizer(path)
     if tokenizer.vocab_size != vocab_size:
         raise ValueError(
             f"{path} has {tokenizer.vocab_size} tokens and the model {vocab_size}: they belong to different runs. "
-            f"Restore the one that was there."
+            f"Restore the tokenizer of this run."
         )
     return tokenizer

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from regard.contracts import UNK, Classifier, ClassifierOutput, ClassificationBatch, PaddedTokens
+from regard.contracts import UNK, ClassificationBatch, Classifier, ClassifierOutput, PaddedTokens
 from regard.testing.comparison import assert_close, assert_finite, assert_zero, run_checks
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 from regard.training import ClassificationObjective
@@ -155,7 +155,11 @@ def check_loss_is_a_sum(case: ClassifierCase) -> None:
     with torch.no_grad():
         objective = ClassificationObjective(case.make())
         parts = [
-            objective(ClassificationBatch(sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1))
+            objective(
+                ClassificationBatch(
+                    sentences=PaddedTokens.from_lists([words]), labels=torch.tensor([label]), num_tokens=1
+                )
+            )
             for words, label in zip(SENTENCES, CLASSES, strict=True)
         ]
         whole = objective(case.batch(objective.model))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import EOS, LanguageModel, Read, Step, leaves, select_batch, where_batch
+from regard.contracts import EOS, LanguageModel, ModelOutput, Step, leaves, select_batch, where_batch
 from regard.testing.comparison import assert_close, assert_equal, assert_finite, run_checks
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 
@@ -45,8 +45,8 @@ class LanguageModelCase(ModelCase):
 
     def loss(self, model: Any) -> Tensor:
         """The loss of a second piece, so that what enters through the state alone must learn too."""
-        state = model.read(TOKENS[:, :4], model.start(BATCH_SIZE)).state
-        return model.readout.loss(model.read(TOKENS[:, 4:-1], state).features, TOKENS[:, 5:])
+        state = model.features(TOKENS[:, :4], model.start(BATCH_SIZE)).state
+        return model.readout.loss(model.features(TOKENS[:, 4:-1], state).features, TOKENS[:, 5:])
 
     def steps(self, model: Any) -> list[Step]:
         """One step for each token."""
@@ -56,14 +56,14 @@ class LanguageModelCase(ModelCase):
             state = outputs[-1].state
         return outputs
 
-    def read(self, model: Any, sizes: list[int]) -> Read:
+    def read(self, model: Any, sizes: list[int]) -> ModelOutput:
         """The tokens in pieces of these sizes."""
         state, features = model.start(BATCH_SIZE), []
         for piece in TOKENS.split(sizes, dim=1):
-            output = model.read(piece, state)
+            output = model.features(piece, state)
             state = output.state
             features.append(output.features)
-        return Read(features=torch.cat(features, dim=1), state=state)
+        return ModelOutput(features=torch.cat(features, dim=1), state=state)
 
     def run(self, model: Any) -> None:
         """Forward, steps and pieces."""
@@ -92,13 +92,13 @@ def check_steps_equal_forward(case: LanguageModelCase) -> None:
         with torch.no_grad():
             model = case.make(dtype)
             logits, outputs = case.logits(model), case.steps(model)
-            output = model.read(TOKENS, model.start(BATCH_SIZE))
+            output = model.features(TOKENS, model.start(BATCH_SIZE))
         shape = (*TOKENS.shape, case.config.vocab_size)
         assert logits.shape == shape, f"{case}: the logits have shape {tuple(logits.shape)}, expected {shape}."
         assert_finite((logits,), f"{case}: the logits are finite")
         for step in outputs:
             assert isinstance(step, Step), f"{case}: step returns a {type(step).__name__}, not a Step."
-        assert isinstance(output, Read), f"{case}: read returns a {type(output).__name__}."
+        assert isinstance(output, ModelOutput), f"{case}: read returns a {type(output).__name__}."
         repeated = torch.stack([step.logits for step in outputs], dim=1)
         assert_close(repeated, logits, tolerance, f"{case}: repeated step equals forward in {dtype}")
         claim = f"{case}: the readout of read equals forward in {dtype}"
@@ -109,7 +109,7 @@ def check_pieces(case: LanguageModelCase) -> None:
     """Reading in pieces equals reading at once, in features and state."""
     with torch.no_grad():
         model = case.make()
-        whole = model.read(TOKENS, model.start(BATCH_SIZE))
+        whole = model.features(TOKENS, model.start(BATCH_SIZE))
         for sizes in PIECES:
             pieces = case.read(model, sizes)
             claim = f"{case}: reading pieces of {sizes} tokens equals reading at once"
@@ -121,9 +121,9 @@ def check_empty_piece(case: LanguageModelCase) -> None:
     """A piece without tokens gives no features and leaves the state as it is."""
     with torch.no_grad():
         model = case.make()
-        before = model.read(TOKENS[:, :3], model.start(BATCH_SIZE))
+        before = model.features(TOKENS[:, :3], model.start(BATCH_SIZE))
         for state in (model.start(BATCH_SIZE), before.state):
-            output = model.read(TOKENS[:, :0], state)
+            output = model.features(TOKENS[:, :0], state)
             shape, expected = tuple(output.features.shape), (BATCH_SIZE, 0, before.features.shape[2])
             assert shape == expected, f"{case}: the features of an empty piece have shape {shape}, not {expected}."
             assert_states_close(output.state, state, f"{case}: an empty piece leaves the state as it is")
@@ -133,9 +133,9 @@ def check_batch_selection(case: LanguageModelCase) -> None:
     """`select_batch` keeps, drops and repeats batch elements of the state."""
     with torch.no_grad():
         model, elements = case.make(), torch.tensor([3, 3, 0, 1, 3])
-        state = model.read(TOKENS[:, :4], model.start(BATCH_SIZE)).state
-        whole = model.read(TOKENS[:, 4:], state)
-        chosen = model.read(TOKENS[elements, 4:], select_batch(state, elements))
+        state = model.features(TOKENS[:, :4], model.start(BATCH_SIZE)).state
+        whole = model.features(TOKENS[:, 4:], state)
+        chosen = model.features(TOKENS[elements, 4:], select_batch(state, elements))
     claim = f"{case}: reading with selected batch elements equals reading with all"
     assert_close(chosen.features, whole.features[elements], 1e-10, claim)
     assert_states_close(chosen.state, select_batch(whole.state, elements), f"{claim}, in its state")
@@ -169,10 +169,10 @@ def check_fresh_state(case: LanguageModelCase) -> None:
     with torch.no_grad():
         model, fresh = case.make(), torch.tensor([True, False, False, True])
         start = model.start(BATCH_SIZE)
-        state = model.read(TOKENS[:, :5], start).state
-        mixed = model.read(TOKENS[:, 5:], where_batch(fresh, start, state)).features
+        state = model.features(TOKENS[:, :5], start).state
+        mixed = model.features(TOKENS[:, 5:], where_batch(fresh, start, state)).features
         for elements, each in ((fresh, start), (~fresh, state)):
-            expected = model.read(TOKENS[:, 5:], each).features
+            expected = model.features(TOKENS[:, 5:], each).features
             claim = f"{case}: a batch element that starts again does not change another"
             assert_close(mixed[elements], expected[elements], 1e-10, claim)
 
@@ -186,7 +186,7 @@ def check_state_shape(case: LanguageModelCase) -> None:
         start = model.start(BATCH_SIZE)
         expected = [(tuple(tensor.shape), tensor.dtype) for tensor in leaves(start)]
         for length in (1, 2, LENGTH):
-            state = model.read(TOKENS[:, :length], start).state
+            state = model.features(TOKENS[:, :length], start).state
             actual = [(tuple(tensor.shape), tensor.dtype) for tensor in leaves(state)]
             assert actual == expected, f"{case}: after {length} tokens the state is {actual}, at the start {expected}."
 

@@ -52,7 +52,7 @@ class TranslationCase(ModelCase):
 
     def loss(self, model: Any) -> Tensor:
         """Cross-entropy of the labels."""
-        return model.readout.loss(model.features(*self.pairs(model)), PaddedTokens.from_lists(LABELS).ids)
+        return model.readout.loss(model.features(*self.pairs(model)).features, PaddedTokens.from_lists(LABELS).ids)
 
     def steps(self, model: Any, encoded: Any, tokens: Tensor) -> list[Step]:
         """One step for each token."""
@@ -84,7 +84,7 @@ def check_steps_equal_forward(case: TranslationCase) -> None:
             source, target = case.pairs(model)
             logits = model(source, target)
             outputs = case.steps(model, model.encode(source), target.ids)
-            readout = model.readout(model.features(source, target))
+            readout = model.readout(model.features(source, target).features)
         shape = (*target.ids.shape, case.config.target_vocab_size)
         assert logits.shape == shape, f"{case}: the logits have shape {tuple(logits.shape)}, expected {shape}."
         assert logits.dtype == dtype, f"{case}: the logits of a model in {dtype} have {logits.dtype}."

@@ -23,5 +23,5 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """Loss of the true targets, the readout never writing more logits down than it must."""
         model = cast(Model, self.model)
-        features = model.features(batch.source, batch.target)
+        features = model.features(batch.source, batch.target).features
         return model.readout.loss(features, batch.labels, label_smoothing=self.label_smoothing)

@@ -32,7 +32,7 @@ class CropObjective(nn.Module):
     def forward(self, segment: Segment) -> Float[Tensor, ""]:
         """Loss of the true continuations, the readout never writing more logits down than it must."""
         model = cast(LanguageModel, self.model)
-        done = model.read(segment.tokens, self.begin(segment))
+        done = model.features(segment.tokens, self.begin(segment))
         self.end(done.state)
         return model.readout.loss(done.features, segment.labels, label_smoothing=self.label_smoothing)
 

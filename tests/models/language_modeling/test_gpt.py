@@ -42,7 +42,7 @@ def test_any_pieces_give_one_answer(positions, inference):
         for sizes in ([1] * 31, [4, 0, 3, 1, 12, 11], [7, 7, 7, 10], [30, 1]):
             state, found = model.start(2), []
             for piece in tokens.split(sizes, dim=1):
-                read = model.read(piece, state)
+                read = model.features(piece, state)
                 found.append(model.readout(read.features))
                 state = read.state
             assert torch.cat(found, dim=1).allclose(whole, rtol=0, atol=1e-10)
@@ -79,15 +79,15 @@ def test_a_window_slides_for_ever(positions):
 def test_rows_are_their_own(positions):
     model, tokens = tiny(positions=positions), text(4, 12)
     rows = torch.tensor([2, 0, 2])
-    state = select_batch(model.read(tokens[:, :9], model.start(4)).state, rows)
-    found = model.readout(model.read(tokens[rows, 9:], state).features)
+    state = select_batch(model.features(tokens[:, :9], model.start(4)).state, rows)
+    found = model.readout(model.features(tokens[rows, 9:], state).features)
     assert found.allclose(model(tokens)[rows, 9:], rtol=0, atol=1e-10)
 
 
 def test_a_state_may_go_on_twice():
     model, tokens = tiny(), text(1, 5)
     with torch.inference_mode():
-        state = model.read(tokens[:, :4], model.start(1)).state
+        state = model.features(tokens[:, :4], model.start(1)).state
         once = model.step(tokens[:, 4], state).logits
         model.step(tokens[:, 0], state)
         assert torch.equal(model.step(tokens[:, 4], state).logits, once)
@@ -103,7 +103,7 @@ def test_a_text_that_fits_is_one_fused_pass(positions, monkeypatch):
 
     monkeypatch.setattr(sdpa.F, "scaled_dot_product_attention", counting)
     model = tiny(positions=positions, dropout=0.1).train()
-    model.readout.loss(model.read(text(2, CONTEXT), model.start(2)).features, text(2, CONTEXT)).backward()
+    model.readout.loss(model.features(text(2, CONTEXT), model.start(2)).features, text(2, CONTEXT)).backward()
     assert calls == [(CONTEXT, True)] * 2
     assert all(parameter.grad is not None for parameter in model.parameters())
 
@@ -128,8 +128,8 @@ def test_initial_weights():
 def test_autocast_runs():
     model = tiny().float().train()
     with torch.autocast("cpu", torch.bfloat16):
-        read = model.read(text(2, 5), model.start(2))
-        assert model.read(text(2, 9), read.state).features.isfinite().all()
+        read = model.features(text(2, 5), model.start(2))
+        assert model.features(text(2, 9), read.state).features.isfinite().all()
 
 
 def test_wrong_settings_are_sentences():

@@ -70,10 +70,10 @@ def test_the_lstm_is_as_large_as_its_parts(name):
 @torch.no_grad()
 def test_a_trace_sees_one_look_of_all_words_in_time_order(name):
     model = made(name)
-    state = model.read(TOKENS[:, :2], model.start(2)).state
+    state = model.features(TOKENS[:, :2], model.start(2)).state
     rest = TOKENS[:, 2:]
     with trace(model) as maps:
-        model.read(rest, state)
+        model.features(rest, state)
     (seen,) = maps["attention"]
     length = rest.shape[1]
     assert seen.weights.shape == (2, length, WINDOW + length)
@@ -96,9 +96,9 @@ def test_a_trace_sees_one_look_of_all_words_in_time_order(name):
 def test_who_has_read_nothing_looks_at_nothing(name):
     model = made(name)
     start = model.start(2)
-    state = model.read(TOKENS, start).state
+    state = model.features(TOKENS, start).state
     with trace(model) as maps:
-        model.read(TOKENS, where_batch(torch.tensor([True, False]), start, state))
+        model.features(TOKENS, where_batch(torch.tensor([True, False]), start, state))
     weights = maps["attention"][0].weights
     assert (weights[0, 0] == 0).all() and weights[1, 0].sum().allclose(torch.ones((), dtype=torch.float64))
     assert weights[:, 1:].sum(dim=-1).allclose(torch.ones(2, TOKENS.shape[1] - 1, dtype=torch.float64))

@@ -29,8 +29,8 @@ def test_the_published_size_and_weights():
 def test_dropout_is_on_words_between_layers_and_before_the_readout():
     model = built(num_layers=3, dropout=1.0)
     assert (model.words.dropout.p, model.words.lstm.dropout, model.dropout.p) == (1.0, 1.0, 1.0)
-    assert (model.train().read(TOKENS, model.start(2)).features == 0).all()
-    assert (model.eval().read(TOKENS, model.start(2)).features != 0).any()
+    assert (model.train().features(TOKENS, model.start(2)).features == 0).all()
+    assert (model.eval().features(TOKENS, model.start(2)).features != 0).any()
 
 
 def test_a_tied_table_is_one_table():

@@ -31,8 +31,8 @@ def test_by_hand(order, direct):
 def test_the_state_is_the_last_words():
     model = made(order=4)
     assert model.start(2).tolist() == [[EOS] * 3] * 2
-    assert model.read(TOKENS[:, :2], model.start(2)).state.tolist() == [[EOS, 5, 6], [EOS, 2, 4]]
-    assert model.read(TOKENS, model.start(2)).state.tolist() == [row[-3:] for row in ROWS]
+    assert model.features(TOKENS[:, :2], model.start(2)).state.tolist() == [[EOS, 5, 6], [EOS, 2, 4]]
+    assert model.features(TOKENS, model.start(2)).state.tolist() == [row[-3:] for row in ROWS]
 
 
 @pytest.mark.unchecked

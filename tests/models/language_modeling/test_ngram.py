@@ -26,7 +26,7 @@ def chances(model, context):
     """p(. | context), the context read from a line's beginning."""
     state = model.start(1)
     for token in context:
-        state = model.read(torch.tensor([[token]]), state).state
+        state = model.features(torch.tensor([[token]]), state).state
     return model.readout(state.double())[0].exp()
 
 
@@ -147,7 +147,7 @@ def test_loss_is_the_lookup_of_the_distribution():
     model = counted(3)
     tokens = torch.tensor([[A, B, C, EOS, A, C], [C, C, UNK, EOS, EOS, B]])
     labels = torch.tensor([[B, C, EOS, A, PAD, EOS], [A, UNK, B, BOS, EOS, PAD]])
-    features = model.read(tokens, model.start(2)).features
+    features = model.features(tokens, model.start(2)).features
     table = model.readout(features).log_softmax(dim=-1)
     expected = -table.gather(-1, labels[..., None])[..., 0][labels != PAD].sum()
     assert model.readout.loss(features, labels).item() == pytest.approx(expected.item(), rel=1e-5)
@@ -169,12 +169,12 @@ def test_steps_are_one_read_and_pieces_are_too(order):
         state = done.state
         steps.append(done.logits)
     assert torch.equal(torch.stack(steps, dim=1), whole)
-    first = model.read(tokens[:, :3], model.start(2))
-    none = model.read(tokens[:, :0], first.state)
-    rest = model.read(tokens[:, 3:], none.state)
+    first = model.features(tokens[:, :3], model.start(2))
+    none = model.features(tokens[:, :0], first.state)
+    rest = model.features(tokens[:, 3:], none.state)
     assert torch.equal(model.readout(rest.features), whole[:, 3:])
     swapped = select_batch(first.state, torch.tensor([1]))
-    assert torch.equal(model.readout(model.read(tokens[1:, 3:], swapped).features), whole[1:, 3:])
+    assert torch.equal(model.readout(model.features(tokens[1:, 3:], swapped).features), whole[1:, 3:])
 
 
 def test_saved_and_loaded():
@@ -200,7 +200,7 @@ def test_a_model_of_nothing_and_orders_that_no_line_reaches():
     ("ids", "sentence"),
     [
         ([], "0 tokens to count"),
-        ([A, BOS, EOS], "which no text says"),
+        ([A, BOS, EOS], "which are not part of a text"),
         ([A, 7, EOS], "vocab_size is 7"),
     ],
 )
@@ -236,7 +236,7 @@ def test_penn_treebank():
     assert (len(vocabulary), len(train), len(test)) == (10_002, 929_589, 82_430)
     model = NGram.count(train, NGramConfig(vocab_size=len(vocabulary)))
     labels = torch.from_numpy(test)[None]
-    features = model.read(torch.cat([torch.tensor([[EOS]]), labels[:, :-1]], dim=1), model.start(1)).features
+    features = model.features(torch.cat([torch.tensor([[EOS]]), labels[:, :-1]], dim=1), model.start(1)).features
     assert math.exp(model.readout.loss(features, labels).item() / len(test)) == pytest.approx(141.2, abs=0.2)
     few = model.readout(features[:, 1000:1064])
     assert few.exp().sum(dim=-1).allclose(torch.tensor(1.0), atol=1e-4)

@@ -22,7 +22,7 @@ def make(**changes):
 def test_steps_pieces_and_rows_are_one_read(inner):
     model = make(inner=inner)
     tokens = torch.randint(4, 13, (3, 11))
-    whole = model.read(tokens, model.start(3))
+    whole = model.features(tokens, model.start(3))
     logits = model(tokens)
     state, steps = model.start(3), []
     for column in tokens.unbind(dim=1):
@@ -32,8 +32,8 @@ def test_steps_pieces_and_rows_are_one_read(inner):
     assert torch.stack(steps, dim=1).allclose(logits, atol=1e-10, rtol=0)
     for stepped, read in zip(leaves(state), leaves(whole.state), strict=True):
         assert stepped.allclose(read, atol=1e-10, rtol=0)
-    first = model.read(tokens[:, :6], model.start(3))
-    rest = model.read(tokens[[2, 0], 6:], select_batch(first.state, torch.tensor([2, 0])))
+    first = model.features(tokens[:, :6], model.start(3))
+    rest = model.features(tokens[[2, 0], 6:], select_batch(first.state, torch.tensor([2, 0])))
     assert rest.features.allclose(whole.features[[2, 0], 6:], atol=1e-10, rtol=0)
     assert model(tokens[1:2]).allclose(logits[1:2], atol=1e-10, rtol=0)
 
@@ -43,7 +43,7 @@ def test_the_state_keeps_its_shapes_and_the_past_is_remembered():
     shapes = [leaf.shape for leaf in leaves(model.start(2))]
     assert shapes == [(2, 2, 5, 4), (2, 2, 5, 4), (2,)] * 2
     tokens = torch.randint(4, 13, (2, 9))
-    assert [leaf.shape for leaf in leaves(model.read(tokens, model.start(2)).state)] == shapes
+    assert [leaf.shape for leaf in leaves(model.features(tokens, model.start(2)).state)] == shapes
     changed = tokens.clone()
     changed[:, 0] = 16 - changed[:, 0]
     assert not model(changed)[:, -1].allclose(model(tokens)[:, -1], atol=1e-4)
@@ -64,7 +64,7 @@ def test_it_learns():
     tokens = torch.randint(4, 13, (4, 5)).repeat(1, 3)
     losses = []
     for _ in range(30):
-        read = model.read(tokens[:, :-1], model.start(4))
+        read = model.features(tokens[:, :-1], model.start(4))
         loss = model.readout.loss(read.features, tokens[:, 1:]) / tokens[:, 1:].numel()
         optimizer.zero_grad()
         loss.backward()

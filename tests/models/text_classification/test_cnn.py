@@ -43,5 +43,5 @@ def test_a_sentence_without_words_is_the_bias():
 
 @pytest.mark.parametrize("widths", [(), (3, 0)])
 def test_widths_are_checked(widths):
-    with pytest.raises(ValueError, match=r"widths are \(.*expected at least one, of 1 word or more"):
+    with pytest.raises(ValueError, match=r"widths are \(.*expected one or more, each at least 1"):
         make(widths=widths)

@@ -71,7 +71,7 @@ def test_a_trace_sees_the_rows():
 
 
 def test_a_penalty_that_rewards_is_refused():
-    with pytest.raises(ValueError, match=r"penalty is -1\.0, which would reward rows for looking alike"):
+    with pytest.raises(ValueError, match=r"penalty is -1\.0, expected 0 or more"):
         StructuredSelfAttention(StructuredSelfAttentionConfig(penalty=-1.0))
 
 

@@ -74,7 +74,7 @@ def learn(model, *, fused):
         patch.object(tape, "may_fuse", allowed),
         patch.object(recurrent, "may_fuse", allowed),
     ):
-        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
+        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).features
     weight = weight_of(features)
     learned = dict(model.named_parameters())
     grads = torch.autograd.grad((features * weight).sum(), learned.values(), allow_unused=True)
@@ -135,7 +135,7 @@ def test_a_target_without_a_token_changes_nothing(kind, config):
     for rows in ([0, 1, 2], [0, 2]):
         given = PaddedTokens(source.ids[rows], source.lengths[rows])
         target = PaddedTokens(ids[rows], torch.tensor([5, 0, 5])[rows])
-        features = model.features(given, target)[target.mask]
+        features = model.features(given, target).features[target.mask]
         found.append([features, *torch.autograd.grad(features.sum(), list(model.parameters()), allow_unused=True)])
     for one, other in zip(*found, strict=True):
         assert (one is None) == (other is None)
@@ -158,10 +158,10 @@ def test_dropout_goes_by_its_own_flag():
     model.train()
     for part in (model.dropout, model.encoder):
         part.eval()
-    assert model.features(source, target).equal(model.features(source, target))
+    assert model.features(source, target).features.equal(model.features(source, target).features)
     model.eval()
     model.dropout.train()
-    assert not model.features(source, target).equal(model.features(source, target))
+    assert not model.features(source, target).features.equal(model.features(source, target).features)
 
 
 def test_what_others_made_is_called():
@@ -218,13 +218,13 @@ def test_whoever_listens_or_hooks_in_gets_every_step(kind, config):
     model = made(kind, config, torch.float64).eval()
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     with trace(model) as maps:
-        traced = model.features(source, target)
+        traced = model.features(source, target).features
     assert any(len(seen) == target.ids.shape[1] for seen in maps.values())
-    assert traced[target.mask].allclose(model.features(source, target)[target.mask])
+    assert traced[target.mask].allclose(model.features(source, target).features[target.mask])
     part = next(part for part in model.modules() if isinstance(part, nn.Linear))
     calls = []
     handle = part.register_forward_hook(lambda *_: calls.append(1))
-    assert model.features(source, target).allclose(traced) and calls
+    assert model.features(source, target).features.allclose(traced) and calls
     handle.remove()
 
 
@@ -234,11 +234,12 @@ def test_a_replaced_layer_is_not_passed_by():
             return 2 * F.linear(inputs, self.weight, self.bias)
 
     model = made(Bahdanau, BahdanauConfig(**SIZES, alignment_size=6, maxout_size=3), torch.float64)
-    before = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
+    before = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).features
     model.decoder.candidate = Doubled(5, 5, bias=False).double()
     model.decoder.candidate.weight.data.copy_(torch.eye(5))
     with patch.object(model, "advance", wraps=model.advance) as advance:
-        assert not model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).allclose(before)
+        after = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).features
+        assert not after.allclose(before)
     assert advance.call_count == 5
 
 
@@ -249,7 +250,7 @@ def test_the_graph_of_a_loop_is_let_go(kind, config):
     gc.collect()
     gc.disable()
     try:
-        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
+        features = model.features(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)).features
         node = weakref.ref(features)
         features.sum().backward()
         del features
@@ -300,7 +301,7 @@ def test_a_step_can_be_captured_for_it_looks_at_nothing(kind, config):
     # as on any device but a CPU
     unseen = [patch.object(place, "may_look", lambda lengths: False) for place in (steps, recurrent)]
     with Blind(), unseen[0], unseen[1]:
-        features = model.features(source, target)
+        features = model.features(source, target).features
         features.sum().backward()
     assert features.isfinite().all()
     with pytest.raises(AssertionError, match="nonzero"), Blind():

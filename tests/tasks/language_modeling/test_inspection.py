@@ -64,7 +64,7 @@ def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
     ("text", "output", "options", "sentence"),
     [
         (" ", None, {}, "Type a word"),
-        ("the", "cat", {}, "Leave the output out"),
+        ("the", "cat", {}, "Leave out the output"),
         (TEXT, None, {"max_numbers": 100}, "Shorten"),
     ],
 )

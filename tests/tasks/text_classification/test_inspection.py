@@ -45,7 +45,7 @@ def test_an_intervention_changes_the_probability_of_the_class(predictor):
     ("text", "output", "options", "sentence"),
     [
         (" ", None, {}, "Type a word"),
-        (QUESTION, "HUM", {}, "Leave the output out"),
+        (QUESTION, "HUM", {}, "Leave out the output"),
         (QUESTION, None, {"max_numbers": 1}, "Shorten"),
     ],
 )

@@ -16,7 +16,7 @@ from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.recipes import make_run
 from regard.tasks import fit, load
 from regard.tasks.load import from_config, to_config
-from regard.tasks.text_classification import Classifier
+from regard.tasks.text_classification import TextClassifier
 from tests.recipes.texts import CPU, SENTENCES, TINY_SENTENCES
 
 QUIET = Console(quiet=True)
@@ -44,7 +44,7 @@ def fitted(request, sentence_file, tmp_path_factory):
 def test_a_folder_is_loaded_as_it_was_trained(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
-    assert isinstance(again, Classifier) and again.run.classes == ("CAT", "DOG", "NONE")
+    assert isinstance(again, TextClassifier) and again.run.classes == ("CAT", "DOG", "NONE")
     first, second = fitted.system.model.state_dict(), again.model.state_dict()
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
@@ -125,7 +125,10 @@ def test_a_class_seen_in_the_test_alone_is_told_and_got_wrong(tmp_path):
     ("content", "sentence"),
     [
         ("", "is empty"),
-        ("A one\nA two\nA three\nA four\n", "all 2 sentences are of the class 'A'. Give two classes or more"),
+        (
+            "A one\nA two\nA three\nA four\n",
+            "all 2 training sentences have the class 'A'. Give sentences of two classes or more",
+        ),
         ("A one\nB two\n", "2 different sentences are too few to hold some out"),
         ("A\nB\n", "holds no sentence to learn from"),
     ],

@@ -29,10 +29,10 @@ def test_each_text_has_its_answer_and_an_empty_one_stays_empty(translator):
 def test_attention_and_links_belong_to_the_tokens(translator):
     one = translator.translate(["a b c"], beam=2, return_weights=True)[0]
     assert one.source_tokens == ("a", "▁", "b", "▁", "c", "<eos>")
-    assert one.attention.shape == (len(one.tokens), len(one.source_tokens))
-    torch.testing.assert_close(one.attention.sum(1), torch.ones(len(one.tokens)))
+    assert one.weights.shape == (len(one.tokens), len(one.source_tokens))
+    torch.testing.assert_close(one.weights.sum(1), torch.ones(len(one.tokens)))
     assert all(0 <= source < 5 and 0 <= target < len(one.tokens) for source, target in one.links)
-    assert translator.translate(["a b c"])[0].attention is None
+    assert translator.translate(["a b c"])[0].weights is None
 
 
 def test_alternatives_come_best_first(translator):

@@ -1,4 +1,4 @@
-"""Language models, in history order."""
+"""Language models, in historical order."""
 
 from regard.contracts import ModelEntry
 from regard.models.language_modeling.gpt import GPT, GPTConfig, State

@@ -1,19 +1,19 @@
-"""GPT: a Transformer's decoder alone, reading a text from left to right.
+"""GPT: a decoder-only Transformer language model.
 
-    x = E[token] + P[place];  every layer:  x = x + attend(norm(x), those before it);  x = x + FFN(norm(x))
+    x = E[token] + P[position];  every layer:  x = x + attend(norm(x), norm(x) up to it);  x = x + FFN(norm(x))
     p(next | x) = softmax(E norm(x))
 
 Radford et al. 2018. https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf
-The form is that of GPT-2 (Radford et al. 2019, section 2.3): norms come first, one more stands at the top, and the
-projections that end a residual begin smaller by sqrt(2 layers). The same weights give the numbers of transformers'
-GPT2LMHeadModel.
+The architecture is that of GPT-2 (Radford et al. 2019, section 2.3): pre-norm layers, one more norm at the top, and
+output projections of residual branches initialised smaller by sqrt(2 layers). With equal weights the outputs equal
+those of transformers' GPT2LMHeadModel.
 
-A text longer than the context. With places added to the words (learned, sinusoidal) there is no place for it: when the
-context is full, what is kept is made anew from the last context // 2 tokens, read again from place 0. With places
-inside the heads (rotary, alibi) every token sees itself and the context - 1 before it, for ever. Either way the answer
-depends on the text alone, not on the pieces in which it was read.
+Texts longer than the context: positions added to the embeddings (learned, sinusoidal) end at the context length, so
+when the context is full, the caches are recomputed from the last context // 2 tokens, from position 0. With positions
+inside the heads (rotary, alibi) every token attends to itself and the context - 1 tokens before it. In both cases the
+result depends on the text alone, not on the pieces in which it was processed.
 
-Departs from the paper: attention weights are not dropped. `positions` are the paper's "learned", or later ones.
+Departs from the paper: no dropout on attention weights. `positions` are the paper's "learned", or later schemes.
 """
 
 from collections.abc import Iterable
@@ -28,19 +28,19 @@ from regard._utils import find_variant
 from regard.attention import GrowingCache, WindowCache
 from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, Learned, Rotary, Sinusoidal
-from regard.contracts import Cache, PositionScheme, Read
+from regard.contracts import Cache, ModelOutput, PositionScheme
 from regard.layers import CausalLayer, Readout
-from regard.models.language_modeling.base import Reader
+from regard.models.language_modeling.base import LanguageModelBase
 
 GPT_POSITIONS = {"learned": Learned, "sinusoidal": Sinusoidal, "rotary": Rotary, "alibi": Alibi}
 DEVIATION = 0.02
-"""Of the initial weights."""
+"""Standard deviation of the initial weights."""
 CAUSAL = causal()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig:
-    """Defaults are GPT-2's smallest, which has the sizes of GPT."""
+    """Defaults are the smallest GPT-2, which has the sizes of GPT."""
 
     vocab_size: int = 50_257
     hidden_size: int = 768
@@ -58,14 +58,14 @@ class GPTConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Each layer's cache; the tokens of the context, where half of them may have to be read again."""
+    """The layers' caches, and the tokens of the context if half of them may have to be recomputed."""
 
     caches: tuple[Cache, ...]
     ids: Int[Tensor, "B held"] | None = None
 
 
-class GPT(Reader):
-    """Reads whole texts at once, and goes on token by token from a cache."""
+class GPT(LanguageModelBase):
+    """Processes texts in parallel, and continues token by token from a cache."""
 
     readout: Readout
 
@@ -73,6 +73,7 @@ class GPT(Reader):
         super().__init__()
         self.config = config
         kind, size = find_variant(config.positions, GPT_POSITIONS, "positions"), config.hidden_size
+        # True if positions are added to the embeddings instead of inside the heads
         self.is_placed = not issubclass(kind, PositionScheme)
         self.embedding = nn.Embedding(config.vocab_size, size)
         self.positions: nn.Module = nn.Identity()
@@ -87,7 +88,7 @@ class GPT(Reader):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """GPT-2's: normal weights, no bias, residual paths that do not grow with their number."""
+        """GPT-2's initialisation: normal weights, zero biases, residual branches scaled by their number."""
         for module in self.modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=DEVIATION)
@@ -95,11 +96,12 @@ class GPT(Reader):
                 nn.init.zeros_(module.bias)
         for layer in cast(Iterable[CausalLayer], self.layers):
             for proj in (layer.attention.output_proj, layer.feed_forward.output):
+                # each of the 2 x num_layers residual branches adds variance
                 nn.init.normal_(proj.weight, std=DEVIATION * (2 * self.config.num_layers) ** -0.5)
 
-    def start(self, num_rows: int) -> State:
-        """Nothing read yet."""
-        ids = torch.zeros(num_rows, 0, dtype=torch.int64, device=self.embedding.weight.device)
+    def start(self, batch_size: int) -> State:
+        """Empty caches."""
+        ids = torch.zeros(batch_size, 0, dtype=torch.int64, device=self.embedding.weight.device)
         return State(caches=self._empty(), ids=ids if self.is_placed else None)
 
     def _empty(self) -> tuple[Cache, ...]:
@@ -107,50 +109,53 @@ class GPT(Reader):
             return tuple(GrowingCache() for _ in self.layers)
         return tuple(WindowCache(size=self.config.context) for _ in self.layers)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
-        """Read many tokens: those that the context has room for at once."""
+    def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
+        """Process many tokens, in pieces that fit into the context."""
         features, first = [], 0
         while first < tokens.shape[1]:
-            last = first + self._room(state)
-            piece, state = self._read_piece(tokens[:, first:last], state)
+            last = first + self._num_free(state)
+            piece, state = self._forward_piece(tokens[:, first:last], state)
             features.append(piece)
             first = last
         if len(features) == 1:
-            return Read(features=features[0], state=state)
-        return Read(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
+            return ModelOutput(features=features[0], state=state)
+        return ModelOutput(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
 
-    def _room(self, state: State) -> int:
-        """How many tokens may be read at once."""
+    def _num_free(self, state: State) -> int:
+        """Number of tokens that can be processed in one pass."""
         context = self.config.context
         held = 0 if state.ids is None else state.ids.shape[1]
+        # a full context is first reduced to its last half
         return context - (held if held < context else context // 2)
 
-    def _read_piece(self, tokens: Int[Tensor, "B T"], state: State) -> tuple[Float[Tensor, "B T size"], State]:
-        """One pass; if the context is full, the last half of it is read again before."""
-        context, again = self.config.context, 0
+    def _forward_piece(self, tokens: Int[Tensor, "B T"], state: State) -> tuple[Float[Tensor, "B T size"], State]:
+        """One pass; if the context is full, its last half is recomputed in front of the new tokens."""
+        context, num_recomputed = self.config.context, 0
         if state.ids is not None:
             held = state.ids
             if held.shape[1] == context:
-                held, again = held[:, :0], context // 2
-                tokens = torch.cat([state.ids[:, context - again :], tokens], dim=1)
+                # positions are added to the embeddings, so the kept tokens move and old caches are invalid
+                held, num_recomputed = held[:, :0], context // 2
+                tokens = torch.cat([state.ids[:, context - num_recomputed :], tokens], dim=1)
                 state = replace(state, caches=self._empty(), ids=held)
             state = replace(state, ids=torch.cat([held, tokens], dim=1))
         states = self.embedding(tokens)
         length = state.caches[0].length
         if self.is_placed:
-            places = torch.arange(length, length + tokens.shape[1], device=tokens.device)
-            states = self.positions(states, places)
+            positions = torch.arange(length, length + tokens.shape[1], device=tokens.device)
+            states = self.positions(states, positions)
         states = self.dropout(states)
+        # within the context the window mask is not needed, and plain causal attention has faster kernels
         mask = CAUSAL if length + tokens.shape[1] <= context else CAUSAL & window(context - 1)
         caches = []
         for layer, cache in zip(self.layers, state.caches, strict=True):
             states, grown = layer(states, cache, mask)
             caches.append(grown)
-        return self.norm(states)[:, again:], replace(state, caches=tuple(caches))
+        return self.norm(states)[:, num_recomputed:], replace(state, caches=tuple(caches))
 
 
 def make_layer(config: GPTConfig) -> CausalLayer:
-    """A layer of these sizes, with its places inside the heads if they belong there."""
+    """A layer of the config's sizes, with positions inside the heads if the scheme requires it."""
     inside: PositionScheme | None = None
     if config.positions == "rotary":
         inside = Rotary(head_size=config.hidden_size // config.num_heads)

@@ -1,12 +1,12 @@
-"""N-grams counted and discounted: the tables of interpolated modified Kneser-Ney.
+"""Counting and discounting n-grams: the tables of interpolated modified Kneser-Ney.
 
     p(w | h) = share(h w) + weight(h) p(w | h'),         h' = h without its first word
     share(h w) = (c(h w) - D(c(h w))) / c(h .),          weight(h) = sum_w D(c(h w)) / c(h .)
     D_i = i - (i + 1) Y n_{i+1} / n_i,  i = 1, 2, 3+,    Y = n_1 / (n_1 + 2 n_2)
 
-n_i is how many n-grams of this order have count i. c is the number of times in the text at the highest order; below it,
-the number of different words before the n-gram, but the number of times again where the line's beginning comes first,
-before which there is no word.
+n_i is the number of n-grams of this order with count i. At the highest order, c is the number of occurrences in the
+text; at lower orders it is the number of distinct words before the n-gram, except for n-grams at the beginning of a
+line, which no word precedes: their c is the number of occurrences.
 
 Kneser and Ney 1995, https://doi.org/10.1109/ICASSP.1995.479394; Chen and Goodman 1998, Harvard, TR-10-98, as in 1996,
 https://aclanthology.org/P96-1041, with three discounts.
@@ -20,15 +20,16 @@ from jaxtyping import Float64, Int64
 from regard.contracts import BOS, EOS, PAD
 
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
-"""Discounts of counts 0, 1, 2, 3+ where a text is too small to tell them, as in KenLM's discount_fallback."""
+"""Discounts of counts 0, 1, 2, 3+ if a text is too small to estimate them, as in KenLM's discount_fallback."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """All n-grams of one order.
 
-    An n-gram's key is the entry of its first n-1 words in the table below, times the vocabulary's size, plus its last
-    word; keys rise, so that the words seen after a context lie side by side. `weights` has a line for each entry below.
+    The key of an n-gram is the index of its first n-1 words in the table of order n-1, times the vocabulary size, plus
+    its last word. Keys are sorted, so that the words after one context are contiguous. `weights` has an element for
+    each entry of the table of order n-1.
     """
 
     keys: Int64[np.ndarray, " entries"]
@@ -37,11 +38,11 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """The n-grams of one order as they lie in the text.
+class NGramCounts:
+    """The n-grams of one order in the text.
 
-    `at` is the entry of the n-gram that ends at each place, -1 where its line is too short; `times` how often each is
-    there, `first` one place where it ends, `opens` whether it begins with its line.
+    `at` is the index of the n-gram that ends at each position, -1 if it would cross the beginning of its line. For each
+    n-gram, `times` is its count, `first` the position of its first end, `opens` whether it begins a line.
     """
 
     keys: Int64[np.ndarray, " entries"]
@@ -55,31 +56,33 @@ def count_tables(ids: np.ndarray, *, order: int, vocab_size: int) -> list[Table]
     """The tables of orders 1 to `order` from a stream of lines, each ended by <eos>."""
     check_stream(ids, vocab_size)
     words, places = lay_out_lines(ids.astype(np.int64))
-    orders: list[Order] = []
+    orders: list[NGramCounts] = []
+    # order 0 has one entry, the empty n-gram
     below = np.zeros(len(words), dtype=np.int64)
     for number in range(order):
         orders.append(find_ngrams(words, places, below, number=number, vocab_size=vocab_size))
+        # the n-gram before a position ends one position earlier
         below = np.concatenate([[-1], orders[-1].at[:-1]])
     tables = []
-    for number, found in enumerate(orders):
-        counts = found.times
+    for number, ngrams in enumerate(orders):
+        counts = ngrams.times
         if number + 1 < order:
-            # one entry above for every different word before
-            before = np.bincount(found.at[orders[number + 1].first], minlength=len(counts))
-            counts = np.where(found.opens, found.times, before)
+            # each distinct preceding word makes one entry of the next order
+            before = np.bincount(ngrams.at[orders[number + 1].first], minlength=len(counts))
+            counts = np.where(ngrams.opens, ngrams.times, before)
         if number == 0:
-            # a line's beginning is a context, but no word is it
-            counts = np.where(found.keys == BOS, 0, counts)
+            # <bos> is a context but is never predicted
+            counts = np.where(ngrams.keys == BOS, 0, counts)
         contexts = len(orders[number - 1].keys) if number else 1
-        tables.append(discount(found.keys, counts, found.keys // vocab_size, contexts))
+        tables.append(discount(ngrams.keys, counts, ngrams.keys // vocab_size, contexts))
     return tables
 
 
 def check_stream(ids: np.ndarray, vocab_size: int) -> None:
-    """A sentence about what cannot be counted."""
+    """Reject streams that cannot be counted."""
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise ValueError(
-            f"ids have shape {ids.shape} and type {ids.dtype}, expected one line of whole numbers. "
+            f"ids have shape {ids.shape} and type {ids.dtype}, expected one dimension of integers. "
             f"Join the lines to one stream, each ended by <eos> ({EOS})."
         )
     if not len(ids):
@@ -87,17 +90,17 @@ def check_stream(ids: np.ndarray, vocab_size: int) -> None:
     if ids.min() < 0 or ids.max() >= vocab_size:
         raise ValueError(
             f"ids go from {ids.min()} to {ids.max()}, but vocab_size is {vocab_size}. "
-            f"Give the vocabulary's size, with its four marks."
+            f"Give the size of the vocabulary, with its four special tokens."
         )
     if np.isin(ids, (PAD, BOS)).any():
         raise ValueError(
-            f"the stream holds <pad> ({PAD}) or <bos> ({BOS}), which no text says. Leave them out: a line begins where "
-            f"the one before it ended with <eos> ({EOS})."
+            f"the stream holds <pad> ({PAD}) or <bos> ({BOS}), which are not part of a text. Leave them out: a line "
+            f"begins after the <eos> ({EOS}) of the line before."
         )
 
 
 def lay_out_lines(ids: Int64[np.ndarray, " T"]) -> tuple[Int64[np.ndarray, " places"], Int64[np.ndarray, " places"]]:
-    """The stream with <bos> before every line, and each token's place in its line, <bos> at 0."""
+    """The stream with <bos> before every line, and each token's position in its line, with <bos> at 0."""
     begins = np.concatenate([[0], np.flatnonzero(ids[:-1] == EOS) + 1])
     words = np.insert(ids, begins, BOS)
     starts = begins + np.arange(len(begins))
@@ -112,15 +115,16 @@ def find_ngrams(
     *,
     number: int,
     vocab_size: int,
-) -> Order:
-    """The n-grams of order `number` + 1, given the entry of the n-gram below it that ends just before each place."""
+) -> NGramCounts:
+    """The n-grams of order `number` + 1; `below` is the index of the n-gram of order `number` before each position."""
+    # n-grams never cross the beginning of a line
     ends = np.flatnonzero(places >= number)
     keys, first, inverse, times = np.unique(
         below[ends] * vocab_size + words[ends], return_index=True, return_inverse=True, return_counts=True
     )
     at = np.full(len(words), -1, dtype=np.int64)
     at[ends] = inverse
-    return Order(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
+    return NGramCounts(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
 
 
 def discount(
@@ -129,21 +133,22 @@ def discount(
     contexts: Int64[np.ndarray, " entries"],
     num_contexts: int,
 ) -> Table:
-    """Take from every count, and keep for each context what was taken."""
-    taken = discounts(counts)[np.minimum(counts, 3)]
+    """Subtract the discounts from the counts; their sum per context is the weight of the shorter context."""
+    discounted = discounts(counts)[np.minimum(counts, 3)]
     totals = np.bincount(contexts, weights=counts, minlength=num_contexts)
-    kept = np.bincount(contexts, weights=taken, minlength=num_contexts)
-    # a context that nothing followed hands all on to the shorter one
-    weights = np.divide(kept, totals, out=np.ones(num_contexts), where=totals > 0)
-    shares = (counts - taken) / np.maximum(totals[contexts], 1)
+    discounted_totals = np.bincount(contexts, weights=discounted, minlength=num_contexts)
+    # a context without continuations gives all probability to the shorter context
+    weights = np.divide(discounted_totals, totals, out=np.ones(num_contexts), where=totals > 0)
+    shares = (counts - discounted) / np.maximum(totals[contexts], 1)
     return Table(keys=keys, shares=shares, weights=weights)
 
 
 def discounts(counts: Int64[np.ndarray, " entries"]) -> Float64[np.ndarray, "4"]:
-    """D for counts 0, 1, 2, 3 and more; where a count of counts is 0 or a D comes out below 0, the fallback's."""
+    """D for counts 0, 1, 2, 3+; the fallback if a count of counts is 0 or a D is negative."""
+    # n[i] is the number of n-grams with count i, for i up to 4
     n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
     if not n[1:4].all():
         return FALLBACK
     share = n[1] / (n[1] + 2 * n[2])
-    found = np.array([0.0, *(i - (i + 1) * share * n[i + 1] / n[i] for i in (1, 2, 3))])
-    return found if (found >= 0).all() else FALLBACK
+    estimates = np.array([0.0, *(i - (i + 1) * share * n[i + 1] / n[i] for i in (1, 2, 3))])
+    return estimates if (estimates >= 0).all() else FALLBACK

@@ -1,11 +1,11 @@
-"""LSTM language model: deep LSTMs with dropout wherever nothing recurs.
+"""LSTM language model: deep LSTMs with dropout on the non-recurrent connections.
 
     h^0_t = D(x_t),   h^l_t = LSTM(D(h^{l-1}_t), h^l_{t-1}),   p(w_{t+1}) = softmax(W D(h^N_t) + b),   D: dropout
 
 Zaremba, Sutskever and Vinyals 2014, section 3. https://arxiv.org/abs/1409.2329
-`tied` reads out with the embedding's own table, without bias: Press and Wolf 2017. https://arxiv.org/abs/1608.05859
+`tied` shares the embedding with the output layer, without bias: Press and Wolf 2017. https://arxiv.org/abs/1608.05859
 
-Departs from the paper: torch's LSTM has two biases a gate where one would do.
+Departs from the paper: torch's LSTM has two biases per gate instead of one.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import LSTMState, Readout
-from regard.models.language_modeling.base import Reader, WordLSTM, draw_uniform, open_forget_gates
+from regard.models.language_modeling.base import LanguageModelBase, WordLSTM, draw_uniform, set_forget_bias
 
 BOUND = 0.05
-"""Of the initial weights (section 4.1, medium)."""
+"""Bound of the initial weights (section 4.1, medium)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMLanguageConfig:
-    """Defaults are the published sizes of the medium model (section 4.1); `forget_bias` is where forget gates begin."""
+    """Defaults are the published sizes of the medium model (section 4.1); `forget_bias` is the initial forget bias."""
 
     vocab_size: int = 10_000
     embedding_size: int = 650
@@ -34,8 +34,8 @@ class LSTMLanguageConfig:
     dropout: float = 0.5
 
 
-class LSTMLanguageModel(Reader):
-    """All it knows of the text is in the states of its layers."""
+class LSTMLanguageModel(LanguageModelBase):
+    """A stack of LSTMs; the state is the states of its layers."""
 
     def __init__(self, config: LSTMLanguageConfig) -> None:
         super().__init__()
@@ -51,14 +51,15 @@ class LSTMLanguageModel(Reader):
         table = self.words.embedding.weight if config.tied else None
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=table)
         draw_uniform(self, BOUND)
+        # after the uniform draw, which would overwrite it
         if config.forget_bias:
-            open_forget_gates(self.words.lstm, config.forget_bias)
+            set_forget_bias(self.words.lstm, config.forget_bias)
 
-    def start(self, num_rows: int) -> LSTMState:
-        """Zeros in every layer."""
-        return self.words.start(num_rows)
+    def start(self, batch_size: int) -> LSTMState:
+        """A state of zeros."""
+        return self.words.start(batch_size)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> Read:
-        """The whole text through torch's own loop."""
+    def features(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> ModelOutput:
+        """The LSTM over all tokens."""
         run = self.words(tokens, state)
-        return Read(features=self.dropout(run.outputs), state=run.state)
+        return ModelOutput(features=self.dropout(run.outputs), state=run.state)

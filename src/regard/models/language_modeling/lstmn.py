@@ -20,9 +20,9 @@ from typing import cast
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import Readout, RollingTape, TapeCell, roll, start_rolling
-from regard.models.language_modeling.base import Reader
+from regard.models.language_modeling.base import LanguageModelBase
 
 BOUND = 0.1
 """Of the words' first vectors."""
@@ -40,7 +40,7 @@ class LSTMNLanguageConfig:
     dropout: float = 0.0
 
 
-class LSTMNLanguageModel(Reader):
+class LSTMNLanguageModel(LanguageModelBase):
     """Keeps its last states apart instead of folding them into one."""
 
     def __init__(self, config: LSTMNLanguageConfig) -> None:
@@ -58,15 +58,15 @@ class LSTMNLanguageModel(Reader):
             nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size)
 
-    def start(self, num_rows: int) -> tuple[RollingTape, ...]:
+    def start(self, batch_size: int) -> tuple[RollingTape, ...]:
         """A tape a layer, with nothing written."""
-        return tuple(start_rolling(cell, num_rows=num_rows, span=self.config.span) for cell in self.cells)
+        return tuple(start_rolling(cell, num_rows=batch_size, span=self.config.span) for cell in self.cells)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: tuple[RollingTape, ...]) -> Read:
+    def features(self, tokens: Int[Tensor, "B T"], state: tuple[RollingTape, ...]) -> ModelOutput:
         """Layer by layer: none asks a later one."""
         states, after = self.dropout(self.embedding(tokens)), []
         for cell, tape in zip(self.cells, state, strict=True):
             done = roll(cell, states, tape)
             states = self.dropout(done.hidden)
             after.append(done.tape)
-        return Read(features=states, state=tuple(after))
+        return ModelOutput(features=states, state=tuple(after))

@@ -1,13 +1,14 @@
-"""TTT-Linear: a Transformer whose attention is replaced by small models that learn while they read.
+"""TTT-Linear: a Transformer with attention replaced by small models that are trained on the sequence.
 
     x = x + TTT(norm(x));   x = x + FFN(norm(x));   p(next | x) = softmax(E norm(x))
     TTT: W_t = W_{t-1} - eta_t grad ||f(W_K x_t; W) - W_V x_t||^2,   output f(W_Q x_t; W_t),   f(x) = x + LN(W x + b)
 
 Sun et al. 2024. https://arxiv.org/abs/2407.04620
-The state is each layer's weights W, of one size however long the text. `regard.layers.ttt` has the learner.
+The state is the inner weights W of each layer; its size does not depend on the length. `regard.layers.ttt` has the
+learner.
 
-Departs from the paper: LayerNorm where it has RMSNorm, no rotary positions, and the Transformer backbone without the
-convolutions of its other one. `inner="bare"` learns with f(x) = W x.
+Departs from the paper: LayerNorm instead of RMSNorm, no rotary positions, and the Transformer backbone without the
+convolutions of the Mamba backbone. `inner="bare"` uses f(x) = W x.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import (
     TTT,
     BareLinear,
@@ -29,7 +30,7 @@ from regard.layers import (
     Readout,
     check_heads,
 )
-from regard.models.language_modeling.base import Reader
+from regard.models.language_modeling.base import LanguageModelBase
 
 INNER_MODELS: Mapping[str, type[NormedLinear] | type[BareLinear]] = {"normed": NormedLinear, "bare": BareLinear}
 
@@ -50,7 +51,7 @@ class TTTLanguageConfig:
 
 
 class TTTBlock(nn.Module):
-    """Learn from the tokens so far, then think by itself."""
+    """A TTT layer and a feed-forward network, each with a pre-norm residual connection."""
 
     def __init__(self, config: TTTLanguageConfig) -> None:
         super().__init__()
@@ -65,20 +66,21 @@ class TTTBlock(nn.Module):
         self.mixer_norm, self.feed_forward_norm = (PreNorm(hidden_size=size, dropout=config.dropout) for _ in range(2))
 
     def forward(self, states: Float[Tensor, "B T size"], state: Any) -> tuple[Float[Tensor, "B T size"], Any]:
-        """States of the next layer, and this one's learners after the last place."""
+        """States of the next layer, and the state of this layer's learners after the last position."""
+        # the norm calls `mix` for its outputs only; the state leaves through this list
         ends: list[Any] = []
 
-        def mix(given: Tensor) -> Tensor:
-            read = self.mixer(given, state)
-            ends.append(read.state)
-            return read.outputs
+        def mix(normed: Tensor) -> Tensor:
+            output = self.mixer(normed, state)
+            ends.append(output.state)
+            return output.outputs
 
         states = self.mixer_norm(states, mix)
         return self.feed_forward_norm(states, self.feed_forward), ends[0]
 
 
-class TTTLanguageModel(Reader):
-    """Pre-norm blocks; embedding and readout share their table."""
+class TTTLanguageModel(LanguageModelBase):
+    """A stack of pre-norm blocks; embedding and output layer share their weights."""
 
     def __init__(self, config: TTTLanguageConfig) -> None:
         super().__init__()
@@ -88,23 +90,24 @@ class TTTLanguageModel(Reader):
         self.blocks = nn.ModuleList(TTTBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size, tied=self.embedding.weight)
-        self.apply(begin_small)
+        # after all modules exist; the tied output layer has no weight of its own
+        self.apply(init_small)
 
-    def start(self, num_rows: int) -> tuple[Any, ...]:
-        """Every layer's learned start."""
-        return tuple(block.mixer.start(num_rows) for block in cast(Iterable[TTTBlock], self.blocks))
+    def start(self, batch_size: int) -> tuple[Any, ...]:
+        """The learned initial state of every layer."""
+        return tuple(block.mixer.start(batch_size) for block in cast(Iterable[TTTBlock], self.blocks))
 
-    def read(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> Read:
-        """Many tokens, a mini-batch at a time side by side."""
+    def features(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> ModelOutput:
+        """Process many tokens, in parallel within each mini-batch."""
         states, ends = self.dropout(self.embedding(tokens)), []
-        for block, begun in zip(self.blocks, state, strict=True):
-            states, end = block(states, begun)
+        for block, block_state in zip(self.blocks, state, strict=True):
+            states, end = block(states, block_state)
             ends.append(end)
-        return Read(features=self.norm(states), state=tuple(ends))
+        return ModelOutput(features=self.norm(states), state=tuple(ends))
 
 
-def begin_small(module: nn.Module) -> None:
-    """Weights of deviation 0.02 and no bias, as the authors begin."""
+def init_small(module: nn.Module) -> None:
+    """The authors' initialisation: standard deviation 0.02 and zero biases."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

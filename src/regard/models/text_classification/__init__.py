@@ -1,4 +1,4 @@
-"""Sentence classifiers, in history order."""
+"""Text classifiers, in historical order."""
 
 from regard.contracts import ModelEntry
 from regard.models.text_classification.bilstm import BiLSTM, BiLSTMConfig

@@ -1,11 +1,11 @@
-"""BiLSTM: read the sentence from both ends, keep the strongest state of every unit.
+"""BiLSTM: a bidirectional LSTM with max pooling over the words.
 
     h_i = [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)],   z = max_i h_i,   p = softmax(W z + b)
 
 The bidirectional LSTM of Tai, Socher and Manning 2015, section 5.1. https://arxiv.org/abs/1503.00075
 
-Departs from the paper: it reads the two last states; the largest value over the places is a stronger baseline (Conneau
-et al. 2017, https://arxiv.org/abs/1705.02364). Words start at random.
+Departs from the paper: the paper uses the two last states; max pooling over the positions is a stronger baseline
+(Conneau et al. 2017, https://arxiv.org/abs/1705.02364). Word embeddings are not pretrained.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_w
 
 @dataclass(frozen=True, kw_only=True)
 class BiLSTMConfig:
-    """Defaults are the published sizes (section 5.3); hidden_size is that of each direction."""
+    """Defaults are the published sizes (section 5.3); hidden_size is the size of each direction."""
 
     vocab_size: int = 30_000
     num_classes: int = 2
@@ -29,7 +29,7 @@ class BiLSTMConfig:
 
 
 class BiLSTM(nn.Module):
-    """Two LSTMs and one layer; dropout on the words and on what the layer reads."""
+    """A bidirectional LSTM and a linear layer; dropout on the words and on the input of the layer."""
 
     def __init__(self, config: BiLSTMConfig) -> None:
         super().__init__()
@@ -41,7 +41,8 @@ class BiLSTM(nn.Module):
         self.output = nn.Linear(2 * config.hidden_size, config.num_classes)
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
-        """Scores of the classes."""
+        """Logits of the classes."""
+        # a batch of empty sentences has length 0, over which max is undefined
         sentences = widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         return ClassifierOutput(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

@@ -1,12 +1,13 @@
-"""CNN for sentences: every filter looks for one kind of phrase, wherever it stands.
+"""CNN for sentences: convolutions of several widths with max pooling over the positions.
 
     c_i = relu(w . [x_i; ..; x_{i+h-1}] + b),   z = [max_i c_i of every filter],   p = softmax(W z + b)
 
 Kim 2014, section 2. https://arxiv.org/abs/1408.5882
-CNN-rand: the words start at random. As in the paper's code a sentence has empty places on either side, here h - 1.
+This is CNN-rand: word embeddings are not pretrained. As in the paper's code, sentences are padded on both sides, here
+by h - 1.
 
-Departs from the paper: the rows of W are not held to norm 3, and a window that
-touches no word does not count, so that a sentence's answer does not depend on the longest one of its batch.
+Departs from the paper: the norms of the rows of W are not limited to 3, and windows without a word are ignored, so that
+the output does not depend on the other sentences of the batch.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from regard.layers import WordDropout, random_words, widened
 
 @dataclass(frozen=True, kw_only=True)
 class CNNConfig:
-    """Defaults are the published sizes (section 3.1): so many maps of each width."""
+    """Defaults are the published sizes (section 3.1); `num_maps` filters of each width."""
 
     vocab_size: int = 30_000
     num_classes: int = 2
@@ -34,14 +35,12 @@ class CNNConfig:
 
 
 class CNN(nn.Module):
-    """Filters of several widths, the largest answer of each, one layer."""
+    """Filters of several widths, max pooling, and a linear layer."""
 
     def __init__(self, config: CNNConfig) -> None:
         super().__init__()
         if not config.widths or min(config.widths) < 1:
-            raise ValueError(
-                f"widths are {config.widths}, expected at least one, of 1 word or more (the paper: 3, 4, 5)."
-            )
+            raise ValueError(f"widths are {config.widths}, expected one or more, each at least 1 (the paper: 3, 4, 5).")
         self.config = config
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
@@ -52,21 +51,24 @@ class CNN(nn.Module):
         self.output = nn.Linear(config.num_maps * len(config.widths), config.num_classes)
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
-        """Scores of the classes; nothing is looked at more than anything else."""
+        """Logits of the classes."""
+        # a batch of empty sentences has length 0, which convolutions reject
         sentences = widened(sentences)
         words = (
+            # padding is zeroed, so that windows at the end of a sentence equal zero padding
             self.embedding(self.word_dropout(sentences.ids))
             .masked_fill(~sentences.mask.unsqueeze(-1), 0.0)
             .transpose(1, 2)
         )
-        found = [largest(F.relu(filters(words)), sentences) for filters in self.filters]
-        return ClassifierOutput(logits=self.output(self.dropout(torch.cat(found, dim=-1))))
+        pooled = [max_over_windows(F.relu(filters(words)), sentences) for filters in self.filters]
+        return ClassifierOutput(logits=self.output(self.dropout(torch.cat(pooled, dim=-1))))
 
 
-def largest(answers: Float[Tensor, "B maps windows"], sentences: PaddedTokens) -> Float[Tensor, "B maps"]:
-    """The largest answer of each filter among the windows that touch a word, and 0 where none does."""
-    beyond = answers.shape[-1] - sentences.ids.shape[1]
-    windows = torch.arange(answers.shape[-1], device=answers.device)
+def max_over_windows(outputs: Float[Tensor, "B maps windows"], sentences: PaddedTokens) -> Float[Tensor, "B maps"]:
+    """The maximum of each filter over the windows that contain a word; 0 without such a window."""
+    # windows = words + width - 1; the last one that contains a word of a sentence starts at its last word
+    beyond = outputs.shape[-1] - sentences.ids.shape[1]
+    windows = torch.arange(outputs.shape[-1], device=outputs.device)
     lengths = sentences.lengths[:, None]
-    touches: Bool[Tensor, "B windows"] = (windows < lengths + beyond) & (lengths > 0)
-    return answers.masked_fill(~touches.unsqueeze(1), 0.0).amax(dim=-1)
+    has_word: Bool[Tensor, "B windows"] = (windows < lengths + beyond) & (lengths > 0)
+    return outputs.masked_fill(~has_word.unsqueeze(1), 0.0).amax(dim=-1)

@@ -1,13 +1,13 @@
-"""Structured self-attention: a sentence is a matrix, each row of it another look at the words.
+"""Structured self-attention: a sentence is a matrix of r weighted sums of its words.
 
     H = BiLSTM(x),   A = softmax(W_2 tanh(W_1 H^T)),   M = A H
     p = softmax(W_o relu(W_h M + b_h) + b_o),   penalty ||A A^T - I||_F^2
 
 Lin et al. 2017, section 2. https://arxiv.org/abs/1703.03130
-The r rows of W_2 are learned queries, and tanh(W_1 h) the keys they are compared with by a dot product. The penalty
-keeps the rows from looking at the same words.
+The r rows of W_2 are learned queries, and tanh(W_1 h) are the keys; the score is their dot product. The penalty keeps
+the rows from attending to the same words.
 
-Departs from the paper: words are not pretrained, and dropout acts on them too, not on the classifier alone.
+Departs from the paper: word embeddings are not pretrained, and dropout acts on them too, not only on the classifier.
 
 Shapes: B batch, L words, r rows.
 """
@@ -26,7 +26,7 @@ from regard.layers import BidirectionalLSTM, ClassifierHead, WordDropout, random
 
 @dataclass(frozen=True, kw_only=True)
 class StructuredSelfAttentionConfig:
-    """Defaults are the sizes reported for author profiling (section 4.1); hidden_size is that of each direction."""
+    """Defaults are the sizes reported for author profiling (section 4.1); hidden_size is the size of each direction."""
 
     vocab_size: int = 30_000
     num_classes: int = 5
@@ -41,12 +41,14 @@ class StructuredSelfAttentionConfig:
 
 
 class StructuredSelfAttention(nn.Module):
-    """BiLSTM, r looks at its states, and a classifier that reads what all of them found."""
+    """A BiLSTM, r attention rows over its states, and a classifier on their concatenated contexts."""
 
     def __init__(self, config: StructuredSelfAttentionConfig) -> None:
         super().__init__()
         if config.penalty < 0:
-            raise ValueError(f"penalty is {config.penalty}, which would reward rows for looking alike. Give 0 or more.")
+            raise ValueError(
+                f"penalty is {config.penalty}, expected 0 or more: a negative penalty would reward equal rows."
+            )
         self.config = config
         size = 2 * config.hidden_size
         self.word_dropout = WordDropout(config.word_dropout)
@@ -65,21 +67,24 @@ class StructuredSelfAttention(nn.Module):
         )
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
-        """Scores of the classes, the rows of A, and how much they overlap."""
+        """Logits of the classes, the rows of A, and the penalty on their overlap."""
         length, sentences = sentences.ids.shape[1], widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
+        # keys tanh(W_1 h), values h
         memory = self.attention.prepare_memory(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
-        read = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
-        assert read.weights is not None
+        # the same r queries for every sentence (B, r, attention_size)
+        attended = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
+        assert attended.weights is not None
         return ClassifierOutput(
-            logits=self.classifier(read.context.flatten(1)),
-            weights=read.weights[..., :length],
-            # a sentence without words has no rows to keep apart
-            penalty=self.config.penalty * (overlap(read.weights) * (sentences.lengths > 0)).sum(),
+            logits=self.classifier(attended.context.flatten(1)),
+            # without the column that `widened` may have added
+            weights=attended.weights[..., :length],
+            # sentences without words have no penalty
+            penalty=self.config.penalty * (overlap(attended.weights) * (sentences.lengths > 0)).sum(),
         )
 
 
 def overlap(weights: Float[Tensor, "B rows L"]) -> Float[Tensor, " B"]:
-    """||A A^T - I||_F^2 of each sentence: 0 where every row looks at one word, and each at another."""
-    same = torch.eye(weights.shape[1], device=weights.device, dtype=weights.dtype)
-    return (weights @ weights.transpose(1, 2) - same).square().sum(dim=(1, 2))
+    """||A A^T - I||_F^2 of each sentence; 0 if every row attends to one word, and all to different words."""
+    identity = torch.eye(weights.shape[1], device=weights.device, dtype=weights.dtype)
+    return (weights @ weights.transpose(1, 2) - identity).square().sum(dim=(1, 2))

@@ -1,12 +1,12 @@
-"""Transformer encoder as a classifier: every word looks at every other, and their mean is the sentence.
+"""Transformer encoder as a classifier: self-attention and mean pooling over the words.
 
     x = sqrt(d) E[words] + positions;  in every layer  x = norm(x + attend(x, x)),  x = norm(x + FFN(x))
     z = mean_i x_i,   p = softmax(W z + b)
 
 Vaswani et al. 2017, the encoder of section 3.1. https://arxiv.org/abs/1706.03762
-Every head of every layer looks from each word at all of them: `regard.trace` shows it.
+`regard.trace` shows the weights of every head.
 
-Departs from the paper, which classifies nothing: the mean over the words and the layer on top are ours.
+Departs from the paper, which has no classifier: the mean over the words and the output layer are ours.
 """
 
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ class TransformerEncoderConfig:
 
 
 def scaled_dot(head_size: int) -> Score:
-    """The score of every head; it takes its scale from the queries."""
+    """The score of every head; its scale follows from the size of the queries."""
     return ScaledDot()
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of encoder layers, and one layer over the mean of the words."""
+    """A stack of encoder layers, and a linear layer on the mean of the words."""
 
     def __init__(self, config: TransformerEncoderConfig) -> None:
         super().__init__()
@@ -60,16 +60,16 @@ class TransformerEncoder(nn.Module):
         self.positions = Sinusoidal(hidden_size=size)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(sizes) for _ in range(config.num_layers))
-        # the paper's order ends every layer with a norm; the other order needs one at the top
+        # post-norm layers end with a norm; pre-norm stacks need one at the top
         self.norm = nn.Identity() if sizes.norm is PostNorm else nn.LayerNorm(size)
         self.output = nn.Linear(size, config.num_classes)
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
-        """Scores of the classes."""
+        """Logits of the classes."""
         sentences = widened(sentences)
         states = self.dropout(self.positions(self.embedding(self.word_dropout(sentences.ids))))
-        # masked as (batch, heads, queries, keys)
-        keys = sentences.mask[:, None, None, :]
+        # (batch, heads, queries, keys)
+        key_mask = sentences.mask[:, None, None, :]
         for layer in self.layers:
-            states = layer(states, keys, None)
+            states = layer(states, key_mask, None)
         return ClassifierOutput(logits=self.output(self.dropout(mean_of_words(self.norm(states), sentences.mask))))

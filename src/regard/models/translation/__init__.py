@@ -1,4 +1,4 @@
-"""Systems that read a source and produce a target, in history order."""
+"""Translation models, in historical order."""
 
 from regard.contracts import ModelEntry
 from regard.models.translation.bahdanau import Bahdanau, BahdanauConfig
@@ -10,7 +10,7 @@ from regard.models.translation.rnn_encoder_decoder import RNNEncoderDecoder, RNN
 from regard.models.translation.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.translation.transformer import Encoded, State, Transformer, TransformerConfig
 
-MODELS = {
+TRANSLATION_MODELS = {
     "rctm": ModelEntry(
         build=RCTM,
         config=RCTMConfig,
@@ -104,8 +104,8 @@ __all__ = [
     "LSTMN",
     "LUONG_ALIGNMENTS",
     "LUONG_SCORES",
-    "MODELS",
     "RCTM",
+    "TRANSLATION_MODELS",
     "Bahdanau",
     "BahdanauConfig",
     "ConvSeq2Seq",

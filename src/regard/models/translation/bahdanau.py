@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.contracts import Memory, PaddedTokens, Step
+from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear, gru_blend, gru_reset
 from regard.layers import (
@@ -130,21 +130,21 @@ class Bahdanau(nn.Module):
         done = self.advance(self.word_gates(word), state, encoded)
         return Step(logits=self.readout(self._say(done.features, word)), state=done.state, alignment=done.alignment)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T maxout"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """What the readout sees at every target position; only looking and moving go step by step."""
         layers = (self.word_gates, self.context_gates, self.start_proj, self.decoder.gates, self.decoder.candidate)
         compared = cast(nn.Module, self.attention.score).children()
         if looks_plainly(self.attention, Additive) and may_fuse(self, *layers, *compared):
             steps = Steps.of(target.lengths, target.ids.shape[1])
             words = self.dropout(self.target_embedding(steps.pack(target.ids)))
-            return steps.unpack(self._say(self._move(source, words, steps), words))
+            return ModelOutput(features=steps.unpack(self._say(self._move(source, words, steps), words)))
         encoded, words = self.encode(source), self.dropout(self.target_embedding(target.ids))
         moved = unroll_features(self.advance, self.word_gates(words), state=self.start(encoded), encoded=encoded)
-        return self._say(moved, words)
+        return ModelOutput(features=self._say(moved, words))
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _read(self, source: PaddedTokens) -> Float[Tensor, "B source states"]:
         """h_j at every place of the source."""

@@ -1,16 +1,16 @@
-"""ConvS2S: convolutions instead of recurrence, and attention in every decoder layer.
+"""ConvS2S: convolutional encoder and decoder, with attention in every decoder layer.
 
     block:      y = (GLU(conv(x)) + x) sqrt(1/2)
     attention:  d_i = W h_i + b + g_i,   a_ij = softmax_j(d_i . z_j),   c_i = m sqrt(1/m) sum_j a_ij (z_j + e_j)
 
 Gehring et al. 2017. https://arxiv.org/abs/1705.03122
-h a decoder block before its residual, g the target word's embedding, z the encoder's output, e the source word's
-embedding, m the true source length. Embeddings are word plus learned position. Training sees all positions at once;
+h is a decoder block before its residual, g the target word's embedding, z the encoder's output, e the source word's
+embedding, m the source length. Embeddings are word plus learned position. Training computes all positions in parallel;
 decoding keeps the last inputs of every convolution. Gradients into the encoder's output are scaled by 1 / (2 x decoder
-layers), those into its embeddings are not (section 3.4). `Step.alignment` is the mean over the decoder layers.
+layers), those into its embeddings are not (section 3.4). Step weights are the mean over the decoder layers.
 
-Departs from the paper: the context is mapped back to the hidden size before it is added, and that sum too is times
-sqrt(1/2), as in the authors' own code. The readout is not weight-normalised. Positions past `max_length` share its
+Departs from the paper: the context is projected to the hidden size before it is added, and that sum is also multiplied
+by sqrt(1/2), as in the authors' code. The output layer is not weight-normalised. Positions past `max_length` share its
 last vector.
 """
 
@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.positions import Learned
 from regard.attention.scores import Dot
-from regard.contracts import Memory, PaddedTokens, Step
+from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
 from regard.layers import CausalConvolution, Readout, SameConvolution, normalised_linear
 
 HALF = 0.5**0.5
-"""Keeps the variance of a sum of two."""
+"""Scale that keeps the variance of a sum of two terms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class ConvSeq2SeqConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """What every decoder layer reads of the source, keys z and values z + e, and the true lengths."""
+    """The memory of every decoder layer, with keys z and values z + e, and the source lengths."""
 
     memory: Memory
     lengths: Int[Tensor, " B"]
@@ -56,7 +56,7 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What each convolution still sees, and how many tokens were read."""
+    """The last inputs of each convolution, and the number of tokens so far."""
 
     windows: tuple[Float[Tensor, "B before hidden"], ...]
     length: int = 0
@@ -64,7 +64,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """Several positions at once: what the readout sees, the state after them, and where each layer looked."""
+    """Features of several positions, the state after them, and the attention weights of each layer."""
 
     features: Float[Tensor, "B T embedding"]
     state: State
@@ -72,14 +72,14 @@ class Decoded:
 
 
 class ConvSeq2Seq(nn.Module):
-    """Encoder and decoder of equal depth, without recurrence."""
+    """Convolutional encoder and decoder of equal depth."""
 
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         self.config = config
         embedding_size, hidden_size, keep = config.embedding_size, config.hidden_size, 1.0 - config.dropout
-        self.source_embedding = PlacedEmbedding(config.source_vocab_size, config)
-        self.target_embedding = PlacedEmbedding(config.target_vocab_size, config)
+        self.source_embedding = PositionedEmbedding(config.source_vocab_size, config)
+        self.target_embedding = PositionedEmbedding(config.target_vocab_size, config)
         self.encoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
         self.encoder = nn.ModuleList(
             SameConvolution(hidden_size=hidden_size, kernel_size=config.kernel_size, dropout=config.dropout)
@@ -87,39 +87,42 @@ class ConvSeq2Seq(nn.Module):
         )
         self.encoder_output = normalised_linear(hidden_size, embedding_size)
         self.decoder_input = normalised_linear(embedding_size, hidden_size, variance=keep)
-        layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
-        self.decoder = cast("Sequence[DecoderLayer]", layers)
+        layers = nn.ModuleList(ConvDecoderLayer(config) for _ in range(config.num_layers))
+        self.decoder = cast("Sequence[ConvDecoderLayer]", layers)
         self.decoder_output = normalised_linear(hidden_size, embedding_size)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=embedding_size, vocab_size=config.target_vocab_size)
+        # initialised for the variance that dropout leaves (section 3.5)
         nn.init.normal_(self.readout.weight, std=(keep / embedding_size) ** 0.5)
 
     def encode(self, source: PaddedTokens) -> Encoded:
-        """Read the source once; keys are the convolutions' output, values add the words themselves."""
+        """Encode the source once; keys are the output of the convolutions, values add the embeddings."""
         mask = source.mask
         words = self.dropout(self.source_embedding(source.ids))
         states = self.encoder_input(words)
         for layer in self.encoder:
             states = (layer(states, mask) + states) * HALF
+        # all decoder layers attend to these keys, so their gradients add up (section 3.4)
         keys = ScaleGradient.apply(self.encoder_output(states), 0.5 / len(self.decoder))
+        # z + e: the values include the words themselves (section 3.3)
         return Encoded(memory=Memory(keys=keys, values=keys + words, mask=mask), lengths=source.lengths)
 
     def start(self, encoded: Encoded) -> State:
-        """Nothing read yet."""
+        """Windows of zeros."""
         return State(windows=tuple(layer.convolution.start(encoded.memory.keys) for layer in self.decoder))
 
     def advance(
         self, tokens: Int[Tensor, "B T"], state: State, encoded: Encoded, *, return_weights: bool = False
     ) -> Decoded:
-        """Read tokens, all at once, after those the state has seen."""
+        """Process tokens in parallel, after those of the state."""
         words = self.dropout(self.target_embedding(tokens, state.length))
         states = self.decoder_input(words)
         windows, weights = [], []
         for layer, window in zip(self.decoder, state.windows, strict=True):
-            done = layer(states, words, window, encoded, return_weights)
-            states = done.states
-            windows.append(done.window)
-            weights.append(done.weights)
+            output = layer(states, words, window, encoded, return_weights)
+            states = output.states
+            windows.append(output.window)
+            weights.append(output.weights)
         return Decoded(
             features=self.dropout(self.decoder_output(states)),
             state=State(windows=tuple(windows), length=state.length + tokens.shape[1]),
@@ -127,26 +130,26 @@ class ConvSeq2Seq(nn.Module):
         )
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
-        """Read one target token and predict the next."""
-        done = self.advance(tokens[:, None], state, encoded, return_weights=True)
+        """Consume one target token and predict the next."""
+        decoded = self.advance(tokens[:, None], state, encoded, return_weights=True)
         return Step(
-            logits=self.readout(done.features[:, 0]),
-            state=done.state,
-            alignment=torch.stack(done.weights).mean(dim=0)[:, 0],
+            logits=self.readout(decoded.features[:, 0]),
+            state=decoded.state,
+            alignment=torch.stack(decoded.weights).mean(dim=0)[:, 0],
         )
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T embedding"]:
-        """What the readout sees at every target position, all at once."""
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
+        """The input of the output layer at every target position, in parallel."""
         encoded = self.encode(source)
-        return self.advance(target.ids, self.start(encoded), encoded).features
+        return ModelOutput(features=self.advance(target.ids, self.start(encoded), encoded).features)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
 
-class PlacedEmbedding(nn.Module):
-    """A word's vector plus its place's; both start at standard deviation 0.1 (section 3.5)."""
+class PositionedEmbedding(nn.Module):
+    """Word plus position embedding; both start with standard deviation 0.1 (section 3.5)."""
 
     def __init__(self, vocab_size: int, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
@@ -157,22 +160,23 @@ class PlacedEmbedding(nn.Module):
             nn.init.normal_(table.weight, std=0.1)
 
     def forward(self, ids: Int[Tensor, "B L"], first: int = 0) -> Float[Tensor, "B L embedding"]:
-        """Vectors of these tokens, the first of which stands at position `first`."""
-        places = torch.arange(first, first + ids.shape[1], device=ids.device)
-        return self.places(self.words(ids), places.clamp(max=self.last))
+        """Embeddings of these tokens; the first is at position `first`."""
+        positions = torch.arange(first, first + ids.shape[1], device=ids.device)
+        # longer texts reuse the last position instead of failing
+        return self.places(self.words(ids), positions.clamp(max=self.last))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerDone:
-    """One decoder layer's output, the window of its convolution, and where it looked if asked."""
+class ConvDecoderLayerOutput:
+    """The states of a decoder layer, the window of its convolution, and its attention weights."""
 
     states: Float[Tensor, "B T hidden"]
     window: Float[Tensor, "B before hidden"]
     weights: Float[Tensor, "B T source"] | None
 
 
-class DecoderLayer(nn.Module):
-    """A causal block whose output asks the source before it joins the residual."""
+class ConvDecoderLayer(nn.Module):
+    """A causal convolution followed by attention to the source, around one residual connection."""
 
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
@@ -189,23 +193,26 @@ class DecoderLayer(nn.Module):
         window: Float[Tensor, "B before hidden"],
         encoded: Encoded,
         return_weights: bool,
-    ) -> LayerDone:
-        """Convolve, look, add."""
+    ) -> ConvDecoderLayerOutput:
+        """Convolve, attend, add."""
         convolved = self.convolution(states, window)
         hidden = convolved.states
-        read = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
-        # m sqrt(1/m): a mean of m vectors, brought back to the size of one
-        context = read.context * encoded.lengths.to(read.context.dtype).sqrt()[:, None, None]
-        looked = (self.context_proj(context) + hidden) * HALF
-        return LayerDone(states=(looked + states) * HALF, window=convolved.window, weights=read.weights)
+        # d_i = W h_i + b + g_i
+        attended = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
+        # m sqrt(1/m): rescale the mean of m vectors to the magnitude of one
+        context = attended.context * encoded.lengths.to(attended.context.dtype).sqrt()[:, None, None]
+        with_context = (self.context_proj(context) + hidden) * HALF
+        return ConvDecoderLayerOutput(
+            states=(with_context + states) * HALF, window=convolved.window, weights=attended.weights
+        )
 
 
 class ScaleGradient(torch.autograd.Function):
-    """The same numbers forward; backward, the gradient times a factor."""
+    """Identity whose gradient is multiplied by a factor."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, factor: float) -> Tensor:
-        """The states as they are."""
+        """The states unchanged."""
         ctx.factor = factor
         return states.view_as(states)
 

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from regard._utils import find_variant
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.contracts import Memory, PaddedTokens, Step
+from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, RepeatedLinear
 from regard.layers import (
@@ -275,20 +275,20 @@ class LSTMN(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(self.dropout(done.features)), state=done.state, alignment=done.alignment)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """What the readout sees at every target position; words enter all at once, cells one by one."""
         encoded = self.encode(source)
         if may_fuse(self) and self.decoder.may_fuse():
             steps = Steps.of(target.lengths, target.ids.shape[1])
             words = self.dropout(self.target_embedding(steps.pack(target.ids)))
             memories = tuple(map(steps.sort_memory, encoded.memories))
-            return steps.unpack(self.dropout(self.decoder.move(words, memories, steps)))
+            return ModelOutput(features=steps.unpack(self.dropout(self.decoder.move(words, memories, steps))))
         moved = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
-        return self.dropout(moved)
+        return ModelOutput(features=self.dropout(moved))
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _words(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B projected"]:
         """What each word says to the decoder's first layer."""

@@ -26,7 +26,7 @@ from regard._utils import find_variant
 from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
-from regard.contracts import Alignment, Memory, PaddedTokens, PositionInfo, Score, Step
+from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
 from regard.kernels import linear
 from regard.kernels.recurrent import AdditiveLook, DotLook, RepeatedLinear, lstm_update
 from regard.layers import (
@@ -170,19 +170,21 @@ class Luong(nn.Module):
         done = self.advance(self._words(tokens), state, encoded)
         return Step(logits=self.readout(done.features), state=done.state, alignment=done.alignment)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """What the readout sees at every target position; words enter all at once, states one by one."""
         encoded = self.encode(source)
         layers = (self.combine, self.word_gates, *self.gates, *cast(nn.Module, self.attention.score).children())
         if looks_plainly(self.attention, Dot, General, Concat) and may_fuse(self, *layers):
             steps = Steps.of(target.lengths, target.ids.shape[1])
             words = self.dropout(self.target_embedding(steps.pack(target.ids)))
-            return steps.unpack(self._move(words, self.start(encoded), steps.sort_memory(encoded.memory), steps))
-        return unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
+            moved = self._move(words, self.start(encoded), steps.sort_memory(encoded.memory), steps)
+            return ModelOutput(features=steps.unpack(moved))
+        moved = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
+        return ModelOutput(features=moved)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _words(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B gates"]:
         """What each word says to the first layer's gates."""

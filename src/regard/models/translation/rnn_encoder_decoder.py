@@ -1,4 +1,4 @@
-"""RNN encoder-decoder: one GRU reads a phrase into a vector, another writes it out again.
+"""RNN encoder-decoder: one GRU encodes the source as a vector, another decodes the target from it.
 
 Cho et al. 2014, section 2 and appendix A. https://arxiv.org/abs/1406.1078
 
@@ -6,11 +6,11 @@ Cho et al. 2014, section 2 and appendix A. https://arxiv.org/abs/1406.1078
     s_0  = tanh(V' c),          s_t = GRU([y_{t-1}; c], s_{t-1})
     o_t  = maxout(O_h s_t + O_y y_{t-1} + O_c c),   p(y_t) = softmax(G o_t), G the product of two narrow matrices
 
-The paper scores phrase pairs of a statistical system with it.
+The paper uses it to score phrase pairs of a statistical system.
 
 Departs from the paper: the gates are torch's, which reset after the matrix product (the paper's encoder before it), and
-c joins the decoder's input, outside the reset gate. So the whole decoder is one fused call under teacher forcing.
-Initial weights are torch's.
+c is part of the decoder's input, outside the reset gate, so that the decoder is one `nn.GRU` call under teacher
+forcing. Initial weights are torch's.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PaddedTokens, Step
+from regard.contracts import ModelOutput, PaddedTokens, Step
 from regard.layers import Maxout, Readout, last_states
 
 
@@ -37,13 +37,13 @@ class RNNEncoderDecoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """The source's one vector c."""
+    """The source vector c."""
 
     summary: Float[Tensor, "B H"]
 
 
 class RNNEncoderDecoder(nn.Module):
-    """Everything the decoder knows of the source is one vector, which it sees at every step."""
+    """An encoder-decoder whose decoder receives the source vector at every step."""
 
     def __init__(self, config: RNNEncoderDecoderConfig) -> None:
         super().__init__()
@@ -61,35 +61,37 @@ class RNNEncoderDecoder(nn.Module):
         self.readout = Readout(hidden_size=word, vocab_size=config.target_vocab_size)
 
     def encode(self, source: PaddedTokens) -> Encoded:
-        """Read the source into one vector."""
+        """Encode the source as one vector."""
+        # padding follows the words, so the state at the last word does not depend on it
         states, _ = self.encoder(self.dropout(self.source_embedding(source.ids)))
         return Encoded(summary=torch.tanh(self.summary_proj(last_states(states, source.lengths))))
 
     def start(self, encoded: Encoded) -> Float[Tensor, "B H"]:
-        """The decoder begins with what the vector says."""
+        """The initial decoder state, from the source vector."""
         return torch.tanh(self.start_proj(encoded.summary))
 
     def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
-        """Read one target token and predict the next."""
-        features, state = self._write(tokens[:, None], state, encoded)
+        """Consume one target token and predict the next."""
+        features, state = self._decode(tokens[:, None], state, encoded)
         return Step(logits=self.readout(features[:, 0]), state=state)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T word"]:
-        """What the readout sees at every target position; no step waits for Python."""
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
+        """The input of the output layer at every target position, without a loop in Python."""
         encoded = self.encode(source)
-        features, _ = self._write(target.ids, self.start(encoded), encoded)
-        return features
+        features, _ = self._decode(target.ids, self.start(encoded), encoded)
+        return ModelOutput(features=features)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
-    def _write(
+    def _decode(
         self, ids: Int[Tensor, "B T"], state: Float[Tensor, "B H"], encoded: Encoded
     ) -> tuple[Float[Tensor, "B T word"], Float[Tensor, "B H"]]:
-        """Read these tokens: what the readout sees after each, and the state after the last."""
+        """The input of the output layer after each token, and the state after the last."""
         words = self.dropout(self.target_embedding(ids))
+        # the source vector is an input of every step (B, T, H)
         summaries = encoded.summary[:, None].expand(-1, ids.shape[1], -1).to(words.dtype)
         states, last = self.decoder(torch.cat([words, summaries], dim=-1), state[None])
-        said = self.maxout(torch.cat([states, words, summaries], dim=-1))
-        return self.narrow(self.dropout(said)), last[0]
+        hidden = self.maxout(torch.cat([states, words, summaries], dim=-1))
+        return self.narrow(self.dropout(hidden)), last[0]

@@ -1,16 +1,16 @@
-"""Seq2Seq: a deep LSTM reads the source backwards, and its last state is all the decoder gets.
+"""Seq2Seq: a deep LSTM encodes the reversed source; its last state is the decoder's first.
 
 Sutskever, Vinyals and Le 2014, section 2. https://arxiv.org/abs/1409.3215
 
     (h, c) = LSTM over <eos> x_S .. x_1,   all layers
     s_t    = LSTM(y_{t-1}, s_{t-1}),   s_0 = (h, c) layer by layer,   p(y_t) = softmax(W s_t)
 
-The source is reversed, each row by its own length, so that its first words stand right before the translation of them.
-The row's <eos> is reversed with it and comes first: x_1 is the last thing read, and <bos> follows it where the paper
+The source is reversed, each batch element by its own length, so that its first words are close to their translation.
+<eos> is reversed with it and comes first: x_1 is the last input of the encoder, and <bos> follows it where the paper
 has one <EOS> between the two sentences.
 
-Departs from the paper: initial weights are torch's, with which Adam learns sooner than from the paper's uniform 0.08.
-Dropout, where asked for, acts on words, between layers and before the readout.
+Departs from the paper: initial weights are torch's, with which Adam converges faster than from the paper's uniform
+0.08. Dropout (0 by default) acts on words, between layers and before the output layer.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PaddedTokens, Step
+from regard.contracts import ModelOutput, PaddedTokens, Step
 from regard.layers import LSTMState, Readout, reverse_rows, run_lstm
 
 
@@ -42,7 +42,7 @@ class Encoded:
 
 
 class Seq2Seq(nn.Module):
-    """Two stacks of LSTMs; the source is told once, as the decoder's first state."""
+    """Two stacks of LSTMs; the encoder's last state is the decoder's first."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -57,26 +57,27 @@ class Seq2Seq(nn.Module):
         self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
 
     def encode(self, source: PaddedTokens) -> Encoded:
-        """Read the source from its end to its beginning."""
-        backwards = reverse_rows(source.ids, source.lengths)
-        words = self.dropout(self.source_embedding(backwards))
+        """Encode the reversed source."""
+        # padding stays at the end, so that the LSTM state at the last word does not depend on it
+        reversed_ids = reverse_rows(source.ids, source.lengths)
+        words = self.dropout(self.source_embedding(reversed_ids))
         return Encoded(state=run_lstm(self.encoder, words, lengths=source.lengths).state)
 
     def start(self, encoded: Encoded) -> LSTMState:
-        """Where the encoder stopped."""
+        """The encoder's last state."""
         return encoded.state
 
     def step(self, tokens: Int[Tensor, " B"], state: LSTMState, encoded: Encoded) -> Step:
-        """Read one target token and predict the next."""
+        """Consume one target token and predict the next."""
         run = run_lstm(self.decoder, self.dropout(self.target_embedding(tokens[:, None])), state=state)
         return Step(logits=self.readout(self.dropout(run.outputs[:, 0])), state=run.state)
 
-    def features(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
-        """The top layer at every target position; no step waits for Python."""
+    def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
+        """The top layer's output at every target position, without a loop in Python."""
         words = self.dropout(self.target_embedding(target.ids))
         run = run_lstm(self.decoder, words, state=self.start(self.encode(source)))
-        return self.dropout(run.outputs)
+        return ModelOutput(features=self.dropout(run.outputs))
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)

@@ -1,15 +1,15 @@
-"""Transformer: nothing but attention, all positions at once.
+"""Transformer: self-attention and cross-attention, without recurrence or convolution.
 
     encoder layer:  x = norm(x + attend(x, x));  x = norm(x + FFN(x))
-    decoder layer:  y = norm(y + attend(y, y before it));  y = norm(y + attend(y, x));  y = norm(y + FFN(y))
+    decoder layer:  y = norm(y + attend(y, y up to it));  y = norm(y + attend(y, x));  y = norm(y + FFN(y))
     p(next | y) = softmax(E y)
 
 Vaswani et al. 2017. https://arxiv.org/abs/1706.03762
-Training is one pass over the whole target; decoding keeps each layer's keys and values in a cache. Batches may be
-packed: tokens lie end to end, and only attention sees the padded rectangle, if anyone does.
+Training is one pass over the whole target; decoding keeps the keys and values of each layer in a cache. Batches may be
+packed: tokens are concatenated without padding, and only attention may pad them.
 
-Departs from the paper: `norm="pre"` normalises before each sub-layer (Xiong et al. 2020), and `score` puts any other
-score function into the heads. `Step.alignment` is the last layer's look at the source, averaged over its heads.
+Departs from the paper: `norm="pre"` normalises before each sub-layer (Xiong et al. 2020), and `score` selects another
+score function for the heads. Step weights are the last layer's cross-attention, averaged over its heads.
 """
 
 import inspect
@@ -26,13 +26,13 @@ from regard._utils import find_variant
 from regard.attention import GrowingCache, pad_memory
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import SCORES
-from regard.contracts import Memory, PackedTokens, PaddedTokens, Score, Step
+from regard.contracts import Memory, ModelOutput, PackedTokens, PaddedTokens, Score, Step
 from regard.layers import NORMS, DecoderLayer, Embedding, EncoderLayer, LayerSizes, PostNorm, Readout
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Defaults are the published base model (table 3). Embeddings are shared where the vocabularies are one."""
+    """Defaults are the published base model (table 3). Embeddings are shared if the vocabularies have one size."""
 
     source_vocab_size: int = 37_000
     target_vocab_size: int = 37_000
@@ -55,7 +55,7 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What each decoder layer read of the target so far, and how many tokens that is."""
+    """The self-attention cache of each decoder layer, and the number of target tokens so far."""
 
     caches: tuple[GrowingCache, ...]
     length: int = 0
@@ -86,22 +86,25 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(sizes) for _ in range(config.num_layers))
         self.decoder = nn.ModuleList(DecoderLayer(sizes) for _ in range(config.num_layers))
-        # the paper's order ends every layer with a norm; the other order needs one at the top
-        ends = nn.Identity if sizes.norm is PostNorm else partial(nn.LayerNorm, size)
-        self.encoder_norm, self.decoder_norm = ends(), ends()
+        # post-norm layers end with a norm; pre-norm stacks need one at the top
+        top_norm = nn.Identity if sizes.norm is PostNorm else partial(nn.LayerNorm, size)
+        self.encoder_norm, self.decoder_norm = top_norm(), top_norm()
         self.readout = Readout(
-            hidden_size=size, vocab_size=config.target_vocab_size, tied=self.target_embedding.table.weight
+            # the output layer shares the target embedding (section 3.4)
+            hidden_size=size,
+            vocab_size=config.target_vocab_size,
+            tied=self.target_embedding.table.weight,
         )
 
     def encode(self, source: PaddedTokens | PackedTokens) -> Encoded:
-        """Encode the source once; every decoder layer has its own keys and values of it."""
+        """Encode the source once, as keys and values for each decoder layer."""
         return Encoded(memories=tuple(map(pad_memory, self._prepare_memories(source))))
 
     def _prepare_memories(self, source: PaddedTokens | PackedTokens) -> tuple[Memory, ...]:
         """Keys and values of the source for each decoder layer."""
         packed, mask = (source, None) if isinstance(source, PackedTokens) else (None, source.mask)
         states = self._embed(self.source_embedding, source)
-        # packed rows know their lengths; padded ones are masked as (batch, heads, queries, keys)
+        # packed batches carry their lengths; padded ones need a mask of shape (batch, heads, queries, keys)
         keys = None if mask is None else mask[:, None, None, :]
         for layer in self.encoder:
             states = layer(states, keys, packed)
@@ -110,19 +113,23 @@ class Transformer(nn.Module):
         return tuple(layer.cross_attention.prepare_memory(states, mask=mask, packed=packed) for layer in layers)
 
     def start(self, encoded: Encoded) -> State:
-        """Nothing read yet."""
+        """Empty caches."""
         return State(caches=tuple(GrowingCache() for _ in self.decoder))
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
-        """Consume one target token and predict the next; the alignment is the last layer's, averaged over its heads."""
+        """Consume one target token and predict the next, with the weights of the last layer, averaged over heads."""
+        # one token per batch element, all at the same position
         position = torch.tensor([state.length], device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), position))
         caches, weights = [], None
         layers = cast(Iterable[DecoderLayer], self.decoder)
+        # only the last layer forms its weights; the other layers may use fused attention
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
-            states, back, across = layer.step(states, memory, cache, return_weights=layer is self.decoder[-1])
-            caches.append(back.cache)
-            weights = across.weights
+            states, self_attended, cross_attended = layer.step(
+                states, memory, cache, return_weights=layer is self.decoder[-1]
+            )
+            caches.append(self_attended.cache)
+            weights = cross_attended.weights
         assert weights is not None
         return Step(
             logits=self.readout(self.decoder_norm(states[:, 0])),
@@ -130,37 +137,36 @@ class Transformer(nn.Module):
             alignment=weights.mean(dim=1)[:, 0],
         )
 
-    def features(
-        self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
-    ) -> Float[Tensor, "B T size"] | Float[Tensor, "N size"]:
-        """What the readout sees at every target position, all at once; packed where the target is."""
+    def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:
+        """The input of the output layer at every target position, in parallel; packed for a packed target."""
+        # memories stay packed here; `encode` pads them for decoding
         memories = self._prepare_memories(source)
         packed = target if isinstance(target, PackedTokens) else None
         states = self._embed(self.target_embedding, target)
         for layer, memory in zip(self.decoder, memories, strict=True):
             states = layer(states, memory, packed)
-        return self.decoder_norm(states)
+        return ModelOutput(features=self.decoder_norm(states))
 
     def forward(
         self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
         """Logits for every target position, given the true previous tokens."""
-        return self.readout(self.features(source, target))
+        return self.readout(self.features(source, target).features)
 
     def _embed(
         self, embedding: Embedding, tokens: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B L size"] | Float[Tensor, "N size"]:
-        """Words with their places."""
+        """Word embeddings plus positions."""
         words = embedding(tokens.ids)
-        longest = tokens.max_seqlen if isinstance(tokens, PackedTokens) else words.shape[1]
-        places = self.positions.encode(torch.arange(longest, device=words.device), words.dtype)
-        return self.dropout(words + (places[tokens.positions] if isinstance(tokens, PackedTokens) else places))
+        length = tokens.max_seqlen if isinstance(tokens, PackedTokens) else words.shape[1]
+        positions = self.positions.encode(torch.arange(length, device=words.device), words.dtype)
+        return self.dropout(words + (positions[tokens.positions] if isinstance(tokens, PackedTokens) else positions))
 
 
 def make_score(name: str, head_size: int) -> Score:
-    """A score of the table for heads of this size; what it requires is filled in by name."""
-    known = {"query_size": head_size, "key_size": head_size, "hidden_size": head_size, "max_length": 1024}
+    """A score of the table for heads of this size; its arguments are filled in by name."""
+    arguments = {"query_size": head_size, "key_size": head_size, "hidden_size": head_size, "max_length": 1024}
     build = find_variant(name, SCORES, "score").build
-    taken = inspect.signature(build).parameters
-    score: Score = build(**{argument: size for argument, size in known.items() if argument in taken})
+    parameters = inspect.signature(build).parameters
+    score: Score = build(**{name: value for name, value in arguments.items() if name in parameters})
     return score

@@ -1,9 +1,4 @@
-"""Quality of a language model on a text, as a report.
-
-What is measured of a language model: the likelihood of texts, and how far back it looks.
-
-The quality of a language model on a text, as a report: perplexity, exact counts, and how far back it attends.
-"""
+"""Evaluation of a language model on a text: perplexity with its counts, and the distance of its attention."""
 
 import math
 import time
@@ -20,13 +15,13 @@ from regard.metrics import SPANS, Likelihood, SpanMass, SpanSums, span_sums
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks.base import hardware, run_info
 
-NO_NUMBERS = "the model gives NaN for this text: its parameters are not finite. Load an earlier checkpoint."
+NOT_FINITE = "the model gives NaN for this text: its parameters are not finite. Load an earlier checkpoint."
 SPAN_TOKENS, SPAN_PIECE = 4096, 128
-"""Tokens of a text whose looks are measured, and how many are read at once."""
+"""Tokens of a text over which attention spans are measured, and tokens per forward pass."""
 
 
 def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
-    """Of a whole stream; exact with one row."""
+    """Likelihood of a stream; exact with one row."""
     return Likelihood(
         nats=nats_of(model, torch.from_numpy(stream.ids).long(), rows=rows, piece=piece, fresh=fresh),
         tokens=len(stream),
@@ -36,45 +31,48 @@ def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, f
     )
 
 
-def sure_likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
-    """The same of a model that is done learning: one that no longer gives numbers is refused."""
-    found = likelihood(model, stream, rows=rows, piece=piece, fresh=fresh)
-    if math.isnan(found.nats):
-        raise ValueError(NO_NUMBERS)
-    return found
+def finite_likelihood(
+    model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False
+) -> Likelihood:
+    """Likelihood of a stream under a trained model; NaN is an error."""
+    values = likelihood(model, stream, rows=rows, piece=piece, fresh=fresh)
+    if math.isnan(values.nats):
+        raise ValueError(NOT_FINITE)
+    return values
 
 
 def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str, SpanMass]:
-    """How far back every attention of the model reaches, by module path, over the first tokens of a stream."""
+    """Attention weight by distance for every attention, by module path, over the first tokens of a stream."""
     ids = torch.from_numpy(stream.ids[:tokens]).long().to(device_of(model))
     sums: dict[str, SpanSums] = {}
-    # a model that reads half of its context again does so once a piece, before what is new
+    # GPT may recompute half of its context before a piece; pieces of at most half the context are recomputed once
     piece = min(SPAN_PIECE, max(getattr(model.config, "context", 2 * SPAN_PIECE) // 2, 1))
     with evaluating(model):
         state = model.start(1)
-        for read, _ in pieces(ids, rows=1, piece=piece, fresh=False):
+        for tokens_in, _ in pieces(ids, rows=1, piece=piece, fresh=False):
             with trace(model) as maps:
-                state = model.read(read, state).state
-            for path, looks in maps.items():
-                left = read.shape[1]
-                for seen in looks:
-                    read_anew = max(seen.weights.shape[-2] - left, 0)
-                    new, left = slice(read_anew, None), max(left - seen.weights.shape[-2], 0)
-                    allowed = None if seen.allowed is None else seen.allowed.expand_as(seen.weights)[..., new, :]
-                    found = span_sums(seen.weights[..., new, :], allowed)
-                    sums[path] = sums[path] + found if path in sums else found
+                state = model.features(tokens_in, state).state
+            for path, site_maps in maps.items():
+                left = tokens_in.shape[1]
+                for one in site_maps:
+                    # queries of recomputed tokens come first and were measured before
+                    num_recomputed = max(one.weights.shape[-2] - left, 0)
+                    new, left = slice(num_recomputed, None), max(left - one.weights.shape[-2], 0)
+                    allowed = None if one.allowed is None else one.allowed.expand_as(one.weights)[..., new, :]
+                    sums_here = span_sums(one.weights[..., new, :], allowed)
+                    sums[path] = sums[path] + sums_here if path in sums else sums_here
     if any(math.isnan(total.distance) for total in sums.values()):
-        raise ValueError(NO_NUMBERS)
+        raise ValueError(NOT_FINITE)
     return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
 
 
 TASK = "language_modeling"
 LARGE = 1e5
-"""Perplexities from here on, such as those per word of a model of letters, are written as powers of ten."""
+"""Larger perplexities, such as those per word of a character model, are printed in scientific notation."""
 
 
-def evaluate_language(
-    writer: Predictor,
+def evaluate_text(
+    generator: Predictor,
     text: str,
     tokenizer: Tokenizer,
     *,
@@ -83,23 +81,25 @@ def evaluate_language(
     rows: int = 1,
     crops: int | None = None,
 ) -> Report:
-    """Read a text and score every prediction; `steps` are those the model was trained for.
+    """Score every next-token prediction of a text; `steps` is the number of training steps.
 
-    One row carries the state through the whole text. `crops` reads pieces of so many tokens instead, each from the
-    start, as models that learned from crops are compared.
+    With one row the state is carried through the whole text. `crops` evaluates crops of this length instead, each from
+    the start state, which is how models trained on crops are compared.
     """
+    # encoded before timing
     stream = make_stream(text, tokenizer)
     began = time.perf_counter()
-    likelihood = sure_likelihood(writer.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
+    likelihood = finite_likelihood(generator.model, stream, rows=rows, piece=crops or 256, fresh=crops is not None)
     seconds = time.perf_counter() - began
-    attends = LANGUAGE_MODELS[writer.run.model_name].attends
-    carried = "one stream, the state carried" if rows == 1 else f"{rows} streams side by side, each from the start"
+    attends = LANGUAGE_MODELS[generator.run.model_name].attends
+    # recorded results and their translations use these strings
+    streams = "one stream, the state carried" if rows == 1 else f"{rows} streams side by side, each from the start"
     return make_report(
-        run_info(writer, task=TASK, split=split, num_examples=text.count("\n"), steps=steps),
+        run_info(generator, task=TASK, split=split, num_examples=text.count("\n"), steps=steps),
         likelihood,
-        reading=carried if crops is None else f"crops of {crops} tokens, each from the start",
-        distances=spans(writer.model, stream) if attends else {},
-        speed=Speed(seconds=seconds, count=likelihood.tokens, unit="tokens", hardware=hardware(writer.device)),
+        reading=streams if crops is None else f"crops of {crops} tokens, each from the start",
+        distances=spans(generator.model, stream) if attends else {},
+        speed=Speed(seconds=seconds, count=likelihood.tokens, unit="tokens", hardware=hardware(generator.device)),
     )
 
 
@@ -111,7 +111,7 @@ def make_report(
     distances: Mapping[str, SpanMass],
     speed: Speed | None = None,
 ) -> Report:
-    """Perplexity per word first; `reading` says how the text was read: with the state carried, or in crops."""
+    """Perplexity per word first; `reading` describes how the state was carried: over streams, or in crops."""
     metrics = (
         Metric(
             name="perplexity",
@@ -124,7 +124,7 @@ def make_report(
             name="perplexity_per_token",
             value=likelihood.perplexity_per_token,
             title="perplexity per token",
-            signature=f"{likelihood.tokens:,} tokens of the vocabulary",
+            signature=f"{likelihood.tokens:,} tokens",
             format=".3f",
         ),
         Metric(
@@ -141,7 +141,7 @@ def make_report(
 
 
 def counts_table(likelihood: Likelihood) -> ReportTable:
-    """What was predicted, each once; a line's end is a token, a word and a character."""
+    """Counts of predictions; a line's end is one token, one word and one character."""
     return ReportTable(
         name="counts",
         title="counts",
@@ -157,7 +157,7 @@ def counts_table(likelihood: Likelihood) -> ReportTable:
 
 
 def distance_table(distances: Mapping[str, SpanMass]) -> ReportTable:
-    """How far back every attention reaches."""
+    """Attention weight by distance for every attention."""
     return ReportTable(
         name="attention_distance",
         title="attention weight within the last n tokens",

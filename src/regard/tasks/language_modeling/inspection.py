@@ -1,4 +1,4 @@
-"""A text as a language model reads it: every attention, the next-token predictions, and how the state grows.
+"""Inspection of a text by a language model: every attention, next-token predictions, and the size of the state.
 
 Shapes: T tokens.
 """
@@ -21,8 +21,8 @@ from regard.contracts import (
     AttentionSite,
     Inspection,
     ModelCall,
+    ModelOutput,
     NextTokenPanel,
-    Read,
     Response,
     StatePanel,
     StatePart,
@@ -39,18 +39,20 @@ TEXT = "text"
 TITLE = Title(en="text", zh="文本")
 NUM_PROBE = 7
 MAX_TOKENS = 512
-"""Tokens of a text that are inspected, where the model's own context is not shorter."""
+"""Maximum number of tokens of an inspected text, unless the model's context is shorter."""
 NUM_CONTINUED = 8
 """Tokens of the continuation that shows the effect of an intervention."""
 
 
-def inspect_text(writer: Any, text: str, *, context: int | None = None, max_numbers: int | None = None) -> Inspection:
-    """A text read with every attention recorded; `context` is the most tokens that the model reads."""
+def inspect_text(
+    generator: Any, text: str, *, context: int | None = None, max_numbers: int | None = None
+) -> Inspection:
+    """Every attention and prediction over a text; `context` is the model's maximum number of tokens."""
     began = time.perf_counter()
-    model = writer.model
-    whole = writer.encode(text) if text.strip() else []
+    model = generator.model
+    whole = generator.encode(text) if text.strip() else []
     if not whole:
-        raise ValueError("there is nothing to read in this text. Type a word.")
+        raise ValueError("the text has no tokens. Type a word.")
     ids = whole[: min(context or MAX_TOKENS, MAX_TOKENS)]
     sites = find_sites(model, lambda: probe(model))
     count_numbers(sites, {TEXT: len(ids)}, max_numbers)
@@ -61,21 +63,22 @@ def inspect_text(writer: Any, text: str, *, context: int | None = None, max_numb
     if not log_probs.isfinite().all():
         raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
     recorded = time.perf_counter()
-    predictions = predict_next(writer, ids, logits, log_probs)
+    predictions = predict_next(generator, ids, logits, log_probs)
     state = measure_state(model, ids)
+    # measured by measure_state, which steps token by token
     seconds_per_token = (time.perf_counter() - recorded) / len(ids)
     return Inspection(
         input=text,
         output="",
         forced=False,
         log_prob=sum(one for one in predictions.log_probs if one is not None),
-        axes=(token_axis(TEXT, TITLE, writer.tokenizer.tokens(ids), is_stepwise=True, is_multiline=True),),
+        axes=(token_axis(TEXT, TITLE, generator.tokenizer.tokens(ids), is_stepwise=True, is_multiline=True),),
         sites=find_sites(model, lambda: probe(model), maps),
         maps=dict(maps.items()),
         panels=(predictions, state),
-        unknown=tuple(writer.unknown_in(text)),
+        unknown=tuple(generator.unknown_in(text)),
         num_dropped=len(whole) - len(ids),
-        call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.read(tokens, model.start(1))"),
+        call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.features(tokens, model.start(1))"),
         tokens=ids,
         seconds=recorded - began,
         seconds_per_token=seconds_per_token,
@@ -83,9 +86,9 @@ def inspect_text(writer: Any, text: str, *, context: int | None = None, max_numb
 
 
 def predict_next(
-    writer: Any, ids: list[int], logits: Float[Tensor, "T vocab"], log_probs: Float[Tensor, "T vocab"]
+    generator: Any, ids: list[int], logits: Float[Tensor, "T vocab"], log_probs: Float[Tensor, "T vocab"]
 ) -> NextTokenPanel:
-    """How probable each token was at its position."""
+    """The probability and rank of each token at its position."""
     own = of_next(log_probs, ids)
     ranks = (log_probs[:-1] > own[:, None]).sum(-1) + 1
     return NextTokenPanel(
@@ -96,7 +99,7 @@ def predict_next(
         # exp overflows above 709
         perplexity=math.exp(min(-own.mean().item(), 700.0)) if len(ids) > 1 else None,
         axis=TEXT,
-        tokens_of=writer.tokenizer.tokens,
+        tokens_of=generator.tokenizer.tokens,
         code="model(tokens)[0]",
     )
 
@@ -106,26 +109,26 @@ def of_next(log_probs: Float[Tensor, "T vocab"], ids: Sequence[int]) -> Float[Te
     return log_probs[torch.arange(len(ids) - 1), torch.tensor(ids[1:], dtype=torch.long)]
 
 
-def respond_text(writer: Any, inspection: Inspection, around: Around, *, context: int | None = None) -> Response:
+def respond_text(generator: Any, inspection: Inspection, around: Around, *, context: int | None = None) -> Response:
     """The most probable next tokens inside `around()`, and the log-probability of the text itself there.
 
-    The text is read from its beginning for each of them, so that the intervention applies to all of it.
+    The whole text is recomputed for each token, so that the intervention applies to all positions.
     """
     ids = inspection.tokens
     added: list[int] = []
     log_prob = log_prob_of_text = 0.0
-    room = max((context or MAX_TOKENS) - len(ids), 0)
-    for number in range(1 + min(NUM_CONTINUED - 1, room)):
+    num_free = max((context or MAX_TOKENS) - len(ids), 0)
+    for number in range(1 + min(NUM_CONTINUED - 1, num_free)):
         with around():
-            log_probs = next_log_probs(writer.model, [*ids, *added])
+            log_probs = next_log_probs(generator.model, [*ids, *added])
         if number == 0:
             log_prob_of_text = of_next(log_probs, ids).sum().item()
         best = int(log_probs[-1].argmax())
         log_prob += log_probs[-1, best].item()
         added.append(best)
-    tokens = zip(added, writer.tokenizer.tokens(added), strict=True)
+    tokens = zip(added, generator.tokenizer.tokens(added), strict=True)
     return Response(
-        output=decode_text(added, writer.tokenizer),
+        output=decode_text(added, generator.tokenizer),
         tokens=tuple("\n" if token == EOS else label for token, label in tokens),
         log_prob=log_prob,
         log_prob_of_first=log_prob_of_text,
@@ -140,7 +143,7 @@ def next_log_probs(model: Any, ids: list[int]) -> Float[Tensor, "T vocab"]:
 
 
 def probe(model: Any) -> tuple[AttentionSite, ...]:
-    """The attentions of a language model: each attends to the text up to its query."""
+    """The attentions of a language model; all are causal over the text."""
     maps, _ = record(model, [UNK] * NUM_PROBE)
     return tuple(
         describe_site(path, one, query_axis=TEXT, key_axis=TEXT, is_causal=True, keys_end_at_query=True)
@@ -148,15 +151,15 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
     )
 
 
-def record(model: Any, ids: Sequence[int]) -> tuple[Trace, Read]:
+def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ModelOutput]:
     """Every attention of a language model over these tokens from the start, and its output."""
     with evaluating(model), trace(model) as maps:
-        output = model.read(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
+        output = model.features(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
     return maps, output
 
 
 def measure_state(model: Any, ids: Sequence[int]) -> StatePanel:
-    """Read token by token, as generation does, and measure the state after each."""
+    """The size of the state after each token, stepping as in generation."""
     allocated, filled = [], []
     parts: dict[str, tuple[list[int], list[int]]] = {}
     device = device_of(model)
@@ -168,7 +171,7 @@ def measure_state(model: Any, ids: Sequence[int]) -> StatePanel:
             allocated.append(num_bytes(leaves(state)))
             total_unused = 0
             for name, tensor, unused in named_leaves(state):
-                # a tensor that appears later had no bytes before
+                # a tensor that appears at a later step has size 0 before it
                 shape, sizes = parts.setdefault(name, ([], [0] * position))
                 shape[:] = tensor.shape
                 sizes.append(num_bytes([tensor]))
@@ -191,7 +194,7 @@ def num_bytes(tensors: Sequence[Tensor]) -> int:
 
 
 def named_leaves(nest: Any, name: str = "") -> Iterator[tuple[str, Tensor, int]]:
-    """Every tensor that `leaves` finds, with its path, and how many of its bytes are allocated ahead."""
+    """Every tensor of `leaves` with its path and the number of its preallocated, unused bytes."""
     if isinstance(nest, Tensor):
         yield name or "state", nest, 0
     elif isinstance(nest, Room):
@@ -211,5 +214,5 @@ def named_leaves(nest: Any, name: str = "") -> Iterator[tuple[str, Tensor, int]]
 
 
 def join_path(name: str, part: str) -> str:
-    """One step further down."""
+    """The path of a part."""
     return f"{name}.{part}" if name else part

@@ -1,11 +1,7 @@
-"""A trained model that continues text.
+"""The text generator: a trained language model with its tokenizer.
 
-Ids to text as they come: each new token adds to the text, and nothing that was said is taken back.
-
-A trained model that continues a text.
-
-writer = regard.load("runs/gpt")
-print(writer.generate(["ROMEO:"], temperature=0.8, top_p=0.95, max_tokens=200)[0])
+generator = regard.load("runs/gpt")
+print(generator.generate(["ROMEO:"], temperature=0.8, top_p=0.95, max_tokens=200)[0])
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,57 +17,58 @@ from regard.decoding import Generation, score_continuation, stream
 from regard.fused import fuse
 from regard.metrics import Likelihood, SpanMass
 from regard.tasks.base import check_pairs, check_texts, parse_text
-from regard.tasks.language_modeling.evaluate import evaluate_language, spans, sure_likelihood
+from regard.tasks.language_modeling.evaluate import evaluate_text, finite_likelihood, spans
 from regard.tasks.language_modeling.inspection import inspect_text, respond_text
 from regard.tasks.language_modeling.run import LanguageModelingRun
 
 
 class IncrementalDetokenizer:
-    """The text of a stream of ids, line by line; what a token adds depends on the token before it in its line."""
+    """Converts a stream of ids to text. A token is decoded together with the previous token of its line."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._last = [token for token in ids[-1:] if token != EOS]
 
     def add(self, token: int) -> str:
-        """What the token adds to the text; <eos> is a line's end."""
+        """The text that the token adds; <eos> is a line break."""
         if token == EOS:
             self._last = []
             return "\n"
+        # decoded after the previous token, because the space between two tokens depends on both
         before, both = (self._tokenizer.decode(ids) for ids in (self._last, [*self._last, token]))
         self._last = [token]
         return both[len(before) :]
 
 
 class StoppedText:
-    """A text that ends before the first of some words; what may yet become one of them is held back."""
+    """Ends a stream of text before the first stop string; a possible beginning of one is held back."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         if any(not word for word in stop):
-            raise ValueError("a stop string is empty, before which every text would end. Give at least one character.")
+            raise ValueError("a stop string is empty, which would end every text. Give at least one character.")
         self._stop, self._held = stop, ""
         self.ended = False
 
     def add(self, text: str) -> str:
-        """What can be shown now."""
+        """The text that can be shown now."""
         whole = self._held + text
-        # the word that is whole first, however the text was cut into tokens
-        found = [(place + len(word), place) for word in self._stop if (place := whole.find(word)) >= 0]
-        if found:
+        # the stop string that is complete first, so that the result does not depend on token boundaries
+        matches = [(start + len(word), start) for word in self._stop if (start := whole.find(word)) >= 0]
+        if matches:
             self.ended, self._held = True, ""
-            return whole[: min(found)[1]]
-        kept = max((overlap(whole, word) for word in self._stop), default=0)
-        self._held = whole[len(whole) - kept :]
-        return whole[: len(whole) - kept]
+            return whole[: min(matches)[1]]
+        num_held = max((overlap(whole, word) for word in self._stop), default=0)
+        self._held = whole[len(whole) - num_held :]
+        return whole[: len(whole) - num_held]
 
     def rest(self) -> str:
-        """What was held back, once nothing more comes."""
+        """The text that is still held back; called at the end of the stream."""
         held, self._held = self._held, ""
         return "" if self.ended else held
 
 
 def overlap(text: str, word: str) -> int:
-    """How many characters at the end of the text are the beginning of the word."""
+    """Number of characters at the end of the text that are a proper prefix of the word."""
     return next((count for count in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:count])), 0)
 
 
@@ -80,9 +77,10 @@ PROMPTS_AT_ONCE = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Continuation:
-    """How a text goes on. `ended` says why it ended: "tokens", for it has as many as it may, or "stop".
+    """The continuation of a prompt. `ended` is "tokens" (maximum length) or "stop" (a stop string or token).
 
-    `log_probs` are the model's own, one a token. `unknown` is what of the prompt the vocabulary does not know.
+    `log_probs` are the model's log-probabilities of the tokens. `unknown` are the parts of the prompt that are not in
+    the vocabulary.
     """
 
     prompt: str
@@ -97,8 +95,8 @@ class Continuation:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Text that was added to one of several continuations, and whether that ended there."""
+class TokenOutput:
+    """One token of one continuation: its text, and the reason if the continuation ended with it."""
 
     number: int
     text: str
@@ -108,8 +106,8 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writer:
-    """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
+class TextGenerator:
+    """A model with its tokenizer and the run that trained it. `fused=False` disables fused implementations."""
 
     model: Any
     tokenizer: Tokenizer
@@ -117,39 +115,39 @@ class Writer:
     fused: bool = True
 
     def generate(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> list[Continuation]:
-        """How each prompt goes on, each as if alone; an empty one begins a new text.
+        """Continue each prompt independently; an empty prompt begins a new text.
 
         `options` are those of regard.decoding.Generation: temperature, top_k, top_p, min_p, repetition_penalty, seed,
         max_tokens. A text ends before the first of the `stop` strings.
         """
-        ids, chosen = self._given(prompts, stop, options)
-        texts, said = ["" for _ in prompts], [list[Piece]() for _ in prompts]
-        # of like length together: a row whose prompt goes on longer is told its own tokens one by one
+        ids, generation = self._check_inputs(prompts, stop, options)
+        texts, outputs = ["" for _ in prompts], [list[TokenOutput]() for _ in prompts]
+        # batched by length: the rest of a longer prompt is fed token by token, beside generated tokens
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
         for first in range(0, len(order), PROMPTS_AT_ONCE):
-            for piece in self._pieces(ids, order[first : first + PROMPTS_AT_ONCE], stop, chosen):
-                texts[piece.number] += piece.text
-                said[piece.number].append(piece)
+            for output in self._stream(ids, order[first : first + PROMPTS_AT_ONCE], stop, generation):
+                texts[output.number] += output.text
+                outputs[output.number].append(output)
         return [
             Continuation(
                 prompt=prompt,
                 text=text,
-                tokens=tuple(piece.token for piece in pieces),
-                log_probs=tuple(piece.log_prob for piece in pieces),
-                ended=next((piece.ended for piece in pieces if piece.ended), "tokens"),
+                tokens=tuple(output.token for output in own),
+                log_probs=tuple(output.log_prob for output in own),
+                ended=next((output.ended for output in own if output.ended), "tokens"),
                 unknown=tuple(unknown_in(prompt, self.tokenizer)),
             )
-            for prompt, text, pieces in zip(prompts, texts, said, strict=True)
+            for prompt, text, own in zip(prompts, texts, outputs, strict=True)
         ]
 
     def predict(self, inputs: Sequence[str], *, return_weights: bool = False, **options: Any) -> list[Continuation]:
-        """As `generate`. The weights of a generation are in `inspect`."""
+        """Like `generate`; `inspect` gives the attention weights of a text."""
         if return_weights:
             raise ValueError("a continuation has no weights of its own. Leave return_weights out, or call inspect.")
         return self.generate(inputs, **options)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
-        """log p(continuation | prompt) of each pair, in nats; the two are encoded by themselves."""
+        """log p(continuation | prompt) of each pair, in nats; the two are encoded separately."""
         check_pairs(inputs, outputs, ("prompts", "continuations"))
         pairs = zip(inputs, outputs, strict=True)
         return [
@@ -158,57 +156,58 @@ class Writer:
         ]
 
     def evaluate(self, examples: str, *, split: str, steps: int = 0, rows: int = 1, crops: int | None = None) -> Report:
-        """Perplexity of a text, and how far back the model attends; `rows` and `crops` as of evaluate_language."""
-        return evaluate_language(self, examples, self.tokenizer, split=split, steps=steps, rows=rows, crops=crops)
+        """Perplexity of a text and attention weight by distance; `rows` and `crops` as in evaluate_text."""
+        return evaluate_text(self, examples, self.tokenizer, split=split, steps=steps, rows=rows, crops=crops)
 
-    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[Piece]:
-        """The same as it comes, token by token; pieces of several prompts take turns."""
-        ids, chosen = self._given(prompts, stop, options)
-        return self._pieces(ids, range(len(ids)), stop, chosen)
+    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[TokenOutput]:
+        """Like `generate`, token by token; the outputs of several prompts are interleaved."""
+        ids, generation = self._check_inputs(prompts, stop, options)
+        return self._stream(ids, range(len(ids)), stop, generation)
 
-    def _given(
+    def _check_inputs(
         self, prompts: Sequence[str], stop: Sequence[str], options: dict[str, Any]
     ) -> tuple[list[list[int]], Generation]:
         check_texts(prompts, "prompts")
         check_texts(stop, "stop")
         StoppedText(stop)
-        # a line's end is a token like any other; whoever wants one line stops at "\n"
+        # <eos> is a line break and does not end a text; stop=["\n"] generates one line
         return [self.encode(prompt) for prompt in prompts], Generation(**{"stop_ids": (), **options})
 
-    def _pieces(
+    def _stream(
         self, ids: list[list[int]], numbers: Sequence[int], stop: Sequence[str], options: Generation
-    ) -> Iterator[Piece]:
-        """Of those prompts that are numbered, side by side."""
+    ) -> Iterator[TokenOutput]:
+        """Generate for the prompts of these numbers, as one batch."""
         rows = [ids[number] for number in numbers]
         texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
+        # shared with the stream, which stops generating for the batch elements added to it
         closed: set[int] = set()
         for step in stream(self.decoder, rows, options, numbers=numbers, closed=closed):
-            for output in step:
-                unfolding, text = texts[output.row]
-                new = text.add(unfolding.add(output.token))
-                ended = "stop" if text.ended else output.ended
+            for one in step:
+                detokenizer, text = texts[one.row]
+                new = text.add(detokenizer.add(one.token))
+                ended = "stop" if text.ended else one.ended
                 if ended is not None:
                     new += text.rest()
-                    closed.add(output.row)
-                token = self.tokenizer.tokens([output.token])[0]
-                yield Piece(numbers[output.row], new, token, float(output.log_prob or 0.0), ended)
+                    closed.add(one.row)
+                token = self.tokenizer.tokens([one.token])[0]
+                yield TokenOutput(numbers[one.row], new, token, float(one.log_prob or 0.0), ended)
 
     def encode(self, prompt: str) -> list[int]:
-        """A prompt's ids; without any it is the end of a line, behind which a text begins."""
+        """The ids of a prompt; for an empty prompt a line break, after which a text begins."""
         return encode_text(prompt, self.tokenizer) or [EOS]
 
     def unknown_in(self, text: str) -> list[str]:
-        """What of a text the vocabulary does not know, each once."""
+        """The distinct parts of a text that are not in the vocabulary."""
         check_texts([text], "texts")
         return unknown_in(text, self.tokenizer)
 
     def likelihood(self, text: str) -> Likelihood:
-        """How likely the model finds a text, every token given all before it."""
+        """The likelihood of a text, each token given all tokens before it."""
         check_texts([text], "texts")
-        return sure_likelihood(self.model, make_stream(text, self.tokenizer))
+        return finite_likelihood(self.model, make_stream(text, self.tokenizer))
 
     def spans(self, text: str) -> dict[str, SpanMass]:
-        """How far back every attention of the model reaches in the first 4,096 tokens of a text, by module path."""
+        """Attention weight by distance in the first 4,096 tokens of a text, by module path."""
         check_texts([text], "texts")
         return spans(self.model, make_stream(text, self.tokenizer))
 
@@ -217,10 +216,10 @@ class Writer:
         return parse_text(data)
 
     def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
-        """Every attention over the text, its next-token predictions and the growth of the state."""
+        """Every attention over the text, next-token predictions, and the size of the state."""
         check_texts([data], "inputs")
         if output is not None:
-            raise ValueError("a language model has no output beside its text. Leave the output out.")
+            raise ValueError("a language model has no output apart from its text. Leave out the output.")
         return inspect_text(self, data, context=self._context, max_numbers=max_numbers)
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
@@ -228,7 +227,7 @@ class Writer:
         return respond_text(self, inspection, around, context=self._context)
 
     def samples(self) -> list[str]:
-        """Beginnings that fit the corpus."""
+        """Example prompts for the corpus of the run."""
         return samples_of(self.run.data)
 
     @property

@@ -1,4 +1,4 @@
-"""A run of a language model: what is read, in which pieces, and how it is learned."""
+"""The run of a language model: its model, text, segments, validation and training settings."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +11,10 @@ from regard.training import TrainingSettings
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageValidationSettings:
-    """What is measured as training goes: the loss of the validation text.
+    """Validation during training: the loss of the validation text.
 
-    It is read in `rows` pieces side by side, each from the start, which says a little more than the truth; 1 is exact
-    and slow. A model that learns from crops is measured on crops, laid end to end.
+    The text is split into `rows` streams that are evaluated in parallel. Each begins from the start state, which
+    overestimates the loss slightly; 1 is exact and slow. A model trained on crops is evaluated on consecutive crops.
     """
 
     rows: int = 32
@@ -26,7 +26,7 @@ class LanguageValidationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelingRun:
-    """Everything that makes a trained language model."""
+    """Complete settings of the training of a language model."""
 
     recipe: str
     model_name: str

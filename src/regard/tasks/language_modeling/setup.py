@@ -1,4 +1,4 @@
-"""Language modeling as a task: a text to a stream of segments, and a folder to a writer."""
+"""Training setup of language models, and opening of trained folders."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from regard.data.text import Stream, Tokenizer, make_stream
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.language_modeling.evaluate import likelihood
-from regard.tasks.language_modeling.predictor import Writer
+from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.language_modeling.run import LanguageModelingRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
 from regard.training import CropObjective, StreamObjective
@@ -24,14 +24,14 @@ EXAMPLE_CHARACTERS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelingValidation:
-    """Called with the model during training."""
+    """Validation function of a language model; called during training."""
 
     stream: Stream
     batch: SegmentSettings
     rows: int
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Loss a token, perplexity a word, bits a character; of crops where training is on crops."""
+        """Loss per token, perplexity per word and bits per character; on crops if training uses crops."""
         crops = self.batch.cut == "crops"
         values = likelihood(
             model,
@@ -43,28 +43,33 @@ class LanguageModelingValidation:
         return {"loss": values.loss, "perplexity": values.perplexity, "bits_per_character": values.bits_per_character}
 
 
-def setup_language(run: LanguageModelingRun, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
-    """Read the text, learn a vocabulary (or, resumed, take that of the folder), and lay it out as a stream."""
+def setup_language_modeling(
+    run: LanguageModelingRun, checkpoint: RunFolder, *, resume: bool, notify: Notify
+) -> TrainingSetup:
+    """Read the text, train a vocabulary (if resumed, read it from the folder), and encode the text as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
     check_length(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     lines = training.split("\n")
     tokenizer = read_tokenizer(checkpoint.tokenizer) if resume else Tokenizer.train(lines, run.tokenizer)
     run = replace(run, model=replace(run.model, vocab_size=tokenizer.vocab_size))
-    learned, held_out = make_stream(training, tokenizer), make_stream(validation, tokenizer)
-    data = SegmentData(learned, run.batch)
+    train_stream, validation_stream = make_stream(training, tokenizer), make_stream(validation, tokenizer)
+    data = SegmentData(train_stream, run.batch)
     if (data.order.rows, data.order.length) != (run.batch.rows, run.batch.length):
-        notify("train", f"{len(learned):,} tokens fill {data.order.rows} rows of {data.order.length} tokens a step.")
+        notify(
+            "train", f"{len(train_stream):,} tokens fill {data.order.rows} rows of {data.order.length} tokens per step."
+        )
     model, began = None, time.perf_counter()
+    # n-gram models are counted here instead of trained
     if entry.counts:
-        model = cast(Any, entry.build).count(learned.ids, run.model)
+        model = cast(Any, entry.build).count(train_stream.ids, run.model)
         run = replace(run, model=model.config)
     seconds = time.perf_counter() - began
     return TrainingSetup(
         run=run,
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=data,
-        validate=LanguageModelingValidation(stream=held_out, batch=run.batch, rows=run.validation.rows),
+        validate=LanguageModelingValidation(stream=validation_stream, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
         model=model,
@@ -72,44 +77,44 @@ def setup_language(run: LanguageModelingRun, checkpoint: RunFolder, *, resume: b
     )
 
 
-def open_writer(run: LanguageModelingRun, model: Any, checkpoint: RunFolder) -> Writer:
-    """A writer of a model and the folder's tokenizer."""
-    return Writer(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+def open_text_generator(run: LanguageModelingRun, model: Any, checkpoint: RunFolder) -> TextGenerator:
+    """A text generator from a model and the tokenizer of its folder."""
+    return TextGenerator(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
 def read_texts(run: LanguageModelingRun, source: ExampleSource) -> Mapping[str, str]:
-    """One split of the run's text, all but the training text, or a file."""
+    """Text of the user's file or of splits of the corpus; by default all splits but training."""
     refuse_target(run, source)
     if source.source is not None:
-        # as no split is called
+        # the prefix keeps a file name from being equal to the name of a split
         return {f"file-{source.source.name}": read_text(Path(source.source))}
     return read_splits(corpus_of(run, source.folder), source.split)
 
 
 def example_command(run: LanguageModelingRun, folder: str, example: str) -> str:
-    """A command that continues the example."""
+    """A shell command that continues the example."""
     return f"regard generate {folder} --prompt {example} --temperature 0.8 --stream"
 
 
 def check_length(run: LanguageModelingRun) -> None:
-    """A segment fits into the context of a model that has one, and only models that learn from crops have one."""
+    """Check that segments fit into the context of a model that has one, and that it trains on crops."""
     context = getattr(run.model, "context", None)
     if context is None:
         return
     if run.batch.cut != "crops":
         raise ValueError(
-            f"{run.model_name} keeps what it read in a cache that grows, which a stream would carry on and on. "
+            f"{run.model_name} has a cache that grows with every token, so its state cannot be carried over a stream. "
             f"Set batch.cut=crops."
         )
     if run.batch.length > context:
         raise ValueError(
-            f"batch.length is {run.batch.length}, but {run.model_name} looks back {context} tokens. Set "
+            f"batch.length is {run.batch.length}, but {run.model_name} has a context of {context} tokens. Set "
             f"model.context={run.batch.length}, or a shorter batch.length."
         )
 
 
 def first_words(text: str, *, characters: bool) -> str:
-    """The beginning of a text, as a prompt."""
+    """The first words of a text, as a prompt."""
     line = next(line for line in text.split("\n") if line.strip())
     if not characters:
         return " ".join(line.split()[:EXAMPLE_WORDS])

@@ -1,10 +1,10 @@
-"""Text classification: a text to one of a few classes."""
+"""Text classification: assigning one of a few classes to a text."""
 
-from regard.tasks.text_classification.predictor import Classification, Classifier
+from regard.tasks.text_classification.predictor import Classification, TextClassifier
 from regard.tasks.text_classification.run import TextClassificationRun
 
 __all__ = [
     "Classification",
-    "Classifier",
     "TextClassificationRun",
+    "TextClassifier",
 ]

@@ -1,4 +1,4 @@
-"""The quality of a classifier on labelled sentences, as a report: accuracy, confusions, overlap of attention rows."""
+"""Evaluation of a classifier on labelled sentences: accuracy, confusion table, overlap of attention rows."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -36,11 +36,11 @@ SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 def evaluate_sentences(
     classifier: Predictor, sentences: Sequence[Sentence], tokenizer: Tokenizer, *, split: str, steps: int = 0
 ) -> Report:
-    """Classify all sentences and compare; `steps` are those the model was trained for."""
+    """Classify all sentences and compare with their labels; `steps` is the number of training steps."""
     run = classifier.run
     examples = make_classification_examples(sentences, tokenizer, run.classes, run.batch.max_length)
     began = time.perf_counter()
-    answers = answers_of(classifier.model, examples)
+    answers = predict_all(classifier.model, examples)
     seconds = time.perf_counter() - began
     return make_report(
         run_info(classifier, task=TASK, split=split, num_examples=len(sentences), steps=steps),
@@ -55,14 +55,15 @@ def evaluate_sentences(
     )
 
 
-def answers_of(model: Any, examples: ClassificationExamples) -> Answers:
+def predict_all(model: Any, examples: ClassificationExamples) -> Answers:
     """The predictions of a model for every example, in their order."""
     batches = batches_by_length(examples.lengths, TokenBudget(EVALUATION_TOKENS))
     answers = classify(model, (examples.batch(rows).sentences for rows in batches))
-    places = [0] * len(examples)
-    for place, row in enumerate(row for rows in batches for row in rows):
-        places[row] = place
-    return replace(answers, log_probs=answers.log_probs[places])
+    # batches are sorted by length; restore the order of the examples
+    positions = [0] * len(examples)
+    for position, row in enumerate(row for rows in batches for row in rows):
+        positions[row] = position
+    return replace(answers, log_probs=answers.log_probs[positions])
 
 
 def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
@@ -71,15 +72,15 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
     log_probs: list[Tensor] = []
     overlaps: list[Tensor] = []
     with evaluating(model):
-        for given in batches:
-            batch = map_tensors(lambda tensor: tensor.to(device), given)
+        for cpu_batch in batches:
+            batch = map_tensors(lambda tensor: tensor.to(device), cpu_batch)
             output = model.forward(batch)
             log_probs.append(torch.log_softmax(output.logits.double(), dim=-1))
             if output.weights is not None and output.weights.shape[1] > 1:
                 overlaps.append(overlap_sums(output.weights.double(), batch))
         if not log_probs:
-            raise ValueError("there is nothing to classify. Give at least one batch of sentences.")
-        # one transfer at the end: the device need not wait for the host after every batch
+            raise ValueError("there are no sentences to classify. Give at least one batch.")
+        # one transfer at the end: a transfer per batch would synchronise the device every time
         rows = torch.cat(log_probs).cpu()
         cosine, penalty, count = torch.stack(overlaps).sum(dim=0).tolist() if overlaps else (0.0, 0.0, 0.0)
     return Answers(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
@@ -88,7 +89,7 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
 def make_report(
     info: RunInfo, quality: ClassificationQuality, *, speed: Speed | None = None, warnings: tuple[str, ...] = ()
 ) -> Report:
-    """Accuracy first, then F1, log-loss and overlap; every class by itself, and the confusion table."""
+    """Accuracy, macro F1, log-loss and overlap, with a table of classes and a confusion table."""
     metrics = [
         Metric(name="accuracy", value=quality.accuracy, title="accuracy", format=".2%"),
         Metric(
@@ -96,8 +97,10 @@ def make_report(
         ),
     ]
     if quality.log_loss is not None:
-        about = "nats a sentence, of classes that training saw"
-        metrics.append(Metric(name="log_loss", value=quality.log_loss, title="log-loss", signature=about, format=".4f"))
+        signature = "nats per sentence, over the classes of the training data"
+        metrics.append(
+            Metric(name="log_loss", value=quality.log_loss, title="log-loss", signature=signature, format=".4f")
+        )
     if quality.overlap is not None:
         metrics += overlap_metrics(quality.overlap)
     return Report(
@@ -110,15 +113,15 @@ def make_report(
 
 
 def overlap_metrics(overlap: Overlap) -> list[Metric]:
-    """How alike the rows of attention are."""
-    about = "mean cosine between two rows of attention: 0 where they share no word"
+    """The similarity of a sentence's attention rows."""
+    signature = "mean cosine between two attention rows: 0 if they share no word"
     return [
-        Metric(name="overlap", value=overlap.cosine, title="overlap", signature=about, format=".3f"),
+        Metric(name="overlap", value=overlap.cosine, title="overlap", signature=signature, format=".3f"),
         Metric(
             name="overlap_penalty",
             value=overlap.penalty,
             title="||AA^T - I||^2",
-            signature="what the penalty reduces",
+            signature="the penalty term of the training loss",
             format=".3f",
         ),
     ]
@@ -133,11 +136,11 @@ def classes_table(quality: ClassificationQuality) -> ReportTable:
         (one.label, one.num_true, one.num_predicted, one.num_correct, one.precision, one.recall, one.f1)
         for one in quality.classes
     )
-    return ReportTable(name="classes", title="every class", columns=tuple(columns), rows=tuple(rows))
+    return ReportTable(name="classes", title="classes", columns=tuple(columns), rows=tuple(rows))
 
 
 def confusion_table(quality: ClassificationQuality) -> ReportTable:
-    """A row for what is true, a column for what was predicted; classes that training never saw come last."""
+    """Rows are true classes, columns predicted classes; classes that are not in the training data come last."""
     labels = [one.label for one in quality.classes]
     columns = (
         Column(name="true", title="true \\ predicted"),
@@ -146,4 +149,4 @@ def confusion_table(quality: ClassificationQuality) -> ReportTable:
     )
     rows: list[tuple[Cell, ...]] = [(row.label, *row.counts, "") for row in quality.confusion]
     rows += [(row.label, *row.counts, "never seen in training") for row in quality.unseen]
-    return ReportTable(name="confusion", title="confusions", columns=columns, rows=tuple(rows))
+    return ReportTable(name="confusion", title="confusion table", columns=columns, rows=tuple(rows))

@@ -1,4 +1,4 @@
-"""A sentence as a classifier sees it: every attention, and the probability of every class.
+"""Inspection of a classified sentence: every attention, and the probability of every class.
 
 Shapes: r query rows of attention, L tokens.
 """
@@ -36,12 +36,12 @@ NUM_PROBE = 3
 def inspect_sentence(
     classifier: Any, text: str, *, labels: Sequence[str], max_length: int, max_numbers: int | None = None
 ) -> Inspection:
-    """A sentence classified with every attention recorded; tokens over `max_length` are left out."""
+    """Every attention and class probability of a sentence, truncated to `max_length` tokens."""
     began = time.perf_counter()
     model = classifier.model
     whole = classifier.tokenizer.encode(text)
     if not whole:
-        raise ValueError("there is nothing to read in this text. Type a word.")
+        raise ValueError("the text has no tokens. Type a word.")
     ids = whole[:max_length]
     sites = find_sites(model, lambda: probe(model))
     count_numbers(sites, dict.fromkeys((SOURCE, ROWS), len(ids)), max_numbers)
@@ -71,7 +71,7 @@ def inspect_sentence(
 
 
 def classes_panel(output: ClassifierOutput, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:
-    """Logits and probabilities of all classes, and the rows of attention where the model has them."""
+    """Logits and probabilities of all classes, and the attention rows if the model has them."""
     logits = output.logits[0].double().cpu()
     if not logits.isfinite().all():
         raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
@@ -100,14 +100,14 @@ def respond_sentence(classifier: Any, inspection: Inspection, around: Around) ->
 
 
 def probe(model: Any) -> tuple[AttentionSite, ...]:
-    """The attentions of a classifier: rows of attention over the whole sentence, or tokens that attend to tokens."""
+    """The attentions of a classifier: learned query rows over the sentence, or self-attention of its tokens."""
     maps, output = record(model, [UNK] * NUM_PROBE)
     query_axis = SOURCE if output.weights is None else ROWS
     return tuple(describe_site(path, one, query_axis=query_axis, key_axis=SOURCE) for path, one in maps.items())
 
 
 def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ClassifierOutput]:
-    """Every attention of a classifier over this sentence, and its output."""
+    """Record every attention of a forward pass, and its output."""
     batch = PaddedTokens.from_lists([list(ids)]).to(device_of(model))
     with torch.inference_mode(), trace(model) as maps:
         output = model(batch)

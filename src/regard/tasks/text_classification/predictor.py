@@ -1,4 +1,4 @@
-"""A trained model that classifies sentences.
+"""The text classifier: a trained model with its tokenizer.
 
 classifier = regard.load("runs/trec")
 print(classifier.classify(["What is the capital of France ?"])[0])
@@ -29,10 +29,11 @@ SENTENCES_AT_ONCE = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """The class of an input, with the probabilities of all classes: the output of every task that classifies.
+    """The class of an input with the probabilities of all classes; the output of every classification task.
 
-    `weights` has a row for every row of attention and a column for every token; None where the model has none, or they
-    were not requested. `unknown` are the parts of the text that the vocabulary does not know, each once.
+    `weights` are attention weights of shape (rows, tokens); None if the model has none or they were not requested.
+    `num_dropped` is the number of tokens beyond the maximum length. `unknown` are the distinct parts of the text that
+    are not in the vocabulary.
     """
 
     label: str
@@ -48,8 +49,8 @@ class Classification:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classifier:
-    """A model with its tokenizer; `run` is what it was trained by. `fused=False` runs the model's own code only."""
+class TextClassifier:
+    """A model with its tokenizer and the run that trained it. `fused=False` disables fused implementations."""
 
     model: Any
     tokenizer: Tokenizer
@@ -57,18 +58,18 @@ class Classifier:
     fused: bool = True
 
     def classify(self, texts: Sequence[str], *, return_weights: bool = False) -> list[Classification]:
-        """The class of each text; one without a word gets the class that the model gives to nothing.
+        """Classify each text; an empty text gets the class that the model gives to an empty input.
 
-        A text of more tokens than the model learned from is cut off there, which `num_dropped` tells.
+        A text over the maximum length of training is truncated (`num_dropped`).
         """
         check_texts(texts, "texts")
-        found: list[Classification] = []
+        outputs: list[Classification] = []
         for first in range(0, len(texts), SENTENCES_AT_ONCE):
-            found += self._classify(texts[first : first + SENTENCES_AT_ONCE], return_weights)
-        return found
+            outputs += self._classify(texts[first : first + SENTENCES_AT_ONCE], return_weights)
+        return outputs
 
     def predict(self, inputs: Sequence[str], *, return_weights: bool = False) -> list[Classification]:
-        """As `classify`."""
+        """Same as `classify`."""
         return self.classify(inputs, return_weights=return_weights)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
@@ -76,43 +77,43 @@ class Classifier:
         check_pairs(inputs, outputs, ("texts", "classes"))
         for label in outputs:
             check_name(label, self.run.classes, "class")
-        answers = zip(self.predict(inputs), outputs, strict=True)
-        return [math.log(max(answer.probabilities[label], sys.float_info.min)) for answer, label in answers]
+        pairs = zip(self.predict(inputs), outputs, strict=True)
+        return [math.log(max(prediction.probabilities[label], sys.float_info.min)) for prediction, label in pairs]
 
     def evaluate(self, examples: Sequence[Sentence], *, split: str, steps: int = 0) -> Report:
         """Accuracy, F1, log-loss and the confusion table."""
         return evaluate_sentences(self, examples, self.tokenizer, split=split, steps=steps)
 
     def _classify(self, texts: Sequence[str], return_weights: bool) -> list[Classification]:
-        longest = self.run.batch.max_length
         whole = self.tokenizer.encode_batch(texts)
-        rows = [row[:longest] for row in whole]
-        given = PaddedTokens.from_lists(rows).to(self.device)
+        rows = [row[: self.run.batch.max_length] for row in whole]
+        batch = PaddedTokens.from_lists(rows).to(self.device)
         with evaluating(self.model):
-            said = (fuse(self.model) if self.fused else self.model)(given)
-            shares = torch.softmax(said.logits.double(), dim=-1).cpu()
-            if bool((lost := shares.isnan().any(dim=1)).any()):
+            output = (fuse(self.model) if self.fused else self.model)(batch)
+            batch_probabilities = torch.softmax(output.logits.double(), dim=-1).cpu()
+            if bool((is_nan := batch_probabilities.isnan().any(dim=1)).any()):
                 raise ValueError(
-                    f"the model gives NaN for {texts[int(lost.int().argmax())]!r}: its parameters are not finite. Load "
-                    f"an earlier checkpoint."
+                    f"the model gives NaN for {texts[int(is_nan.int().argmax())]!r}: its parameters are not finite. "
+                    f"Load an earlier checkpoint."
                 )
-            weights = said.weights.cpu() if return_weights and said.weights is not None else None
-        found = []
+            weights = output.weights.cpu() if return_weights and output.weights is not None else None
+        outputs = []
         for number, row in enumerate(rows):
-            probabilities = dict(zip(self.run.classes, shares[number].tolist(), strict=True))
+            probabilities = dict(zip(self.run.classes, batch_probabilities[number].tolist(), strict=True))
             label = max(probabilities, key=probabilities.__getitem__)
-            found.append(
+            outputs.append(
                 Classification(
                     label=label,
                     probability=probabilities[label],
                     probabilities=probabilities,
                     tokens=tuple(self.tokenizer.tokens(row)),
+                    # cloned, so that one result does not keep the batch alive
                     weights=None if weights is None else weights[number, :, : len(row)].clone(),
                     num_dropped=len(whole[number]) - len(row),
                     unknown=tuple(unknown_in(texts[number], self.tokenizer)) if UNK in row else (),
                 )
             )
-        return found
+        return outputs
 
     def parse(self, data: str | bytes) -> str:
         """A text to classify; bytes are UTF-8."""
@@ -122,7 +123,7 @@ class Classifier:
         """Every attention over the text, and the probability of every class."""
         check_texts([data], "inputs")
         if output is not None:
-            raise ValueError("a classifier predicts one of its classes; none can be given. Leave the output out.")
+            raise ValueError("a classifier takes no output: it predicts one of its classes. Leave out the output.")
         return inspect_sentence(
             self, data, labels=self.run.classes, max_length=self.run.batch.max_length, max_numbers=max_numbers
         )
@@ -132,7 +133,7 @@ class Classifier:
         return respond_sentence(self, inspection, around)
 
     def samples(self) -> list[str]:
-        """Texts of the kind that the corpus has."""
+        """Example texts for the corpus of the run."""
         return samples_of(self.run.data)
 
     @property

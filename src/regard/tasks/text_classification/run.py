@@ -1,4 +1,4 @@
-"""A run of a classifier: which sentences, which words, and how it is learned."""
+"""The run of a text classifier: its model, data, tokenizer, batches and training settings."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from regard.training import TrainingSettings
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassificationRun:
-    """Everything that makes a trained classifier; `classes` are the labels of its training sentences."""
+    """Complete settings of the training of a classifier; `classes` are the labels of the training sentences."""
 
     recipe: str
     model_name: str

@@ -1,4 +1,4 @@
-"""Text classification as a task: labelled sentences to a training setup, and a folder to a classifier."""
+"""Training setup of text classifiers, and opening of trained folders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,39 +9,39 @@ from regard.data.batching import ClassificationExamples, ExampleData, make_class
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
-from regard.tasks.text_classification.evaluate import answers_of
-from regard.tasks.text_classification.predictor import Classifier
+from regard.tasks.text_classification.evaluate import predict_all
+from regard.tasks.text_classification.predictor import TextClassifier
 from regard.tasks.text_classification.run import TextClassificationRun
 from regard.tasks.tokenizers import read_fitting, read_tokenizer
 from regard.training import ClassificationObjective
 
-FEWEST_CLASSES = 2
+MIN_CLASSES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationValidation:
-    """Called with the model during training."""
+    """Validation function of a classifier; called during training."""
 
     examples: ClassificationExamples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Accuracy and log-loss; a class that training never saw counts as wrong, and has no loss."""
-        log_probs = answers_of(model, self.examples).log_probs
+        """Accuracy and log-loss; classes that are not in the training data count as errors without a loss."""
+        log_probs = predict_all(model, self.examples).log_probs
         best = log_probs.argmax(dim=-1).numpy()
-        known = self.examples.labels >= 0
-        rows = log_probs.numpy()[known]
+        has_class = self.examples.labels >= 0
+        rows = log_probs.numpy()[has_class]
         accuracy = float((best == self.examples.labels).mean())
         if not len(rows):
             return {"accuracy": accuracy}
-        return {"loss": float(-rows[range(len(rows)), self.examples.labels[known]].mean()), "accuracy": accuracy}
+        return {"loss": float(-rows[range(len(rows)), self.examples.labels[has_class]].mean()), "accuracy": accuracy}
 
 
-def setup_sentences(
+def setup_text_classification(
     run: TextClassificationRun, checkpoint: RunFolder, *, resume: bool, notify: Notify
 ) -> TrainingSetup:
-    """Read the sentences, learn their words (or, resumed, take those of the folder) and their classes."""
+    """Read the sentences and their classes, and train a vocabulary (if resumed, read it from the folder)."""
     if run.batch.packed:
-        raise ValueError("sentences are classified in padded batches. Leave out batch.packed=true.")
+        raise ValueError("text classifiers support padded batches only. Leave out batch.packed=true.")
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, sentences in (("train", training), ("validation", validation)):
         notify(split, sentences.report)
@@ -50,8 +50,11 @@ def setup_sentences(
     else:
         tokenizer = Tokenizer.train([sentence.text for sentence in training], run.tokenizer)
     classes = classes_of(training)
-    if len(classes) < FEWEST_CLASSES:
-        raise ValueError(f"all {len(training):,} sentences are of the class {classes[0]!r}. Give two classes or more.")
+    if len(classes) < MIN_CLASSES:
+        raise ValueError(
+            f"all {len(training):,} training sentences have the class {classes[0]!r}. Give sentences of two classes or "
+            f"more."
+        )
     model = replace(run.model, vocab_size=tokenizer.vocab_size, num_classes=len(classes))
     run = replace(run, model=model, classes=classes)
     examples = make_classification_examples(training, tokenizer, classes, run.batch.max_length)
@@ -68,19 +71,19 @@ def setup_sentences(
     )
 
 
-def open_classifier(run: TextClassificationRun, model: Any, checkpoint: RunFolder) -> Classifier:
-    """A classifier of a model and the folder's tokenizer."""
+def open_classifier(run: TextClassificationRun, model: Any, checkpoint: RunFolder) -> TextClassifier:
+    """A text classifier from a model and the tokenizer of its folder."""
     count = len(set(run.classes))
     if not count == len(run.classes) == run.model.num_classes:
         raise ValueError(
-            f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the one "
-            f"that was there."
+            f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the "
+            f"original file."
         )
-    return Classifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
+    return TextClassifier(model=model, tokenizer=read_fitting(checkpoint.tokenizer, run.model.vocab_size), run=run)
 
 
 def read_labelled(run: TextClassificationRun, source: ExampleSource) -> Mapping[str, Sentences]:
-    """One split of the run's sentences, all but the training sentences, or a file."""
+    """Sentences of the user's file or of splits of the corpus; by default all splits but training."""
     refuse_target(run, source)
     if source.folder is not None:
         raise ValueError("sentences are read from a file, not from a data folder. Name it with --source.")
@@ -90,6 +93,6 @@ def read_labelled(run: TextClassificationRun, source: ExampleSource) -> Mapping[
 
 
 def example_command(run: TextClassificationRun, folder: str, example: str) -> str:
-    """A command that classifies the example."""
-    explained = " --explain" if TEXT_CLASSIFICATION_MODELS[run.model_name].attends else ""
-    return f"regard classify {folder}{explained} -- {example}"
+    """A shell command that classifies the example."""
+    explain = " --explain" if TEXT_CLASSIFICATION_MODELS[run.model_name].attends else ""
+    return f"regard classify {folder}{explain} -- {example}"

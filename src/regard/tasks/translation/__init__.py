@@ -1,14 +1,14 @@
-"""Translation: a source sentence to a target sentence."""
+"""Translation of a source sentence into a target sentence."""
 
-from regard.tasks.translation.predictor import Translation, Translator, cut_off, make_search
-from regard.tasks.translation.run import Run, ValidationSettings, VocabularySettings
+from regard.tasks.translation.predictor import Translation, Translator, make_search, truncation_warning
+from regard.tasks.translation.run import TranslationRun, ValidationSettings, VocabularySettings
 
 __all__ = [
-    "Run",
     "Translation",
+    "TranslationRun",
     "Translator",
     "ValidationSettings",
     "VocabularySettings",
-    "cut_off",
     "make_search",
+    "truncation_warning",
 ]

@@ -1,9 +1,4 @@
-"""Quality of a translation model on pairs, as a report.
-
-Figures of a translation model on pairs: likelihood under teacher forcing, and the quality of its translations.
-
-The quality of a translation model on pairs, as a report.
-"""
+"""Evaluation of a translation model on pairs: perplexity under teacher forcing, and quality of its translations."""
 
 import math
 import time
@@ -47,32 +42,32 @@ VALIDATION_TOKENS = 4096
 
 
 def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
-    """Teacher-forced, without label smoothing; batches are moved to the model's device."""
+    """Perplexity under teacher forcing, without label smoothing; batches are moved to the model's device."""
     device = device_of(model)
     nats: list[torch.Tensor] = []
     tokens = 0
     with evaluating(model):
-        for given in batches:
-            batch = map_tensors(lambda tensor: tensor.to(device), given)
-            features = model.features(batch.source, batch.target)
+        for cpu_batch in batches:
+            batch = map_tensors(lambda tensor: tensor.to(device), cpu_batch)
+            features = model.features(batch.source, batch.target).features
             nats.append(model.readout.loss(features, batch.labels))
             tokens += batch.num_tokens
-        # one transfer at the end: the device need not wait for the host after every batch
+        # one transfer at the end: a transfer per batch would synchronise the device every time
         total = math.fsum(torch.stack(nats).tolist()) if nats else 0.0
     return Perplexity.of(nats=total, tokens=tokens)
 
 
 def measure_perplexity(model: Model, examples: Examples) -> Perplexity:
-    """Over all examples, those of like length together."""
-    rows = batches_by_length(examples.lengths, TokenBudget(VALIDATION_TOKENS))
-    return perplexity(model, (examples.batch(some) for some in rows))
+    """Perplexity of all examples, batched by length."""
+    batches = batches_by_length(examples.lengths, TokenBudget(VALIDATION_TOKENS))
+    return perplexity(model, (examples.batch(rows) for rows in batches))
 
 
 def forms_of(corpus: Corpus) -> list[Form]:
-    """The forms of BLEU that mean something for the corpus, the first one to go by.
+    """The variants of BLEU for a corpus; the first is the main one.
 
-    Text that is tokenised and lower-cased already has one. Of other text the cased, detokenised form is the one to
-    publish; where words have spaces between them, the lower-case form as it stands is computed too.
+    Tokenised, lower-cased text has one variant. Otherwise the main variant is cased, detokenised BLEU; for languages
+    that separate words by spaces, tokenised lower-case BLEU is computed too.
     """
     language = corpus.languages[1]
     if corpus.tokenised:
@@ -82,7 +77,7 @@ def forms_of(corpus: Corpus) -> list[Form]:
 
 
 def quality_of(corpus: Corpus) -> tuple[str, Callable[[list[str], list[str]], float]]:
-    """The one figure to go by: exact matches where one answer is right, else BLEU."""
+    """Name and function of the main metric: exact match for synthetic corpora, otherwise BLEU."""
     if isinstance(corpus, SyntheticCorpus):
         return "exact_match", exact_match
     form = forms_of(corpus)[0]
@@ -103,10 +98,11 @@ def evaluate(
     beam: int = BEAM,
     steps: int = 0,
 ) -> Report:
-    """Translate the sources and compare with the targets."""
+    """Translate the sources and compare the translations with the targets."""
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     began = time.perf_counter()
     translations = translator.predict(sources, beam=beam)
+    # measured around predict alone, without metrics
     seconds = time.perf_counter() - began
     hypotheses = [translation.text for translation in translations]
     corpus = translator.run.data
@@ -139,12 +135,12 @@ def evaluate(
             unit="tokens",
             hardware=hardware(translator.device),
         ),
-        warnings=(f"{num_cut:,} sources were cut to {LONGEST_SOURCE - 1} tokens.",) if num_cut else (),
+        warnings=(f"{num_cut:,} sources were truncated to {LONGEST_SOURCE - 1} tokens.",) if num_cut else (),
     )
 
 
 def name_of(form: object) -> str:
-    """The metric's name of a form of BLEU."""
+    """The metric name of a variant of BLEU."""
     return "bleu_tokenised" if isinstance(form, TokenisedLowercase) else "bleu"
 
 
@@ -159,18 +155,18 @@ def make_report(
     speed: Speed | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Report:
-    """BLEU, chrF, exact matches and perplexity; `by_exact_match` says which of them to compare systems by."""
+    """BLEU, chrF, exact match and perplexity; with `by_exact_match`, exact match is the main metric."""
     metrics = [
         Metric(name=name, value=score.score, title=score.name, signature=score.signature, format=".2f")
         for name, score in scores.items()
     ]
     if exact is not None:
-        place = 0 if by_exact_match else len(metrics)
-        metrics.insert(place, Metric(name="exact_match", value=exact, title="exact match", format=".1%"))
+        position = 0 if by_exact_match else len(metrics)
+        metrics.insert(position, Metric(name="exact_match", value=exact, title="exact match", format=".1%"))
     if perplexity is not None:
-        counted = f"{perplexity.tokens:,} target tokens"
+        signature = f"{perplexity.tokens:,} target tokens"
         value = perplexity.perplexity
-        metrics.append(Metric(name="perplexity", value=value, title="perplexity", signature=counted, format=".3f"))
+        metrics.append(Metric(name="perplexity", value=value, title="perplexity", signature=signature, format=".3f"))
     tables = [lengths_table(buckets, by_exact_match=by_exact_match)] if buckets else []
     if perplexity is not None:
         tables.append(counts_table(perplexity))
@@ -178,7 +174,7 @@ def make_report(
 
 
 def lengths_table(buckets: Sequence[LengthBucket], *, by_exact_match: bool) -> ReportTable:
-    """Quality by the length of the source, of lengths that there are."""
+    """Quality by source length, without empty buckets."""
     quality = (
         Column(name="value", title="exact match", format=".1%")
         if by_exact_match
@@ -186,7 +182,7 @@ def lengths_table(buckets: Sequence[LengthBucket], *, by_exact_match: bool) -> R
     )
     return ReportTable(
         name="by_length",
-        title="by the length of the source",
+        title="by source length",
         columns=(
             Column(name="length", title="source length"),
             Column(name="count", title="sentences", format=","),
@@ -197,7 +193,7 @@ def lengths_table(buckets: Sequence[LengthBucket], *, by_exact_match: bool) -> R
 
 
 def counts_table(perplexity: Perplexity) -> ReportTable:
-    """What the perplexity is computed from."""
+    """The counts behind the perplexity."""
     return ReportTable(
         name="counts",
         title="counts",

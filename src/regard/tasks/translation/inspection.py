@@ -1,6 +1,6 @@
-"""Every attention of a translation: the encoder's, the decoder's own, and those between them.
+"""Inspection of a translation: encoder self-attention, decoder self-attention and cross-attention.
 
-The output is searched greedily or given, and then read again with every attention recorded.
+The output is found by greedy search or given by the caller; a second, teacher-forced pass records every attention.
 """
 
 import math
@@ -34,7 +34,7 @@ from regard.tasks.attention_sites import count_numbers, describe_site, find_site
 from regard.tasks.translation.run import LIMIT
 
 NUM_SOURCE, NUM_TARGET = 3, 7
-"""Tokens of the probe; they differ, so that the shape of a map says which side it is on."""
+"""Lengths of the probe; they differ, so that the shape of a map identifies its axes."""
 SOURCE, TARGET, PREFIX = "source", "target", "prefix"
 TITLES = {
     SOURCE: Title(en="source", zh="源句"),
@@ -53,27 +53,27 @@ class TranslationTokens:
 
     @property
     def labels(self) -> list[int]:
-        """What each step writes."""
+        """Target tokens that the steps predict."""
         return [*self.output, *([EOS] if self.finished else [])]
 
     @property
     def prefix(self) -> list[int]:
-        """What each step reads."""
+        """Target tokens that the steps take as input."""
         return [BOS, *self.labels[:-1]]
 
 
 def inspect_translation(
     translator: Any, text: str, output: str | None = None, *, max_source: int, max_numbers: int | None = None
 ) -> Inspection:
-    """A translation of the text, or the given one, with every attention; `max_source` tokens are read of each side."""
+    """Every attention of a translation, found or given; at most `max_source` tokens of each side are used."""
     began = time.perf_counter()
     model, tokenizers = translator.model, translator.tokenizers
     ids = tokenizers.source.encode(text)
     if not ids:
-        raise ValueError("there is nothing to read in this text. Type a word.")
+        raise ValueError("the text has no tokens. Type a word.")
     source = [*ids[: max_source - 1], EOS]
     sites = find_sites(model, lambda: probe(model))
-    # as long as the source before anything is searched: no memory is spent on what cannot be shown
+    # checked before the search, assuming a target as long as the source, so that an oversized input fails early
     count_numbers(sites, dict.fromkeys((SOURCE, TARGET, PREFIX), len(source)), max_numbers)
     if output is None:
         hypothesis = search(model, source)
@@ -98,18 +98,22 @@ def inspect_translation(
         else (AlignmentPanel(weights=hypothesis.alignment, query_axis=TARGET, key_axis=SOURCE),),
         num_dropped=len(ids) + 1 - len(source),
         response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
-        call=ModelCall(
-            inputs=f"source = PaddedTokens.from_lists([{source}])\ntarget = PaddedTokens.from_lists([{tokens.prefix}])\n",
-            call="model(source, target)",
-        ),
+        call=model_call(tokens),
         tokens=tokens,
         seconds=time.perf_counter() - began,
         seconds_per_token=None if seconds is None else seconds / max(len(tokens.labels), 1),
     )
 
 
+def model_call(tokens: TranslationTokens) -> ModelCall:
+    """The teacher-forced pass as code."""
+    sides = {"source": tokens.source, "target": tokens.prefix}
+    inputs = "".join(f"{name} = PaddedTokens.from_lists([{ids}])\n" for name, ids in sides.items())
+    return ModelCall(inputs=inputs, call="model(source, target)")
+
+
 def respond_translation(translator: Any, inspection: Inspection, around: Around) -> Response:
-    """The translation found inside `around()`, and the log-probability of the inspection's output there."""
+    """The greedy translation inside `around()`, and the log-probability of the inspection's output there."""
     tokens, model = inspection.tokens, translator.model
     source, prefix, labels = (one_example(model, ids) for ids in (tokens.source, tokens.prefix, tokens.labels))
     with around():
@@ -136,8 +140,9 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
 
 
 def place_site(path: str, maps: tuple[AttentionMap, ...]) -> AttentionSite:
-    """The encoder has a query for each source token; a decoder's query attends to the source or to its own prefix."""
+    """Assign axes by shape: encoder queries are source tokens; decoder keys are source tokens or the target prefix."""
     num_queries, num_keys = sum(one.weights.shape[-2] for one in maps), maps[-1].weights.shape[-1]
+    # stepwise attentions record one map per step, so queries are summed over maps
     if num_queries == NUM_SOURCE:
         return describe_site(path, maps, query_axis=SOURCE, key_axis=SOURCE)
     if num_keys == NUM_SOURCE:
@@ -146,19 +151,19 @@ def place_site(path: str, maps: tuple[AttentionMap, ...]) -> AttentionSite:
 
 
 def record(model: Any, source: Sequence[int], prefix: Sequence[int]) -> Trace:
-    """Every attention of the model over this source and target prefix."""
+    """Record every attention of one teacher-forced pass."""
     with evaluating(model), trace(model) as maps:
         model(one_example(model, source), one_example(model, prefix))
     return maps
 
 
 def search(model: Any, source: list[int]) -> Hypothesis:
-    """The greedy translation, with the model's own alignment where it has one."""
+    """The greedy translation, with attention weights if the model has them."""
     return decode(model, one_example(model, source), limit=LIMIT, return_weights=True)[0][0]
 
 
 def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
-    """A given translation, as a search would have returned it."""
+    """A given translation as a hypothesis, like the result of a search."""
     prefix, labels = one_example(model, [BOS, *output]), one_example(model, [*output, EOS])
     inputs = one_example(model, source)
     log_prob = score(model, inputs, prefix, labels.ids).item()
@@ -182,7 +187,7 @@ def one_example(model: Any, ids: Sequence[int]) -> PaddedTokens:
 
 
 def axes_of(tokenizers: Any, tokens: TranslationTokens) -> tuple[Axis, ...]:
-    """Source, target, and the prefix that the decoder reads."""
+    """Axes of the source, the target, and the target prefix."""
     labels = {
         SOURCE: tokenizers.source.tokens(tokens.source),
         TARGET: tokenizers.target.tokens(tokens.labels),

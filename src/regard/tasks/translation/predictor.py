@@ -1,8 +1,4 @@
-"""A trained model that translates text.
-
-A translation: the output of a translator for one sentence.
-
-A trained model that translates text.
+"""The translator: a trained model with its tokenizers.
 
 translator = regard.load("runs/bahdanau")
 print(translator.translate(["a man rides a bike ."])[0])
@@ -36,18 +32,18 @@ from regard.tasks.base import check_pairs, check_texts, parse_text
 from regard.tasks.torch_engine import TorchEngine
 from regard.tasks.translation.evaluate import BEAM, evaluate
 from regard.tasks.translation.inspection import inspect_translation, respond_translation
-from regard.tasks.translation.run import LIMIT, LONGEST_SOURCE, Run
+from regard.tasks.translation.run import LIMIT, LONGEST_SOURCE, TranslationRun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """A sentence translated; it prints as its text.
+    """A translation of one sentence; `str` gives its text.
 
-    `score` is what the search ranks by, `log_prob` is log p(text | source). `source_tokens` end with <eos>, and so do
-    `tokens` where the model came to an end. `attention` has a row for each of `tokens` and a column for each of
-    `source_tokens`; `links` are (source, target) words counted from 0, or characters where the tokens are characters.
-    Both are None where not asked for, or where the model does not attend. `alternatives` are the next best.
-    `num_dropped` source tokens were past the longest that is read.
+    `score` ranks hypotheses in the search, `log_prob` is log p(text | source). `source_tokens` end with <eos>; `tokens`
+    do if the search finished. `weights` are attention weights of shape (tokens, source_tokens). `links` are pairs of
+    (source, target) word indices, or character indices for character tokenizers. Both are None unless requested, and
+    for models without attention. `alternatives` are the next best hypotheses. `num_dropped` is the number of source
+    tokens beyond the maximum length.
     """
 
     text: str
@@ -55,7 +51,7 @@ class Translation:
     log_prob: float = field(default=0.0, repr=False)
     tokens: tuple[str, ...] = field(default=(), repr=False)
     source_tokens: tuple[str, ...] = field(default=(), repr=False)
-    attention: Tensor | None = field(default=None, repr=False, compare=False)
+    weights: Tensor | None = field(default=None, repr=False, compare=False)
     links: tuple[tuple[int, int], ...] | None = field(default=None, repr=False)
     alternatives: tuple["Translation", ...] = field(default=(), repr=False)
     num_dropped: int = field(default=0, repr=False)
@@ -68,12 +64,12 @@ class Translation:
 class Translator:
     """A model with its tokenizers and the run that trained it.
 
-    Without an `engine`, translations are decoded by torch; `fused=False` then runs the model's own code only.
+    Without an `engine`, torch decodes; `fused=False` then disables fused implementations.
     """
 
     model: Any
     tokenizers: Tokenizers
-    run: Run
+    run: TranslationRun
     fused: bool = True
     engine: DecodingEngine | None = None
 
@@ -86,14 +82,14 @@ class Translator:
         return_weights: bool = False,
         search: Search | None = None,
     ) -> list[Translation]:
-        """A translation of each text; an empty text gives an empty one.
+        """Translate each text; an empty text gives an empty translation.
 
-        `search` takes the place of a beam of this size. A text of over 1,000 tokens is cut off there, with a warning.
+        `search` overrides `beam` and `num_best`. A text over 1,000 tokens is truncated, with a warning.
         """
         translations = self.predict(texts, beam=beam, num_best=num_best, return_weights=return_weights, search=search)
         for number, translation in enumerate(translations, start=1):
             if translation.num_dropped:
-                warnings.warn(cut_off(f"text {number}", translation.num_dropped), stacklevel=2)
+                warnings.warn(truncation_warning(f"text {number}", translation.num_dropped), stacklevel=2)
         return translations
 
     def predict(
@@ -106,9 +102,9 @@ class Translator:
         search: Search | None = None,
         first: int = 0,
     ) -> list[Translation]:
-        """As `translate`, without a warning about texts that were too long; `first` is the first text's number.
+        """Like `translate`, without a warning about truncated texts; `first` is the index of the first text.
 
-        Samples are drawn by number, so that they do not depend on how a long text was cut into blocks.
+        The index seeds sampling, so that samples do not depend on how a file is split into blocks.
         """
         check_texts(inputs, "texts")
         rows = self.tokenizers.source.encode_batch(inputs)
@@ -120,15 +116,16 @@ class Translator:
             return_weights=return_weights,
             numbers=[first + number for number in numbers],
         )
+        # empty texts are not decoded
         translations = [Translation(text="") for _ in inputs]
         for number, best in zip(numbers, hypotheses, strict=True):
-            outputs = [self.say(rows[number], hypothesis) for hypothesis in best]
+            outputs = [self.make_translation(rows[number], hypothesis) for hypothesis in best]
             translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]))
         return translations
 
-    def say(self, row: list[int], hypothesis: Hypothesis) -> Translation:
-        """A hypothesis as text."""
-        kept = row[: LONGEST_SOURCE - 1]
+    def make_translation(self, row: list[int], hypothesis: Hypothesis) -> Translation:
+        """The translation of a hypothesis; `row` are the source ids before truncation."""
+        used = row[: LONGEST_SOURCE - 1]
         source, target = self.tokenizers.source, self.tokenizers.target
         ending = [EOS] if hypothesis.finished else []
         return Translation(
@@ -136,14 +133,14 @@ class Translator:
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
             tokens=tuple(target.tokens([*hypothesis.ids, *ending])),
-            source_tokens=tuple(source.tokens([*kept, EOS])),
-            attention=hypothesis.alignment,
-            links=link_words(hypothesis, kept, self.tokenizers),
-            num_dropped=len(row) - len(kept),
+            source_tokens=tuple(source.tokens([*used, EOS])),
+            weights=hypothesis.alignment,
+            links=link_words(hypothesis, used, self.tokenizers),
+            num_dropped=len(row) - len(used),
         )
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[float]:
-        """log p(target | source) of each pair, in nats, the end of the target included."""
+        """log p(target <eos> | source) of each pair, in nats."""
         check_pairs(inputs, outputs, ("sources", "targets"))
         sources = self.tokenizers.source.encode_batch(inputs)
         targets = self.tokenizers.target.encode_batch(outputs)
@@ -156,7 +153,7 @@ class Translator:
         return score_all(self.model, [[*source, EOS] for source in sources], targets, stack=PaddedTokens.from_lists)
 
     def evaluate(self, examples: Sequence[Pair], *, split: str, steps: int = 0, beam: int = BEAM) -> Report:
-        """BLEU, chrF, exact matches, perplexity, and quality by the length of the source."""
+        """BLEU, chrF, exact match, perplexity, and quality by source length."""
         return evaluate(self, examples, self.tokenizers, split=split, beam=beam, steps=steps)
 
     @property
@@ -169,16 +166,16 @@ class Translator:
         return parse_text(data)
 
     def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
-        """Every attention of the greedy translation, or of a given one."""
+        """Every attention of the greedy translation, or of a given translation."""
         check_texts([data], "inputs")
         return inspect_translation(self, data, output, max_source=LONGEST_SOURCE, max_numbers=max_numbers)
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
-        """The translation inside `around()`, and the log-probability of the inspection's translation there."""
+        """The greedy translation inside `around()`, and the log-probability of the inspection's translation there."""
         return respond_translation(self, inspection, around)
 
     def samples(self) -> list[str]:
-        """Sources that fit the corpus."""
+        """Example sources for the corpus of the run."""
         return samples_of(self.run.data)
 
     @property
@@ -188,12 +185,12 @@ class Translator:
 
 
 def make_search(beam: int, num_best: int = 1) -> Search:
-    """A beam of this size; of one, greedy search."""
+    """Beam search; greedy search for a beam of 1."""
     return Greedy() if beam == 1 and num_best == 1 else Beam(size=beam, num_best=num_best)
 
 
 def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -> tuple[tuple[int, int], ...] | None:
-    """Which source word each target word was written from; characters where the tokens are characters."""
+    """The source word aligned to each target word; characters for character tokenizers."""
     if hypothesis.alignment is None:
         return None
     if "characters" in (tokenizers.source.kind, tokenizers.target.kind):
@@ -202,8 +199,8 @@ def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -
     return tuple(links(hypothesis, source_words=words[0], target_words=words[1]))
 
 
-def cut_off(what: str, num_dropped: int) -> str:
-    """That a source was too long."""
+def truncation_warning(what: str, num_dropped: int) -> str:
+    """The warning about a truncated source."""
     return (
         f"{what} has {num_dropped + LONGEST_SOURCE - 1:,} tokens; only the first {LONGEST_SOURCE - 1} were translated."
     )

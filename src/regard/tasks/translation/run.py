@@ -1,4 +1,4 @@
-"""The run of a translation model: everything that decides what is trained, on what, and how. Frozen and complete."""
+"""The run of a translation model: its model, data, tokenizer, batches, validation and training settings."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,23 +10,23 @@ from regard.tasks.base import BatchSettings
 from regard.training import TrainingSettings
 
 LONGEST_SOURCE = 1000
-"""Source tokens that are read of a text, its end among them."""
+"""Maximum number of source tokens, <eos> included; longer texts are truncated."""
 LIMIT = LengthLimit()
-"""Of translations: twice the source and 20 tokens."""
+"""A translation has at most twice the tokens of its source, and 20 more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularySettings(TokenizerSettings):
-    """What to learn a vocabulary with; `joint` is one for both languages."""
+    """Settings of the vocabulary; `joint` trains one for both languages."""
 
     joint: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationSettings:
-    """What is measured as training goes: the loss on all validation pairs, and quality on the first `sentences`.
+    """Validation during training: the loss of all validation pairs, and the quality of the first `sentences`.
 
-    They are translated greedily; 0 leaves that out.
+    Quality is measured on greedy translations; 0 sentences disables it.
     """
 
     sentences: int = 200
@@ -37,8 +37,8 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Everything that makes a trained model."""
+class TranslationRun:
+    """Complete settings of the training of a translation model."""
 
     recipe: str
     model_name: str
@@ -50,8 +50,8 @@ class Run:
     training: TrainingSettings
 
 
-def fit_to(run: Run, tokenizers: Tokenizers) -> Run:
-    """The run with the vocabulary sizes that its tokenizers came to; embeddings are shared only if the text's are."""
+def fit_to(run: TranslationRun, tokenizers: Tokenizers) -> TranslationRun:
+    """The run with the vocabulary sizes of its tokenizers; without a joint vocabulary, embeddings are not shared."""
     sizes: dict[str, Any] = {
         "source_vocab_size": tokenizers.source.vocab_size,
         "target_vocab_size": tokenizers.target.vocab_size,

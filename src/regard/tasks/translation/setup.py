@@ -1,4 +1,4 @@
-"""Translation as a task: pairs of sentences to a training setup, and a folder to a translator."""
+"""Training setup of translation models, and opening of trained folders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from regard.checkpoint import RunFolder
 from regard.data.batching import ExampleData, Examples, make_examples
 from regard.data.corpora import SPLITS, read_files
 from regard.data.text import Pair, Pairs, Tokenizers
-from regard.models.translation import MODELS
+from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of
 from regard.tasks.tokenizers import read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
 from regard.tasks.translation.predictor import Translator
-from regard.tasks.translation.run import LONGEST_SOURCE, Run, fit_to
+from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
 
 
 @dataclass(frozen=True, kw_only=True)
-class Validation:
-    """Called with the model during training."""
+class TranslationValidation:
+    """Validation function of a translation model; called during training."""
 
     tokenizers: Tokenizers
-    run: Run
+    run: TranslationRun
     pairs: Sequence[Pair]
     examples: Examples
 
     def __call__(self, model: Any) -> Mapping[str, float]:
-        """Loss and perplexity of all pairs; quality on the first of them, translated greedily."""
+        """Loss and perplexity of all pairs, and the quality of greedy translations of the first pairs."""
         likelihood = measure_perplexity(model, self.examples)
         metrics = {"loss": likelihood.nats / likelihood.tokens, "perplexity": likelihood.perplexity}
         pairs = self.pairs[: self.run.validation.sentences]
@@ -38,8 +38,8 @@ class Validation:
         return metrics
 
 
-def setup_translation(run: Run, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
-    """Read the pairs, learn a vocabulary (or, resumed, take that of the folder), and encode them."""
+def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
+    """Read the pairs, train a vocabulary (if resumed, read it from the folder), and encode the pairs."""
     check_packed(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, report in (("train", training.report), ("validation", validation.report)):
@@ -60,44 +60,44 @@ def setup_translation(run: Run, checkpoint: RunFolder, *, resume: bool, notify: 
         run=run,
         files=files,
         data=ExampleData(examples, run.batch),
-        validate=Validation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
+        validate=TranslationValidation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
         example=validation[0].source,
     )
 
 
-def open_translator(run: Run, model: Any, checkpoint: RunFolder) -> Translator:
-    """A translator of a model and the folder's tokenizers."""
+def open_translator(run: TranslationRun, model: Any, checkpoint: RunFolder) -> Translator:
+    """A translator from a model and the tokenizers of its folder."""
     return Translator(model=model, tokenizers=read_tokenizers(checkpoint, run), run=run)
 
 
-def read_pairs(run: Run, source: ExampleSource) -> Mapping[str, Pairs]:
-    """A split of the run's corpus, the test where it has one, or files."""
+def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs]:
+    """Pairs of the user's files or of a split of the corpus; by default the last split, which is the test."""
     if source.source is not None or source.target is not None:
         files = [None if path is None else str(path) for path in (source.source, source.target)]
-        # as no split is called
+        # the prefix keeps a file name from being equal to the name of a split
         return {f"file-{source.source.name if source.source else 'files'}": read_files(*files)}
     corpus = corpus_of(run, source.folder)
     split = source.split or tuple(getattr(corpus, "splits", SPLITS))[-1]
     return {split: corpus.read(split)}
 
 
-def example_command(run: Run, folder: str, example: str) -> str:
-    """A command that translates the example."""
-    linked = " --alignments" if MODELS[run.model_name].attends else ""
-    return f"echo {example} | regard translate {folder} --beam 5{linked}"
+def example_command(run: TranslationRun, folder: str, example: str) -> str:
+    """A shell command that translates the example."""
+    alignments = " --alignments" if TRANSLATION_MODELS[run.model_name].attends else ""
+    return f"echo {example} | regard translate {folder} --beam 5{alignments}"
 
 
-def read_tokenizers(checkpoint: RunFolder, run: Run) -> Tokenizers:
+def read_tokenizers(checkpoint: RunFolder, run: TranslationRun) -> Tokenizers:
     """The tokenizers of a folder."""
     source = read_tokenizer(checkpoint.tokenizer)
     joint = run.tokenizer.joint
     return Tokenizers(source, source if joint else read_tokenizer(checkpoint.target_tokenizer), joint)
 
 
-def check_packed(run: Run) -> None:
-    """Refuse packed batches for models that take padded ones only."""
-    if run.batch.packed and not MODELS[run.model_name].packs:
+def check_packed(run: TranslationRun) -> None:
+    """Reject packed batches for models that support only padded ones."""
+    if run.batch.packed and not TRANSLATION_MODELS[run.model_name].packs:
         raise ValueError(
-            f"{run.model_name} reads padded batches only. Leave out batch.packed=true, or train a "
-            f"{' or '.join(name for name, entry in MODELS.items() if entry.packs)}."
+            f"{run.model_name} supports padded batches only. Leave out batch.packed=true, or train a "
+            f"{' or '.join(name for name, entry in TRANSLATION_MODELS.items() if entry.packs)}."
         )
