@@ -15,8 +15,8 @@ from triton import compile as compile_kernel
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.sine import SineWalk
+from regard.kernels.additive.exact import ExactAttention
+from regard.kernels.additive.sine import SineAttention
 from regard.kernels.cross_entropy.chunked import by_kernel
 from regard.kernels.dot import packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
@@ -84,12 +84,13 @@ def compiler(monkeypatch):
 
 @pytest.mark.parametrize("mask", [None, "everything", "shared"])
 @pytest.mark.parametrize(
-    ("walk", "dtype"), [(SineWalk, torch.bfloat16), (SineWalk, torch.float16), (ExactWalk, torch.float32)]
+    ("path", "dtype"),
+    [(SineAttention, torch.bfloat16), (SineAttention, torch.float16), (ExactAttention, torch.float32)],
 )
-def test_additive(compiler, walk, dtype, mask):
-    rows = make((2, 65, 130, 64, 48), dtype=dtype, mask=mask)
-    context, lse = walk(rows).forward()
-    walk(rows).backward(context, lse, gradient(rows))
+def test_additive(compiler, path, dtype, mask):
+    request = make((2, 65, 130, 64, 48), dtype=dtype, mask=mask)
+    context, lse = path(request).forward()
+    path(request).backward(context, lse, gradient(request))
     assert len(set(compiler.names)) >= 8, compiler.names
 
 
