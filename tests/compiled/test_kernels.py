@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 
 from regard.kernels.additive.exact import ExactAttention
 from regard.kernels.additive.sine import SineAttention
-from regard.kernels.cross_entropy.chunked import by_kernel
+from regard.kernels.cross_entropy.chunked import loss_by_kernel
 from regard.kernels.dot import packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
 from regard.kernels.gaussian import fused
@@ -78,7 +78,7 @@ def type_of(given):
 @pytest.fixture
 def compiler(monkeypatch):
     stand_in = Compiler()
-    monkeypatch.setattr(tiles, "COMPILED", stand_in)
+    monkeypatch.setattr(tiles, "COMPILED_KERNELS", stand_in)
     return stand_in
 
 
@@ -116,14 +116,14 @@ def test_gaussian_backward(compiler, size, length, is_causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed(compiler, dtype, causal):
     heads, offsets = torch.randn(40, 2, 64, dtype=dtype), torch.tensor([0, 10, 40], dtype=torch.int32)
-    packed.run(forward_kernel, *[heads] * 4, offsets, offsets, [32, 32], 0.125, causal)
-    packed.run(backward_kernel, *[heads] * 7, offsets, offsets, [32, 32], 0.125, causal)
+    packed.launch_per_sequence(forward_kernel, *[heads] * 4, offsets, offsets, [32, 32], 0.125, causal)
+    packed.launch_per_sequence(backward_kernel, *[heads] * 7, offsets, offsets, [32, 32], 0.125, causal)
     assert compiler.names == ["forward_kernel", "backward_kernel"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss(compiler, dtype, smoothing):
-    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=True)
-    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=False)
+    loss_by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=True)
+    loss_by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=False)
     assert compiler.names == ["loss_kernel"] * 2

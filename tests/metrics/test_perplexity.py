@@ -41,9 +41,9 @@ class Bigram(nn.Module):
 def batch(targets, kind=PaddedTokens):
     labels = [[*row, EOS] for row in targets]
     return Batch(
-        source=kind.of([[EOS] for _ in targets]),
-        target=kind.of([[BOS, *row] for row in targets]),
-        labels=kind.of(labels).ids,
+        source=kind.from_lists([[EOS] for _ in targets]),
+        target=kind.from_lists([[BOS, *row] for row in targets]),
+        labels=kind.from_lists(labels).ids,
         num_tokens=sum(map(len, labels)),
     )
 

@@ -57,6 +57,7 @@ class Chunk:
 def split_into_chunks(batch_size: int, num_queries: int, num_keys: int, max_batch: int) -> Iterator[Chunk]:
     """All pairs, in chunks: several batch elements at once where they are short, part of one where it is long."""
     keys = min(num_keys, MAX_KEYS)
+    # at least one query, however many keys
     queries = min(num_queries, max(CHUNK_SCORES // keys, 1))
     if num_queries * num_keys > CHUNK_SCORES:
         queries = min(queries, MAX_QUERIES)
@@ -95,6 +96,7 @@ class GradientSums:
     def energy(self, chunk: Chunk) -> Tensor:
         """Partial sums of the energy's gradient, one for each `energy_block` queries of the chunk."""
         position = (chunk.batch.start, chunk.queries.start)
+        # a later chunk of keys adds to the sums of the same queries
         if position not in self.energies:
             blocks = -(-chunk.sizes[1] // self.energy_block) * chunk.sizes[0]
             size = self.request.energy.shape[0]
@@ -104,6 +106,7 @@ class GradientSums:
     def add_values(self, chunk: Chunk, weights: Tensor, grad: Tensor) -> None:
         """Add weights^T grad."""
         total = self.values[chunk.batch, chunk.keys]
+        # the first chunk of queries writes the total, so that it need not be zeroed
         if chunk.queries.start == 0 and total.dtype == weights.dtype:
             torch.bmm(weights.mT, grad.to(weights.dtype), out=total)
         elif chunk.queries.start == 0:
@@ -115,6 +118,7 @@ class GradientSums:
         """Gradients of queries, keys, energy and values in the precision of the inputs."""
         request = self.request
         partial = list(self.energies.values())
+        # a sum of partial sums in float32: its order does not depend on the scheduling of programs
         energy = (torch.cat(partial) if len(partial) > 1 else partial[0]).sum(0)
         grads = (self.queries, self.keys, energy, self.values)
         sides = (request.queries, request.keys, request.energy, request.values)
@@ -139,6 +143,7 @@ class ChunkedAttention(ABC):
 
     def __init__(self, request: FlatRequest) -> None:
         self.request = request = prepare_request(request)
+        # everything that the launches below compile for
         self.kind = intern_kind((self.is_sine, request_kind(request)))
         self.units, self.outliers = fit_units(request, self.kind, is_sine=self.is_sine)
         placeholder = self.outliers
@@ -208,7 +213,9 @@ class ChunkedAttention(ABC):
         scores, values = self._scores_with_outliers(chunk), self.request.values
         count, queries, keys = chunk.sizes
         in_place = scores.dtype.itemsize == values.dtype.itemsize
+        # float16 scores and bfloat16 weights share memory: a program loads its queries before it writes them
         weights = scores.view(values.dtype) if in_place else torch.empty_like(scores, dtype=values.dtype)
+        # Triton's tiles have powers of two as sides
         block = power_of_two(keys)
         rows = max(1, MIN_SOFTMAX_TILE // block)
         launch(
@@ -228,6 +235,7 @@ class ChunkedAttention(ABC):
         batch_size, num_queries, _ = self.request.queries.shape
         chunks = list(split_into_chunks(batch_size, num_queries, self.request.keys.shape[1], self.max_batch()))
         delta, norms = self._deltas(context, grad)
+        # the norms stay on the device; kernels load them
         sums = GradientSums(self.request, chunks, norms, self.energy_block)
         for chunk in chunks:
             scores = self._scores_with_outliers(chunk)

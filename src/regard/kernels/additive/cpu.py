@@ -54,10 +54,12 @@ class BlockInputs:
         other = other[block.batch, block.keys]
         tile_size = self.functions.tile_size(shift.shape[0] * shift.shape[1], shift.shape[2])
         for part in split_evenly(other.shape[1], tile_size):
+            # contiguous: a slice has other strides in every block, for which torch.compile would compile again
             yield part, ExponentialFactors(scale, shift, contiguous_copy(other[:, part]), level)
 
     def scores(self, block: QueryBlock) -> Float[Tensor, "b q k"]:
         """The block's scores, minus infinity where the mask forbids."""
+        # tile by tile: uncompiled functions write out every triple of a call
         parts = [self.functions.scores(tile, self.energy) for _, tile in self.key_tiles(block)]
         scores = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         allowed = block_mask(block, self.request)
@@ -93,6 +95,7 @@ def forward_blocks(
 ) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
     """Loop over the blocks of queries; each has all of its queries' keys, so its softmax is complete."""
     shape, dtype = (*request.queries.shape[:2], request.values.shape[2]), sum_dtype(request)
+    # zeros and -inf: what a query keeps if its block has no keys
     context = request.values.new_zeros(shape, dtype=dtype)
     lse = request.values.new_full(shape[:2], -torch.inf, dtype=dtype)
     if not num_triples(request):
@@ -101,6 +104,7 @@ def forward_blocks(
     for block in query_blocks(request):
         # in place from here on: the scores become the weights
         weights = inputs.scores(block)
+        # subtracted before exp, which would overflow for scores over 88
         peak = replace_infinity(weights.amax(-1, keepdim=True))
         weights.sub_(peak).exp_()
         total = weights.sum(-1, keepdim=True)
@@ -108,6 +112,7 @@ def forward_blocks(
         weights.div_(replace_zero(total))
         if generator is not None:
             weights.mul_(dropout_factors(weights, request.dropout, generator))
+        # dropped weights still count in `total`, as in F.dropout(softmax(scores))
         context[block.batch, block.queries] = weights @ inputs.values[block.batch, block.keys]
     return context.to(request.values.dtype), lse
 
@@ -126,6 +131,7 @@ def backward_blocks(
             weights = inputs.scores(block).sub_(lse[at_queries]).exp_()
             # lse is rounded; after this division the weights sum to 1 again
             weights.div_(replace_zero(weights.sum(-1, keepdim=True)))
+            # the gradient of the weights first, dP = dO V^T; it becomes dS in place
             score_grad = grad[at_queries] @ inputs.values[at_keys].mT
             dropped_weights = weights
             if generator is not None:
@@ -133,8 +139,10 @@ def backward_blocks(
                 dropout = dropout_factors(weights, request.dropout, generator)
                 score_grad.mul_(dropout)
                 dropped_weights = weights * dropout
+            # keys are shared by several blocks, so their gradients are added up
             value_grad[at_keys] += dropped_weights.mT @ grad[at_queries]
             score_grad.sub_(torch.linalg.vecdot(weights, score_grad)[..., None]).mul_(weights)
+            # the scores again: their tanh was not stored
             for part, tile in inputs.key_tiles(block):
                 by_query = contiguous_copy(score_grad[..., part])
                 by_key = contiguous_copy(by_query.mT) if functions.compiled else None
@@ -220,6 +228,7 @@ def batch_slice(mask: Tensor, batch: slice) -> Tensor:
 
 def block_mask(block: QueryBlock, request: FlatRequest) -> Bool[Tensor, "#b #q k"] | None:
     """Which keys of the block each of its queries may attend to; None means all."""
+    # absolute positions, in which the bounds are given
     positions = torch.arange(block.keys.start, block.keys.stop, device=request.keys.device)
     parts = []
     if request.low is not None:

@@ -36,6 +36,7 @@ class ExactAttention(ChunkedAttention):
     def _exponentials(self, x: Tensor, key_mask: Tensor | None, *, is_query: bool) -> Tensor:
         batch_size, length, size = x.shape
         # one PADDING more than the length: a chunk may begin anywhere, and its last tile extends past its end
+        # a multiple of UNITS, the hidden units of one program, which share divisions in pairs
         even, padded = -(-size // UNITS) * UNITS, (-(-length // PADDING) + 1) * PADDING
         exponentials = x.new_empty(batch_size, 4 if is_query else 2, even, padded, dtype=torch.float32)
         block = min(power_of_two(even), BLOCK_H)

@@ -140,11 +140,7 @@ def gradients_kernel(
     count, padded, other_padded, own_stride, other_stride, IS_QUERY: constexpr, IS_FIRST: constexpr, TERMS: constexpr,
     H: constexpr, EVEN_H: constexpr, UNITS: constexpr, BLOCK: constexpr, BLOCK_OTHER: constexpr,
 ):  # fmt: skip
-    """v_h sum_j dS_ij (1 - t^2) of UNITS hidden units and a block of i, and sum_ij dS_ij t for the energy.
-
-    i runs over the queries and j over the keys, or the other way round: `own_stride` and `other_stride` are those of
-    i and j in the scores' gradient.
-    """
+    """v_h sum_j dS_ij (1 - t^2) of UNITS hidden units and a block of i (own), and sum_ij dS_ij t for the energy."""
     local, batch = tl.program_id(2).to(tl.int64), first_batch + tl.program_id(2).to(tl.int64)
     first_unit = tl.program_id(1) * UNITS
     hidden, column = first_unit + tl.arange(0, UNITS), tl.arange(0, UNITS)[None, :]

@@ -40,11 +40,14 @@ def unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
         yield f"there is no fused path for {device}"
     elif math.prod(leading) * num_queries * num_keys * size < WORTH_IT[device]:
         yield f"the input is small: below {WORTH_IT[device]:,} triples of query, key and hidden unit no fused path pays"
+    # such as a decoding step, which has as many exponentials as pairs
     if num_queries < FEWEST or num_keys < FEWEST:
         yield f"with fewer than {FEWEST} queries or keys there is little to share"
     masks = () if request.mask is None else request.mask.tensors()
+    # vmap replaces tensors by wrappers, which the operator cannot unwrap
     if any(is_mapped(tensor) for tensor in (request.queries, request.keys, request.energy, request.values, *masks)):
         yield "torch.func transforms it, which the fused operator does not support"
+    # torch has no public function for this
     if forward_ad._current_level >= 0:
         yield "the fused operator has no forward-mode derivative"
 
@@ -86,6 +89,7 @@ def blocked_unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
 def attend_with_lse(request: AdditiveRequest, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
     """The context, and each query's log-sum-exp over the scores that the mask allows (-inf where it allows none)."""
     device, leading = request.queries.device.type, request.shape[:-2]
+    # custom operators are not on autocast's lists, so the cast is made here
     if torch.is_autocast_enabled(device):
         dtype, sides = torch.get_autocast_dtype(device), ("queries", "keys", "values")
         # like torch's own autocast, which leaves float64 unchanged
@@ -123,6 +127,7 @@ def _attend(  # noqa: PLR0917 - an operator
 
 @_attend.register_fake
 def _(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    # shapes and types of the results, for compilers: nothing is computed
     context = values.new_empty(*queries.shape[:2], values.shape[2])
     dtype = torch.promote_types(queries.dtype, torch.float32)
     return context, queries.new_empty(queries.shape[:2], dtype=dtype)
@@ -155,7 +160,9 @@ def _(context: Tensor, lse: Tensor, grad: Tensor, *inputs: Any) -> tuple[Tensor,
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    # None instead of a tensor of zeros where the context has no gradient
     ctx.set_materialize_grads(False)
+    # lse serves to rebuild weights for inspection; gradients go through the context
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*output, *inputs[:9])
     ctx.options = inputs[9:]
@@ -202,6 +209,7 @@ def plain_gradients(request: FlatRequest, grad: Tensor) -> tuple[Tensor | None, 
             f"(return_weights=True), or set dropout=0."
         )
     sides = (request.queries, request.keys, request.energy, request.values)
+    # autograd refuses inputs that need no gradient
     inputs = [side for side in sides if side.requires_grad]
     grads = iter(torch.autograd.grad(attend_flat_plain(request), inputs, grad, create_graph=True))
     return tuple(next(grads) if side.requires_grad else None for side in sides)

@@ -80,6 +80,7 @@ def split_mask(request: AdditiveRequest, mask: Mask) -> dict[str, Any]:
         if not part.per_query:
             key_mask = part.allowed(request.grid(1)).expand(*leading, 1, num_keys)
             key_masks.append(key_mask.reshape(-1, num_keys))
+        # causal masks and windows: two numbers for each query
         elif (interval := part.interval(positions)) is not None:
             intervals.append(interval)
         else:
@@ -89,6 +90,7 @@ def split_mask(request: AdditiveRequest, mask: Mask) -> dict[str, Any]:
     if pair_mask is not None:
         # keys that no query may attend to: they may hold NaN, so the kernels must not load them
         key_masks.append(pair_mask.any(1))
+    # the conjunction of intervals is an interval
     low = tightest_bound([low for low, _ in intervals], torch.maximum)
     high = tightest_bound([high for _, high in intervals], torch.minimum)
     return {
@@ -111,7 +113,7 @@ def flatten_pair_mask(
 
 def flatten_leading(side: Float[Tensor, "... L size"], leading: list[int]) -> Float[Tensor, "B L size"]:
     """Merge the leading dimensions into one."""
-    # the usual case of one batch dimension skips two views, which cost as much as a short request
+    # the usual case of one batch dimension needs no views, which add to the time of a short call
     if len(leading) == 1 and side.shape[:-2] == (leading[0],):
         return side
     return side.expand(*leading, *side.shape[-2:]).reshape(-1, *side.shape[-2:])
@@ -134,6 +136,7 @@ def additive_scores(
     queries: Float[Tensor, "*#B Q H"], keys: Float[Tensor, "*#B K H"], energy: Float[Tensor, " H"]
 ) -> Float[Tensor, "*B Q K"]:
     """Scores of every projected query against every projected key."""
+    # in blocks: the (Q, K, H) tensor of all pairs may not fit into memory
     return in_query_blocks(partial(pair_scores, energy=energy), queries, keys)
 
 
@@ -160,5 +163,6 @@ def attend_additive_plain(request: AdditiveRequest) -> Float[Tensor, "... Q valu
     """The formula; forms every weight."""
     scores = additive_scores(request.queries, request.keys, request.energy)
     weights = masked_softmax(scores, request.allowed())
+    # after the softmax, as in every fused path
     weights = F.dropout(weights, request.dropout) if request.dropout else weights
     return weights.to(request.values.dtype) @ request.values

@@ -186,10 +186,7 @@ def gradient_kernel(
     SCALES: constexpr, TERMS: constexpr, H: constexpr, V: constexpr, BLOCK_Q: constexpr, BLOCK_K: constexpr,
     BLOCK_V: constexpr,
 ):  # fmt: skip
-    """dS = P (dP - delta), which overwrites S, and P for the gradient of the values.
-
-    SCALES multiplies dS by `gradient_scale`, for scores in half precision.
-    """
+    """dS = P (dP - delta), which overwrites S, and P for the gradient of the values; SCALES: dS in half precision."""
     local, batch = tl.program_id(2).to(tl.int64), first_batch + tl.program_id(2).to(tl.int64)
     query = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     key = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)

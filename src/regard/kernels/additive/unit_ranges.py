@@ -56,6 +56,7 @@ def sine_series(device: torch.device) -> SineSeries:
     """The table of fits, on this device."""
     first, per_octave = OCTAVES
     count = math.ceil((math.log2(WIDEST) - first) * per_octave) + 1
+    # quarter octaves: a unit's range is rounded up by 19 % at most
     widths = [2.0 ** (first + step / per_octave) for step in range(count)]
     frequencies = [math.pi / (2 * quarter_period(width)) for width in widths]
     fits = [fit_series(width, frequency) for width, frequency in zip(widths, frequencies, strict=True)]
@@ -72,10 +73,12 @@ def quarter_period(width: float) -> float:
 
 def fit_series(width: float, frequency: float, terms: int = TERMS) -> np.ndarray:
     """c_1 .. c_R by least squares of value and slope, with the largest errors weighted up in each round."""
+    # midpoints of equal intervals; tanh and the sines are odd, so x > 0 is enough
     points = (np.arange(POINTS) + 0.5) * width / POINTS
     rates = (2 * np.arange(1, terms + 1) - 1) * frequency
     sines, slopes = np.sin(np.outer(points, rates)), np.cos(np.outer(points, rates)) * rates
     value, slope = np.tanh(points), np.cosh(points) ** -2.0
+    # small arguments are more frequent
     importance = np.exp(-CENTRE_WEIGHT * (points / width) ** 2)
     weight = importance
     coefficients = np.zeros(terms)
@@ -95,6 +98,7 @@ def prepare_request(request: FlatRequest) -> FlatRequest:
     """Make tensors contiguous, expand the masks to the batch, and set masked values to 0, whatever they held."""
     batch_size = request.queries.shape[0]
     fields = {name: value.contiguous() for name, value in vars(request).items() if isinstance(value, Tensor)}
+    # expanded, so that kernels index every mask by the batch element
     for name in ("low", "high", "key_mask"):
         if name in fields:
             fields[name] = fields[name].expand(batch_size, -1).contiguous()
@@ -116,6 +120,7 @@ def request_kind(request: FlatRequest) -> Hashable:
     """Everything kernels are compiled for: shapes, types and alignments."""
     tensors = [value for value in vars(request).values() if isinstance(value, Tensor)]
     layouts = [(tensor.shape, tensor.dtype, tensor.data_ptr() % 16) for tensor in tensors]
+    # a missing mask compiles another kernel
     missing = [value is None for value in vars(request).values()]
     return (*layouts, *missing, request.dropout > 0, request.queries.device)
 
@@ -128,7 +133,9 @@ def replace_none(tensor: Tensor | None, placeholder: Tensor) -> Tensor:
 def fit_units(request: FlatRequest, kind: int, *, is_sine: bool) -> tuple[Tensor, Tensor]:
     """`units` and `outliers` as described in shared_triton.py."""
     size = request.energy.shape[0]
+    # one range for the whole batch: units are parameters of a layer, not of an example
     counts = [x.shape[0] * x.shape[1] for x in (request.queries, request.keys)]
+    # both sides in one launch, with as many programs as the longer one needs
     blocks, block_h = -(-max(counts) // RANGE_ROWS), power_of_two(size)
     # rows per load: 8192 elements of any hidden size fill a program's registers
     tile_rows = max(1, 8192 // block_h)

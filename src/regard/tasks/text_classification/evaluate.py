@@ -25,7 +25,7 @@ from regard.contracts import (
 )
 from regard.data.batching import LabelledExamples, TokenBudget, batches_by_length, make_labelled
 from regard.data.text import Sentence, Tokenizer
-from regard.metrics import Answers, ClassificationQuality, Overlap, classification_quality, overlap_sums
+from regard.metrics import ClassificationQuality, ClassPredictions, Overlap, classification_quality, overlap_sums
 from regard.tasks.base import hardware, run_info
 
 TASK = "text_classification"
@@ -55,7 +55,7 @@ def evaluate_sentences(
     )
 
 
-def answers_of(model: Any, examples: LabelledExamples) -> Answers:
+def answers_of(model: Any, examples: LabelledExamples) -> ClassPredictions:
     """The predictions of a model for every example, in their order."""
     batches = batches_by_length(examples.lengths, TokenBudget(EVALUATION_TOKENS))
     answers = classify(model, (examples.batch(rows).sentences for rows in batches))
@@ -65,7 +65,7 @@ def answers_of(model: Any, examples: LabelledExamples) -> Answers:
     return replace(answers, log_probs=answers.log_probs[places])
 
 
-def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
+def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> ClassPredictions:
     """The predictions for every sentence, in the order of the batches, which are moved to the model's device."""
     device = device_of(model)
     log_probs: list[Tensor] = []
@@ -82,7 +82,7 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
         # one transfer at the end: the device need not wait for the host after every batch
         rows = torch.cat(log_probs).cpu()
         cosine, penalty, count = torch.stack(overlaps).sum(dim=0).tolist() if overlaps else (0.0, 0.0, 0.0)
-    return Answers(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
+    return ClassPredictions(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
 
 
 def make_report(

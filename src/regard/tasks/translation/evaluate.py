@@ -29,8 +29,8 @@ from regard.data.batching import Examples, TokenBudget, batches_by_length, make_
 from regard.data.corpora import Corpus, MadeCorpus
 from regard.data.text import Pair, Tokenizers
 from regard.metrics import (
+    BleuVariant,
     Detokenised,
-    Form,
     LengthBucket,
     Perplexity,
     Quality,
@@ -68,7 +68,7 @@ def measure_perplexity(model: Model, examples: Examples) -> Perplexity:
     return perplexity(model, (examples.batch(some) for some in rows))
 
 
-def forms_of(corpus: Corpus) -> list[Form]:
+def forms_of(corpus: Corpus) -> list[BleuVariant]:
     """The forms of BLEU that mean something for the corpus, the first one to go by.
 
     Text that is tokenised and lower-cased already has one. Of other text the cased, detokenised form is the one to
