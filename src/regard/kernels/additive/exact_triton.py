@@ -16,7 +16,7 @@ E_a E_b may be infinite: r is then 0. Units of which E_a itself is not finite ta
 these kernels load their number and end.
 """
 
-from regard.kernels.additive.shared_triton import exponential, gradient_scale, reciprocal, tanh
+from regard.kernels.additive.shared_triton import add_energy_sums, exponential, gradient_scale, reciprocal, tanh
 from regard.kernels.triton_support import constexpr, jit, tl
 
 
@@ -177,12 +177,7 @@ def gradients_kernel(
         slopes += tl.load(out, mask=inside, other=0.0)
     tl.store(out, slopes.to(own_grad.dtype.element_ty), mask=inside)
     if IS_QUERY:
-        # one partial sum per program instead of atomics, whose order differs from run to run
-        block = energy_grad + (tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)) * H + hidden
-        total = tl.sum(tl.where(inside, sums, 0.0), 0)
-        if not IS_FIRST:
-            total += tl.load(block, mask=hidden < H, other=0.0)
-        tl.store(block, total, mask=hidden < H)
+        add_energy_sums(energy_grad, tl.sum(tl.where(inside, sums, 0.0), 0), hidden, IS_FIRST, H)
 
 
 @jit

@@ -230,6 +230,18 @@ def gradient_kernel(
 
 
 @jit
+def add_energy_sums(energy_grad, total, hidden, IS_FIRST: constexpr, H: constexpr):
+    """Write or add a program's partial sum of the energy's gradient.
+
+    One row per program, added up later: atomics would add in a different order in each run.
+    """
+    out = energy_grad + (tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)) * H + hidden
+    if not IS_FIRST:
+        total += tl.load(out, mask=hidden < H, other=0.0)
+    tl.store(out, total, mask=hidden < H)
+
+
+@jit
 def ranges_kernel(
     queries, keys, key_mask, partial, num_queries, num_keys, blocks, HAS_KEY_MASK: constexpr, H: constexpr,
     RANGE: constexpr, ROWS: constexpr, BLOCK_H: constexpr,

@@ -5,7 +5,7 @@
 Tensors are contiguous: x is (rows, H), features and their gradients are (rows, 2 R, H).
 """
 
-from regard.kernels.additive.shared_triton import gradient_scale, sine_and_cosine
+from regard.kernels.additive.shared_triton import add_energy_sums, gradient_scale, sine_and_cosine
 from regard.kernels.triton_support import constexpr, jit, tl
 
 
@@ -98,8 +98,7 @@ def input_gradients_kernel(
     local, batch = tl.program_id(2).to(tl.int64), first_batch + tl.program_id(2).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     hidden = tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H)
-    row_valid, hidden_valid = rows < chunk, hidden < H
-    inside = row_valid[:, None] & hidden_valid[None, :]
+    inside = (rows < chunk)[:, None] & (hidden < H)[None, :]
     start = batch * count + first_own
     angle = unit_angles(
         x + start * H, key_mask + start, units, rows.to(tl.int64), hidden, inside, chunk, HAS_KEY_MASK, IS_QUERY, H
@@ -114,9 +113,5 @@ def input_gradients_kernel(
         tile += tl.load(out, mask=inside, other=0.0)
     tl.store(out, tile.to(x_grad.dtype.element_ty), mask=inside)
     if IS_QUERY:
-        # one partial sum per program, added up later: atomics would add in a different order each time
         total = tl.sum(tl.where(inside, energy_tile, 0.0), 0) * unscale
-        out = energy_grad + (tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)) * H + hidden
-        if not IS_FIRST:
-            total += tl.load(out, mask=hidden_valid, other=0.0)
-        tl.store(out, total, mask=hidden_valid)
+        add_energy_sums(energy_grad, total, hidden, IS_FIRST, H)
