@@ -1,6 +1,6 @@
-"""Triton kernels compiled for a GPU that is not there, with the very arguments they are called with.
+"""Triton kernels compiled for a GPU that need not exist, with the arguments of real calls.
 
-The interpreter takes things that the compiler does not. Nothing runs here: tensors lie on the CPU and stay as they are.
+The interpreter accepts code that the compiler does not. Nothing runs here: tensors are on the CPU and are not changed.
 """
 
 import pytest
@@ -32,7 +32,7 @@ TYPES = {
 
 
 class Compiler:
-    """Stands in for what `launch` remembers: every kernel it is asked for is compiled, and none is run."""
+    """Replaces the cache of `launch`: every kernel is compiled, and none is run."""
 
     def __init__(self):
         self.names = []
@@ -53,7 +53,7 @@ class Compiler:
 
 
 class AnyGrid:
-    """What has been compiled, asked for any number of programs."""
+    """A compiled kernel, for any grid."""
 
     def __init__(self, called):
         self.called = called

@@ -1,4 +1,4 @@
-"""Additive reads to hold kernels to, and what the formula makes of them: any device, any precision."""
+"""Requests for additive kernels, and the formula's results for them, on any device and in any precision."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ SIDES = NAMES[2:]
 
 
 def make(shape=(2, 17, 33, 32, 16), *, scale=1.0, shift=0.0, dtype=torch.float32, mask=None, device="cpu"):
-    """Rows of (batch, queries, keys, hidden, values); queries lie around `shift`, keys around -shift."""
+    """A request of (batch, queries, keys, hidden, values); queries are centred at `shift`, keys at -shift."""
     batch, num_queries, num_keys, hidden, value = shape
     torch.manual_seed(0)
     given = {
@@ -35,7 +35,7 @@ def window(request):
 
 
 def padded(request):
-    """Keys missing anywhere, the first row empty; what is missing is not a number."""
+    """Random keys masked, and all of the first batch element; masked keys and values are NaN."""
     key_mask = torch.rand(request.keys.shape[:2]) < 0.7
     key_mask[0] = False
     key_mask = key_mask.to(request.keys.device)
@@ -46,14 +46,14 @@ def padded(request):
 
 
 def pair_mask(request):
-    """Pairs forbidden at random, for each row its own."""
+    """Random pairs masked, others for each batch element."""
     pairs = torch.rand(request.queries.shape[0], request.queries.shape[1], request.keys.shape[1]) < 0.6
     pairs[:, 0] = False
     return replace(request, pair_mask=pairs.to(request.queries.device))
 
 
 def shared(request):
-    """The same forbidden pairs for all rows."""
+    """The same masked pairs for the whole batch."""
     return replace(request, pair_mask=pair_mask(request).pair_mask[:1])
 
 
@@ -81,7 +81,7 @@ def gradient(request):
 
 
 def formula(request, dtype=torch.float64):
-    """Context, log-sum-exp and all gradients as autograd finds them in this precision."""
+    """Context, log-sum-exp and all gradients by autograd in this precision."""
     sides = [getattr(request, name).detach().clone().to(dtype) for name in SIDES]
     if request.key_mask is not None:
         for index in (1, 3):

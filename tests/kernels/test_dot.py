@@ -1,4 +1,4 @@
-"""The dot kernels against the formula, and the word on why a path was refused."""
+"""The dot kernels against the formula, and the reasons why a path is not taken."""
 
 from dataclasses import replace
 

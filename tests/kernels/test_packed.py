@@ -1,4 +1,4 @@
-"""Packed rows read as they lie, in one tile a row: the numbers of a plain softmax row by row."""
+"""The kernel for packed sequences against a plain softmax, sequence by sequence."""
 
 import pytest
 import torch
