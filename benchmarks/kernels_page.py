@@ -1,4 +1,4 @@
-"""docs/kernels.md and its figure, out of results/: `python -m benchmarks.kernels_page`."""
+"""Write docs/kernels.md and its figure from benchmarks/results/: `python -m benchmarks.kernels_page`."""
 
 import json
 import re
@@ -10,56 +10,57 @@ from benchmarks.harness import RESULTS
 PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
 FIGURE = PAGE.with_name("additive.svg")
 UNTIMED = ("peak memory", "additive attention, errors")
-"""Questions whose answer is in the notes."""
+"""First words of reports whose figures are in the notes, not in the timings."""
 OUTDATED = {"attend, Gaussian": "forward and backward"}
-"""Timings of code that is no longer in the package, by name and question."""
-HEAD = """# Kernels: how fast, how exact
+"""Timings of code that is no longer in the package: name -> part of the question."""
+HEAD = """# Kernels: speed and accuracy
 
-Written by `python -m benchmarks.kernels_page` out of benchmarks/results/. Times are medians of interleaved turns, with
-the middle half of them; "on the device" they are those of the GPU alone, the launches queued up beforehand, else those
-of a call from begin to end. How additive attention is done is told in
-[kernels/additive/README.md](../src/regard/kernels/additive/README.md). The first call of a kind compiles: additive
-attention on a CPU for three to five seconds.
+This page is generated from benchmarks/results/ by `python -m benchmarks.kernels_page`.
 
-Errors are relative to float64, in the order context, gradients of queries, keys, energy and values, and in brackets how
-many times plain torch's in the same precision. Where inputs are of size 0.001 the scores hardly differ, and the true
-gradient of the queries is smaller than half precision's rounding of the values: any error is large beside it, plain
-torch's larger.
+Times are medians of interleaved runs, with their interquartile range. "On the device" means the time of the GPU alone,
+with all launches queued in advance; otherwise it is the time of a call on the host. The first call with new shapes or
+types compiles its kernels: additive attention on a CPU takes three to five seconds.
+[kernels/additive/README.md](../src/regard/kernels/additive/README.md) explains the method behind additive attention.
+
+Errors are relative to float64, in the order context, gradients of queries, keys, energy and values. The number in
+brackets is the ratio to the error of plain torch in the same precision. With inputs of size 0.001 the scores hardly
+differ, and the true gradient of the queries is smaller than half precision's rounding of the values: every relative
+error is large there, and plain torch's is larger.
 """
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    """The reports of one benchmark; none where it was not run."""
+    """The reports of one benchmark; an empty list if it was not run."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else []
 
 
 def table(report: dict[str, Any]) -> str:
-    """One report: who took how long, and in proportion."""
-    over = f"time over that of {report['baseline']}"
-    lines = [f"| {report['question']} | median | middle half | {over} |", "|---|---|---|---|"]
-    for name, found in report["timings"].items():
+    """The timings of one report, with their ratios to the baseline."""
+    ratio = f"relative to {report['baseline']}"
+    lines = [f"| {report['question']} | median | interquartile range | {ratio} |", "|---|---|---|---|"]
+    for name, timing in report["timings"].items():
         if name in OUTDATED and OUTDATED[name] in report["question"]:
             continue
-        low, median, high = (short(1e3 * found[each]) for each in ("low", "median", "high"))
+        low, median, high = (short(1e3 * timing[each]) for each in ("low", "median", "high"))
         lines.append(f"| {name} | {median} ms | {low}-{high} ms | {short(report['ratios'][name])} |")
     return "\n".join(lines)
 
 
 def short(number: float) -> str:
-    """Four digits, and no exponent."""
+    """Four digits without an exponent."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 def notes(report: dict[str, Any]) -> str:
-    """What stood beside the figures."""
-    # the same ratios turned round would only confuse
-    kept = {name: note for name, note in report["notes"].items() if not name.startswith("times ")}
-    return "\n".join(f"- {name}: {note}" for name, note in kept.items())
+    """The notes of one report."""
+    # these are the inverse of the ratios in the table
+    selected = {name: note for name, note in report["notes"].items() if not name.startswith("times ")}
+    return "\n".join(f"- {name}: {note}" for name, note in selected.items())
 
 
 def where(report: dict[str, Any]) -> str:
-    """The machine and the command."""
+    """The machine, the date and the command of a report."""
     machine = report["machine"]
     device = machine.get("gpu") or f"{machine['cpu']}, {machine['threads']} threads"
     return f"{device}, torch {machine['torch']}, {machine['date']}: `{report['command']}`"
@@ -79,60 +80,60 @@ def section(title: str, name: str, *, tables: bool = True) -> str:
 
 
 def tests() -> str:
-    """What the last run of the tests that need a GPU found."""
+    """The result of the last run of the tests that need a GPU."""
     path = RESULTS / "gpu_tests.json"
     if not path.exists():
         return ""
-    found = json.loads(path.read_text())
-    counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
-    lines = [f"## The tests that need a GPU\n\n{where(found)}\n\n{counts}"]
-    lines += [f"- failed: {name}" for name in found["failed"]]
+    result = json.loads(path.read_text())
+    counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
+    lines = [f"## Tests on a GPU\n\n{where(result)}\n\n{counts}"]
+    lines += [f"- failed: {name}" for name in result["failed"]]
     return "\n".join(lines) + "\n"
 
 
 def by_length() -> list[tuple[int, float, float, float]]:
-    """Tokens, milliseconds forward, both ways, and MiB."""
+    """Tokens, milliseconds forward, milliseconds forward and backward, and MiB."""
     report = next(report for report in load("additive_cuda") if "one row" in report["question"])
-    found = []
+    rows = []
     for name, note in report["notes"].items():
         count = int(re.search(r"(\d+) tokens", name)[1])  # type: ignore[index]
         times = [
             1e3 * report["timings"][f"{count} tokens, {way}"]["median"] for way in ("forward", "forward and backward")
         ]
-        found.append((count, *times, float(note.split()[0].replace(",", ""))))
-    return found
+        rows.append((count, *times, float(note.split()[0].replace(",", ""))))
+    return rows
 
 
 def draw() -> None:
-    """Time and memory against length."""
+    """Draw time and memory against length."""
     import matplotlib.pyplot as plt
 
-    # the same picture is the same file
+    # fixed ids: the same figure gives the same file
     plt.rcParams["svg.hashsalt"] = "regard"
     counts, forward, both, memory = zip(*by_length(), strict=True)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     left.loglog(counts, forward, "o-", label="forward")
     left.loglog(counts, both, "s-", label="forward and backward")
-    left.set(xlabel="tokens", ylabel="ms", title="Time grows with the square ..")
+    left.set(xlabel="tokens", ylabel="ms", title="Time is quadratic in the length")
     left.legend()
     right.loglog(counts, memory, "o-", label="measured")
     right.loglog(counts, [memory[-1] * count / counts[-1] for count in counts], ":", color="grey", label="linear")
-    right.set(xlabel="tokens", ylabel="MiB", title=".. memory with the length")
+    right.set(xlabel="tokens", ylabel="MiB", title="Memory is linear in the length")
     right.legend()
     figure.savefig(FIGURE, metadata={"Date": None})
 
 
 def page() -> str:
-    """The page."""
+    """The text of the page."""
     parts = [
         HEAD,
         section("Additive attention on a GPU", "additive_cuda"),
         f"![time and memory against length]({FIGURE.name})\n" if load("additive_cuda") else "",
-        section("Does a model learn as well by sine features?", "additive_training", tables=False),
+        section("Training with sine features", "additive_training", tables=False),
         section("Additive attention on a CPU", "additive"),
         section("Dot and Gaussian attention on a GPU", "attention_cuda"),
-        section("The loss of a large readout on a GPU", "cross_entropy_cuda"),
-        section("The loss of a large readout on a CPU", "cross_entropy"),
+        section("Cross-entropy of a large output layer on a GPU", "cross_entropy_cuda"),
+        section("Cross-entropy of a large output layer on a CPU", "cross_entropy"),
         section("Recurrent decoders on a GPU", "recurrent_cuda"),
         section("Recurrent decoders on a CPU", "recurrent"),
         tests(),
@@ -141,7 +142,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write the page and its figure."""
     draw()
     PAGE.write_text(page())
 

@@ -35,7 +35,7 @@ def info(system, seed):
 
 def a_report(system, seed, perplexity, *, loss=1.5, reading="one stream, the state carried"):
     attends = system in ("attention", "key_value", "key_value_predict", "lstmn")
-    mass = SpanMass(within=(0.4, 0.6, 0.8, 0.9, 1.0), distance=3.5, looks=4095)
+    mass = SpanMass(within=(0.4, 0.6, 0.8, 0.9, 1.0), distance=3.5, count=4095)
     report = language_modeling.make_report(
         info(system, seed),
         Likelihood(nats=1.0, tokens=82_430, words=82_430, characters=400_000, unknown=4_794),

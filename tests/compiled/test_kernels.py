@@ -1,6 +1,6 @@
-"""Triton kernels compiled for a GPU that is not there, with the very arguments they are called with.
+"""Triton kernels compiled for a GPU that need not exist, with the arguments of real calls.
 
-The interpreter takes things that the compiler does not. Nothing runs here: tensors lie on the CPU and stay as they are.
+The interpreter accepts code that the compiler does not. Nothing runs here: tensors are on the CPU and are not changed.
 """
 
 import pytest
@@ -15,9 +15,9 @@ from triton import compile as compile_kernel
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.sine import SineWalk
-from regard.kernels.cross_entropy.chunked import by_kernel
+from regard.kernels.additive.exact import ExactAttention
+from regard.kernels.additive.sine import SineAttention
+from regard.kernels.cross_entropy.chunked import loss_by_kernel
 from regard.kernels.dot import packed
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
 from regard.kernels.gaussian.features import gaussian_features
@@ -31,7 +31,7 @@ TYPES = {
 
 
 class Compiler:
-    """Stands in for what `launch` remembers: every kernel it is asked for is compiled, and none is run."""
+    """Replaces the cache of `launch`: every kernel is compiled, and none is run."""
 
     def __init__(self):
         self.names = []
@@ -52,7 +52,7 @@ class Compiler:
 
 
 class AnyGrid:
-    """What has been compiled, asked for any number of programs."""
+    """A compiled kernel, for any grid."""
 
     def __init__(self, called):
         self.called = called
@@ -77,18 +77,19 @@ def type_of(given):
 @pytest.fixture
 def compiler(monkeypatch):
     stand_in = Compiler()
-    monkeypatch.setattr(tiles, "COMPILED", stand_in)
+    monkeypatch.setattr(tiles, "COMPILED_KERNELS", stand_in)
     return stand_in
 
 
 @pytest.mark.parametrize("mask", [None, "everything", "shared"])
 @pytest.mark.parametrize(
-    ("walk", "dtype"), [(SineWalk, torch.bfloat16), (SineWalk, torch.float16), (ExactWalk, torch.float32)]
+    ("path", "dtype"),
+    [(SineAttention, torch.bfloat16), (SineAttention, torch.float16), (ExactAttention, torch.float32)],
 )
-def test_additive(compiler, walk, dtype, mask):
-    rows = make((2, 65, 130, 64, 48), dtype=dtype, mask=mask)
-    context, lse = walk(rows).forward()
-    walk(rows).backward(context, lse, gradient(rows))
+def test_additive(compiler, path, dtype, mask):
+    request = make((2, 65, 130, 64, 48), dtype=dtype, mask=mask)
+    context, lse = path(request).forward()
+    path(request).backward(context, lse, gradient(request))
     assert len(set(compiler.names)) >= 8, compiler.names
 
 
@@ -106,14 +107,14 @@ def test_gaussian_features(compiler, size, widths):
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed(compiler, dtype, causal):
     heads, offsets = torch.randn(40, 2, 64, dtype=dtype), torch.tensor([0, 10, 40], dtype=torch.int32)
-    packed.run(forward_kernel, *[heads] * 4, offsets, offsets, [32, 32], 0.125, causal)
-    packed.run(backward_kernel, *[heads] * 7, offsets, offsets, [32, 32], 0.125, causal)
+    packed.launch_per_sequence(forward_kernel, *[heads] * 4, offsets, offsets, [32, 32], 0.125, causal)
+    packed.launch_per_sequence(backward_kernel, *[heads] * 7, offsets, offsets, [32, 32], 0.125, causal)
     assert compiler.names == ["forward_kernel", "backward_kernel"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss(compiler, dtype, smoothing):
-    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=True)
-    by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=False)
+    loss_by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=True)
+    loss_by_kernel(torch.randn(5, 5000, dtype=dtype), torch.arange(5), 0, smoothing, gradient=False)
     assert compiler.names == ["loss_kernel"] * 2

@@ -77,9 +77,9 @@ def test_words_by_hand():
     assert links(seen) == [(2, 0), (2, 1)]
     assert links(seen, source_words=[0, 0, 1]) == [(0, 0), (1, 1)]
     assert links(seen, source_words=[0, 0, 1], target_words=[0, 0]) == [(1, 0)]
-    with pytest.raises(ValueError, match="source_words names the words of 2 tokens, but the alignment has 4"):
+    with pytest.raises(ValueError, match="source_words has 2 entries, but the alignment has 4"):
         merge_words(tokens, source_words=[0, 1], target_words=[0, 0, 1])
-    with pytest.raises(ValueError, match="target_words has -1, expected words counted from 0"):
+    with pytest.raises(ValueError, match="target_words has the number -1"):
         merge_words(tokens, source_words=[0, 0, 1, 3], target_words=[0, 0, -1])
 
 

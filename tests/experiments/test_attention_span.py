@@ -42,7 +42,7 @@ def as_runs(outcomes):
     runs = {}
     for name, found in outcomes.items():
         for seed, one in enumerate(found):
-            mass = SpanMass(within=one.within, distance=2.0, looks=100)
+            mass = SpanMass(within=one.within, distance=2.0, count=100)
             report = make_report(
                 RunInfo(
                     task="language_modeling",

@@ -7,13 +7,13 @@ import torch
 
 from regard.kernels import triton_support as tiles
 from regard.kernels.additive import chunked as chunks
-from tests.kernels.additive_cases import by_walk, errors, formula, make
+from tests.kernels.additive_cases import errors, formula, make, run_path
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:
     pytest.skip("needs Triton and TRITON_INTERPRET=1", allow_module_level=True)
 
-from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.sine import SineWalk
+from regard.kernels.additive.exact import ExactAttention
+from regard.kernels.additive.sine import SineAttention
 
 pytestmark = [
     pytest.mark.unchecked,
@@ -46,15 +46,15 @@ def _poisoned():
 
 @pytest.fixture
 def _in_chunks(monkeypatch):
-    for name, size in (("CELLS", 32), ("MOST_QUERIES", 4), ("MOST_KEYS", 8)):
+    for name, size in (("CHUNK_SCORES", 32), ("MAX_QUERIES", 4), ("MAX_KEYS", 8)):
         monkeypatch.setattr(chunks, name, size)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_exact_is_as_good_as_float32_can_be(case):
-    rows = make(**CASES[case])
-    truth, plain = formula(rows), errors(formula(rows, torch.float32), formula(rows))
-    for name, off in errors(by_walk(ExactWalk, rows), truth).items():
+    request = make(**CASES[case])
+    truth, plain = formula(request), errors(formula(request, torch.float32), formula(request))
+    for name, off in errors(run_path(ExactAttention, request), truth).items():
         assert off < 1e-5, name
         assert off < 8 * plain[name] + 1e-6, name
 
@@ -62,42 +62,42 @@ def test_exact_is_as_good_as_float32_can_be(case):
 @pytest.mark.parametrize("case", CASES)
 def test_sine_is_as_good_as_half_precision(case):
     # the interpreter multiplies no bfloat16
-    rows = make(**CASES[case], dtype=torch.float16)
-    truth = formula(rows)
-    plain = errors(formula(rows, torch.bfloat16), truth)
-    for name, off in errors(by_walk(SineWalk, rows), truth).items():
+    request = make(**CASES[case], dtype=torch.float16)
+    truth = formula(request)
+    plain = errors(formula(request, torch.bfloat16), truth)
+    for name, off in errors(run_path(SineAttention, request), truth).items():
         assert off < 1.5 * plain[name] + 1e-4, name
 
 
 @pytest.mark.usefixtures("_in_chunks")
 @pytest.mark.parametrize("case", ["padded", "wide"])
-@pytest.mark.parametrize("walk_type", [SineWalk, ExactWalk])
-def test_chunks_add_up(walk_type, case):
-    rows = make(**CASES[case], dtype=torch.float16)
-    for name, off in errors(by_walk(walk_type, rows), formula(rows)).items():
+@pytest.mark.parametrize("path", [SineAttention, ExactAttention])
+def test_chunks_add_up(path, case):
+    request = make(**CASES[case], dtype=torch.float16)
+    for name, off in errors(run_path(path, request), formula(request)).items():
         assert off < 5e-3, name
 
 
-@pytest.mark.parametrize("walk_type", [SineWalk, ExactWalk])
-def test_what_is_not_a_number_shows(walk_type):
-    rows = make((2, 5, 11, 8, 16), dtype=torch.float16)
-    rows.keys[1, 3, 5] = torch.nan
-    context, _ = walk_type(rows).forward()
+@pytest.mark.parametrize("path", [SineAttention, ExactAttention])
+def test_what_is_not_a_number_shows(path):
+    request = make((2, 5, 11, 8, 16), dtype=torch.float16)
+    request.keys[1, 3, 5] = torch.nan
+    context, _ = path(request).forward()
     assert context[0].isfinite().all()
     assert context[1].isnan().all()
 
 
-@pytest.mark.parametrize("walk_type", [SineWalk, ExactWalk])
-def test_dropped_weights_are_the_same_each_time_and_keep_the_mean(walk_type):
-    rows = replace(make((2, 16, 64, 4, 16), dtype=torch.float16), dropout=0.3, seed=torch.tensor([7]))
+@pytest.mark.parametrize("path", [SineAttention, ExactAttention])
+def test_dropped_weights_are_the_same_each_time_and_keep_the_mean(path):
+    request = replace(make((2, 16, 64, 4, 16), dtype=torch.float16), dropout=0.3, seed=torch.tensor([7]))
     # values of one: the context is the sum of the weights
-    rows = replace(rows, values=torch.ones_like(rows.values))
-    first, again = (walk_type(rows).forward()[0] for _ in range(2))
-    other = walk_type(replace(rows, seed=torch.tensor([8]))).forward()[0]
+    request = replace(request, values=torch.ones_like(request.values))
+    first, again = (path(request).forward()[0] for _ in range(2))
+    other = path(replace(request, seed=torch.tensor([8]))).forward()[0]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert abs(first.mean() - 1.0) < 0.05
     # the context is linear in the values: its gradient says which weights were kept
-    context, lse = walk_type(rows).forward()
-    grads = walk_type(rows).backward(context, lse, torch.ones_like(context))
+    context, lse = path(request).forward()
+    grads = path(request).backward(context, lse, torch.ones_like(context))
     assert (grads[3].sum(1)[:, 0] - context[..., 0].float().sum(1)).abs().max() < 0.1

@@ -5,7 +5,7 @@ import torch
 
 from regard.kernels import triton_support as tiles
 from regard.kernels.cross_entropy import chunked as module
-from regard.kernels.cross_entropy.chunked import by_kernel, by_torch
+from regard.kernels.cross_entropy.chunked import loss_by_kernel, loss_by_torch
 
 if not tiles.INSTALLED or not tiles.INTERPRETED:
     pytest.skip("needs Triton and TRITON_INTERPRET=1", allow_module_level=True)
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.unchecked
 @pytest.mark.parametrize("block", [16, 64])
 @pytest.mark.parametrize("ignored", [0, 1, -100])
 def test_loss_and_gradient(monkeypatch, smoothing, block, ignored):
-    monkeypatch.setattr(module, "LARGEST_BLOCK", block)
+    monkeypatch.setattr(module, "MAX_BLOCK", block)
     given, labels = 5 * torch.randn(9, 45), torch.randint(2, 45, (9,))
     labels[::4] = ignored
     given[0, 3] = -float("inf") if smoothing == 0.0 else -30.0
-    wanted, gradient = by_torch(given.clone(), labels, ignored, smoothing, gradient=True)
-    found, place = by_kernel(given, labels, ignored, smoothing, gradient=True)
+    wanted, gradient = loss_by_torch(given.clone(), labels, ignored, smoothing, gradient=True)
+    found, place = loss_by_kernel(given, labels, ignored, smoothing, gradient=True)
     assert found.item() == pytest.approx(wanted.item(), rel=1e-6)
     assert place is given, "the gradient takes the logits' place"
     torch.testing.assert_close(place, gradient, rtol=1e-5, atol=1e-7)
@@ -32,6 +32,6 @@ def test_without_a_gradient_logits_stay_and_foreign_labels_have_no_loss():
     given = torch.randn(3, 20)
     kept = given.clone()
     labels = torch.tensor([3, 20, 0])
-    loss, gradient = by_kernel(given, labels, 0, 0.0, gradient=False)
+    loss, gradient = loss_by_kernel(given, labels, 0, 0.0, gradient=False)
     assert loss.isnan() and gradient is None
     assert torch.equal(given, kept)

@@ -11,7 +11,7 @@ from regard.attention.scores import Additive, Concat
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import operator as fused
 from regard.kernels.additive import unit_ranges as series
-from regard.kernels.additive.reference import additive_scores, rows_of
+from regard.kernels.additive.reference import additive_scores, flatten_request
 
 LENGTHS = torch.tensor([40, 0, 25])
 MASKS = {
@@ -66,7 +66,7 @@ def test_small_reads_are_formed(monkeypatch):
     score, tensors = made()
     assert "with fewer than 8" in str(which_backend(tensors[0][:, :1], *tensors[1:], score=score))
     monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
-    assert "the read is small: fewer than 1,000,000" in str(which_backend(*tensors, score=score))
+    assert "the input is small: below 1,000,000 triples" in str(which_backend(*tensors, score=score))
 
 
 def test_the_log_sum_exp_gives_the_weights_of_chosen_queries():
@@ -206,8 +206,8 @@ def test_the_operator_keeps_torchs_rules():
         values=values,
         mask=MASKS["all"],
     )
-    rows = rows_of(read)
-    torch.library.opcheck(fused._read, (*rows.tensors(), 0.0, "blocked"))
+    request = flatten_request(read)
+    torch.library.opcheck(fused._attend, (*request.tensors(), 0.0, "blocked"))
 
 
 @pytest.mark.unchecked
@@ -224,7 +224,7 @@ def test_compiled_in_one_graph():
 @pytest.mark.parametrize(("width", "most"), [(0.01, 1e-9), (1.0, 1e-8), (4.0, 1e-4), (8.0, 4e-3), (11.0, 1e-2)])
 def test_the_series_is_tanh(width, most):
     frequency = np.pi / (2 * series.quarter_period(width))
-    found = series.fit(width, frequency)
+    found = series.fit_series(width, frequency)
     places = np.linspace(-width, width, 1001)
     sines = np.sin(np.outer(places, (2 * np.arange(1, series.TERMS + 1) - 1) * frequency))
     assert np.abs(sines @ found - np.tanh(places)).max() < most

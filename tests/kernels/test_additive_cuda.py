@@ -14,13 +14,13 @@ from regard.kernels import triton_support as tiles
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import chunked as chunks
 from regard.kernels.additive import operator as fused
-from tests.kernels.additive_cases import by_walk, error, errors, formula, make
+from tests.kernels.additive_cases import error, errors, formula, make, run_path
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
 
 if tiles.INSTALLED:
-    from regard.kernels.additive.exact import ExactWalk
-    from regard.kernels.additive.sine import SineWalk
+    from regard.kernels.additive.exact import ExactAttention
+    from regard.kernels.additive.sine import SineAttention
 
 SHAPES = [(1, 1, 1, 1, 1), (2, 17, 33, 32, 16), (1, 65, 130, 37, 20), (3, 128, 257, 128, 64), (2, 100, 100, 1024, 256)]
 MASK_NAMES = [None, "causal", "padded window", "everything", "shared"]
@@ -38,10 +38,10 @@ def _poisoned():
 def test_exact_is_as_good_as_float32_can_be(shape, mask):
     # kernels are compiled once for all sizes of inputs
     for scale in (1e-3, 1.0, 30.0):
-        rows = make(shape, scale=scale, mask=mask, device="cuda")
-        truth = formula(rows)
-        plain = errors(formula(rows, torch.float32), truth)
-        for name, off in errors(by_walk(ExactWalk, rows), truth).items():
+        request = make(shape, scale=scale, mask=mask, device="cuda")
+        truth = formula(request)
+        plain = errors(formula(request, torch.float32), truth)
+        for name, off in errors(run_path(ExactAttention, request), truth).items():
             assert off < 1e-5, (name, scale)
             assert off < 8 * plain[name] + 1e-6, (name, scale)
 
@@ -51,10 +51,10 @@ def test_exact_is_as_good_as_float32_can_be(shape, mask):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sine_is_as_good_as_half_precision(shape, mask, dtype):
     for scale in (1e-3, 0.1, 0.5, 1.0, 3.0, 30.0):
-        rows = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
-        truth = formula(rows)
-        plain = errors(formula(rows, torch.bfloat16), truth)
-        for name, off in errors(by_walk(SineWalk, rows), truth).items():
+        request = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
+        truth = formula(request)
+        plain = errors(formula(request, torch.bfloat16), truth)
+        for name, off in errors(run_path(SineAttention, request), truth).items():
             assert off < 1.5 * plain[name] + 1e-4, (name, scale)
 
 
@@ -64,45 +64,45 @@ def test_any_shape_range_and_mask(seed):
     shape = tuple(chance.randint(1, most) for most in (3, 90, 150, 200, 70))
     options = {"scale": 10 ** chance.uniform(-3, 1.6), "shift": chance.choice([0.0, 0.0, 3.0, -8.0])}
     mask = chance.choice(MASK_NAMES)
-    for walk_type, dtype in ((SineWalk, torch.bfloat16), (ExactWalk, torch.float32)):
-        rows = make(shape, **options, mask=mask, dtype=dtype, device="cuda")
-        truth = formula(rows)
-        plain = errors(formula(rows, dtype), truth)
+    for path, dtype in ((SineAttention, torch.bfloat16), (ExactAttention, torch.float32)):
+        request = make(shape, **options, mask=mask, dtype=dtype, device="cuda")
+        truth = formula(request)
+        plain = errors(formula(request, dtype), truth)
         allowed = (1.5, 1e-4) if dtype == torch.bfloat16 else (8, 1e-6)
-        for name, off in errors(by_walk(walk_type, rows), truth).items():
+        for name, off in errors(run_path(path, request), truth).items():
             assert off <= allowed[0] * plain[name] + allowed[1], (name, shape, options, mask)
 
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
 def test_chunks_give_what_one_gives(mask, monkeypatch):
-    rows = make((3, 300, 300, 64, 32), mask=mask, dtype=torch.bfloat16, device="cuda")
-    whole = by_walk(SineWalk, rows)
-    for name, size in (("CELLS", 2**12), ("MOST_QUERIES", 64), ("MOST_KEYS", 48)):
+    request = make((3, 300, 300, 64, 32), mask=mask, dtype=torch.bfloat16, device="cuda")
+    whole = run_path(SineAttention, request)
+    for name, size in (("CHUNK_SCORES", 2**12), ("MAX_QUERIES", 64), ("MAX_KEYS", 48)):
         monkeypatch.setattr(chunks, name, size)
-    for name, off in errors(by_walk(SineWalk, rows), whole).items():
+    for name, off in errors(run_path(SineAttention, request), whole).items():
         assert off < 1e-2, name
 
 
 def test_queries_and_keys_far_apart():
-    rows = make(shift=3.0, dtype=torch.bfloat16, device="cuda")
-    truth = formula(rows)
-    plain = errors(formula(rows, torch.bfloat16), truth)
-    for name, off in errors(by_walk(SineWalk, rows), truth).items():
+    request = make(shift=3.0, dtype=torch.bfloat16, device="cuda")
+    truth = formula(request)
+    plain = errors(formula(request, torch.bfloat16), truth)
+    for name, off in errors(run_path(SineAttention, request), truth).items():
         assert off < 1.5 * plain[name] + 1e-4, name
 
 
 def test_it_is_the_same_each_time():
-    for kind, dtype in ((SineWalk, torch.bfloat16), (ExactWalk, torch.float32)):
-        rows = make((4, 500, 500, 128, 64), dtype=dtype, device="cuda")
-        for one, other in zip(by_walk(kind, rows), by_walk(kind, rows), strict=True):
+    for kind, dtype in ((SineAttention, torch.bfloat16), (ExactAttention, torch.float32)):
+        request = make((4, 500, 500, 128, 64), dtype=dtype, device="cuda")
+        for one, other in zip(run_path(kind, request), run_path(kind, request), strict=True):
             assert torch.equal(one, other)
 
 
 def test_what_is_not_a_number_shows():
-    for kind in (SineWalk, ExactWalk):
-        rows = make(dtype=torch.bfloat16, device="cuda")
-        rows.keys[1, 3, 5] = torch.nan
-        context, lse = kind(rows).forward()
+    for kind in (SineAttention, ExactAttention):
+        request = make(dtype=torch.bfloat16, device="cuda")
+        request.keys[1, 3, 5] = torch.nan
+        context, lse = kind(request).forward()
         assert context[0].isfinite().all()
         assert lse[1].isnan().all()
         assert context[1].isnan().all()
@@ -110,12 +110,14 @@ def test_what_is_not_a_number_shows():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_dropout_keeps_the_mean_and_its_gradient_is_its_own(dtype):
-    kind = SineWalk if dtype == torch.bfloat16 else ExactWalk
-    rows = make((2, 256, 256, 32, 16), dtype=dtype, device="cuda")
-    rows = replace(rows, dropout=0.25, seed=torch.tensor([3], device="cuda"), values=torch.ones_like(rows.values))
-    context, lse = kind(rows).forward()
+    kind = SineAttention if dtype == torch.bfloat16 else ExactAttention
+    request = make((2, 256, 256, 32, 16), dtype=dtype, device="cuda")
+    request = replace(
+        request, dropout=0.25, seed=torch.tensor([3], device="cuda"), values=torch.ones_like(request.values)
+    )
+    context, lse = kind(request).forward()
     assert abs(float(context.float().mean()) - 1.0) < 0.02
-    grads = kind(rows).backward(context, lse, torch.ones_like(context))
+    grads = kind(request).backward(context, lse, torch.ones_like(context))
     assert float((grads[3][..., 0].float().sum(1) - context[..., 0].float().sum(1)).abs().max()) < 2.0
 
 
@@ -146,10 +148,12 @@ def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
 
 def test_autocast_changes_nothing_inside():
     # so wide that some units stand apart
-    rows = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
+    request = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
     found = []
     for enabled in (False, True):
-        given = {name: getattr(rows, name).clone().requires_grad_() for name in ("queries", "keys", "energy", "values")}
+        given = {
+            name: getattr(request, name).clone().requires_grad_() for name in ("queries", "keys", "energy", "values")
+        }
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=enabled):
             context, lse = fused.attend_with_lse(AdditiveRequest(**given), "sine")
         found.append((context, lse, *torch.autograd.grad(context.float().square().sum(), list(given.values()))))

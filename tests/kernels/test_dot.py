@@ -1,4 +1,4 @@
-"""The dot kernels against the formula, and the word on why a path was refused."""
+"""The dot kernels against the formula, and the reasons why a path is not taken."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from regard.attention.masks import as_mask, causal, dilated, padding, predicate,
 from regard.attention.scores import Additive, Gaussian, Location
 from regard.kernels import choose
 from regard.kernels.dot import DotRequest, attend_plain, blocked
-from regard.kernels.dot.sdpa import attend_sdpa, four_dimensional
+from regard.kernels.dot.sdpa import attend_sdpa, to_four_dimensions
 
 MASKS = {
     "causal": causal,
@@ -27,7 +27,7 @@ MASKS = {
 }
 
 
-def make_read(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, first_key=0, dtype=torch.float64):
+def make_request(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, first_key=0, dtype=torch.float64):
     torch.manual_seed(0)
     tensors = {
         "queries": torch.randn(2, heads, queries, 6, dtype=dtype),
@@ -47,9 +47,9 @@ def make_read(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False, f
     )
 
 
-def check_equal_to_the_formula(kernel, read):
-    given = (read.queries, read.keys, read.values, read.key_bias)
-    found, expected = kernel(read), attend_plain(read)
+def check_equal_to_the_formula(kernel, request):
+    given = (request.queries, request.keys, request.values, request.key_bias)
+    found, expected = kernel(request), attend_plain(request)
     assert found.allclose(expected, atol=1e-10)
     wanted = torch.randn_like(expected)
     gradients = zip(
@@ -65,7 +65,7 @@ def check_equal_to_the_formula(kernel, read):
 @pytest.mark.parametrize("group_size", [1, 2, 4])
 @pytest.mark.parametrize("mask_name", MASKS)
 def test_sdpa_equals_the_formula(mask_name, group_size, bias):
-    check_equal_to_the_formula(attend_sdpa, make_read(MASKS[mask_name](), group_size=group_size, bias=bias))
+    check_equal_to_the_formula(attend_sdpa, make_request(MASKS[mask_name](), group_size=group_size, bias=bias))
 
 
 @pytest.mark.parametrize("first_key", [0, 17])
@@ -73,16 +73,16 @@ def test_sdpa_equals_the_formula(mask_name, group_size, bias):
 def test_blocks_equal_the_formula(mask_name, first_key, monkeypatch):
     monkeypatch.setattr(blocked, "BLOCK", 7)
     check_equal_to_the_formula(
-        blocked.attend_blocked, make_read(MASKS[mask_name](), bias=mask_name == "dilated", first_key=first_key)
+        blocked.attend_blocked, make_request(MASKS[mask_name](), bias=mask_name == "dilated", first_key=first_key)
     )
 
 
 def test_blocks_read_only_what_a_window_reaches(monkeypatch):
     monkeypatch.setattr(blocked, "BLOCK", 10)
-    read = make_read(window(3), queries=40, keys=40)
-    block = blocked.block_of(read, slice(10, 20))
+    request = make_request(window(3), queries=40, keys=40)
+    block = blocked.slice_request(request, slice(10, 20))
     assert (block.first_key, block.keys.shape[-2]) == (7, 16)
-    assert blocked.block_of(make_read(causal(), queries=40, keys=40), slice(0, 10)).keys.shape[-2] == 10
+    assert blocked.slice_request(make_request(causal(), queries=40, keys=40), slice(0, 10)).keys.shape[-2] == 10
 
 
 def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
@@ -99,7 +99,7 @@ def test_keys_shared_by_a_batch_are_read_without_forming_scores():
     queries, shared = torch.randn(3, 20, 8), torch.randn(30, 8)
     found = attend(queries, shared, shared).context
     assert found.allclose(attend(queries, shared.expand(3, 30, 8), shared.expand(3, 30, 8)).context, atol=1e-6)
-    grown = four_dimensional(shared, (3,))
+    grown = to_four_dimensions(shared, (3,))
     assert grown.shape == (1, 3, 30, 8) and grown.stride(1) == 0, "SDPA forms the scores of keys that broadcast"
 
 
@@ -112,11 +112,11 @@ def test_padding_alone_is_not_worth_blocks():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_key_bias_past_half_precision_stays_finite(dtype):
-    read = make_read(None, group_size=1, dtype=torch.float32)
-    low = {name: getattr(read, name).detach().to(dtype) for name in ("queries", "keys", "values")}
+    request = make_request(None, group_size=1, dtype=torch.float32)
+    low = {name: getattr(request, name).detach().to(dtype) for name in ("queries", "keys", "values")}
     bias = torch.zeros(2, 4, 50)
     bias[..., 3] = -2e5
-    found = attend_sdpa(replace(read, **low, key_bias=bias))
+    found = attend_sdpa(replace(request, **low, key_bias=bias))
     assert found.isfinite().all()
 
 
@@ -132,10 +132,10 @@ def test_every_reason_against_a_fused_path_is_told():
     assert "FlexAttention has no backward on cpu" in str(which_backend(x, x, x, mask=window(1)))
     with pytest.warns(UserWarning, match="never looked at"):
         assert "more keys than Location" in str(which_backend(x, x, x, score=Location(query_size=8, max_length=2)))
-    assert "nothing to read" in str(which_backend(x[:0], x[:0], x[:0]))
+    assert "nothing to attend to" in str(which_backend(x[:0], x[:0], x[:0]))
 
 
 def test_a_mask_is_evaluated_where_it_stands():
-    read = make_read(as_mask(causal()), queries=1, keys=5, group_size=1)
-    assert read.allowed() is None, "a decoder's step after all keys needs no mask"
-    assert choose(read).path == "sdpa"
+    request = make_request(as_mask(causal()), queries=1, keys=5, group_size=1)
+    assert request.allowed() is None, "a decoder's step after all keys needs no mask"
+    assert choose(request).path == "sdpa"

@@ -1,4 +1,4 @@
-"""Packed rows read as they lie, in one tile a row: the numbers of a plain softmax row by row."""
+"""The kernel for packed sequences against a plain softmax, sequence by sequence."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from regard import MultiHeadAttention
 from regard.attention.masks import causal
 from regard.contracts import Memory, PackedTokens, map_tensors
 from regard.kernels.dot import PackedRequest, attend_packed, packed_unsupported_reasons
-from regard.kernels.dot.packed import LONGEST, SIZES
+from regard.kernels.dot.packed import HEAD_SIZES, MAX_SEQLEN
 from regard.kernels.triton_support import tile_size
 
 HEADS = 3
@@ -18,7 +18,7 @@ def rows_of(lengths):
     return PackedTokens.from_lists([[7] * length for length in lengths])
 
 
-def make_read(query_lengths, key_lengths, *, size, dtype, is_causal=False, device="cpu"):
+def make_request(query_lengths, key_lengths, *, size, dtype, is_causal=False, device="cpu"):
     torch.manual_seed(0)
     count, key_count = sum(query_lengths), sum(key_lengths)
     tensors = [torch.randn(tokens, HEADS, size, dtype=torch.float64) for tokens in (count, key_count, key_count)]
@@ -35,26 +35,28 @@ def make_read(query_lengths, key_lengths, *, size, dtype, is_causal=False, devic
     )
 
 
-def row_by_row(read):
+def row_by_row(request):
     """The formula."""
-    sides = (read.query_rows.lengths.tolist(), read.key_rows.lengths.tolist())
-    parts = zip(read.queries.split(sides[0]), read.keys.split(sides[1]), read.values.split(sides[1]), strict=True)
+    sides = (request.query_rows.lengths.tolist(), request.key_rows.lengths.tolist())
+    parts = zip(
+        request.queries.split(sides[0]), request.keys.split(sides[1]), request.values.split(sides[1]), strict=True
+    )
     contexts = []
     for q, k, v in parts:
-        scores = torch.einsum("qhd,khd->hqk", q, k) * read.scale
-        if read.causal:
+        scores = torch.einsum("qhd,khd->hqk", q, k) * request.scale
+        if request.causal:
             scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), float("-inf"))
         weights = scores.softmax(dim=-1) if k.shape[0] else scores
         contexts.append(torch.einsum("hqk,khd->qhd", weights, v))
     return torch.cat(contexts)
 
 
-def results(run, read):
+def results(run, request):
     """The context, and the gradients of a fixed loss."""
-    context = run(read)
+    context = run(request)
     torch.manual_seed(1)
     grad = torch.randn(context.shape, dtype=torch.float64).to(context)
-    return context, *torch.autograd.grad(context, (read.queries, read.keys, read.values), grad)
+    return context, *torch.autograd.grad(context, (request.queries, request.keys, request.values), grad)
 
 
 def test_tiles_hold_what_they_must():
@@ -70,16 +72,16 @@ def test_refusals_say_why():
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", LONGEST, ids=str)
+@pytest.mark.parametrize("size", HEAD_SIZES)
+@pytest.mark.parametrize("dtype", MAX_SEQLEN, ids=str)
 @pytest.mark.parametrize("kind", ["cross", "causal", "self", "longest"])
 def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
     lengths = {"cross": (QUERIES, KEYS), "causal": (QUERIES, QUERIES), "self": (KEYS, KEYS)}
-    lengths["longest"] = ([LONGEST[dtype], 2], [LONGEST[dtype] - 1, LONGEST[dtype]])
+    lengths["longest"] = ([MAX_SEQLEN[dtype], 2], [MAX_SEQLEN[dtype] - 1, MAX_SEQLEN[dtype]])
     wanted = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
-    truth = results(row_by_row, make_read(*lengths[kind], dtype=torch.float64, **wanted))
-    plain = results(row_by_row, make_read(*lengths[kind], dtype=dtype, **wanted))
-    found = results(attend_packed, make_read(*lengths[kind], dtype=dtype, **wanted))
+    truth = results(row_by_row, make_request(*lengths[kind], dtype=torch.float64, **wanted))
+    plain = results(row_by_row, make_request(*lengths[kind], dtype=dtype, **wanted))
+    found = results(attend_packed, make_request(*lengths[kind], dtype=dtype, **wanted))
     for name, ours, theirs, true in zip(("context", "q", "k", "v"), found, plain, truth, strict=True):
         assert not ours.isnan().any(), name
         error, bound = ((tensor.double() - true).norm() / true.norm() for tensor in (ours, theirs))
@@ -91,11 +93,11 @@ def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
 def test_no_program_reads_beyond_its_row():
     """Rows are poisoned in turn: NaN in one must stay in it."""
     for poisoned in range(len(QUERIES)):
-        read = make_read(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
+        request = make_request(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():
-            read.values[read.key_rows.rows == poisoned] = float("nan")
-            context = attend_packed(read)
-        clean = read.query_rows.rows != poisoned
+            request.values[request.key_rows.rows == poisoned] = float("nan")
+            context = attend_packed(request)
+        clean = request.query_rows.rows != poisoned
         assert not context[clean].isnan().any(), f"row {poisoned}"
 
 

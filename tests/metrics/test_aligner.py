@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from regard.metrics import Diagonal, IBMModel1, alignment_quality, read_numbered_gold
+from regard.metrics import DiagonalAligner, IBMModel1, alignment_quality, read_numbered_gold
 
 BOOKS = [(["das", "Haus"], ["the", "house"]), (["das", "Buch"], ["the", "book"]), (["ein", "Buch"], ["a", "book"])]
 
@@ -75,7 +75,7 @@ def test_wrong_arguments_are_refused():
 
 
 def test_the_diagonal():
-    diagonal = Diagonal()
+    diagonal = DiagonalAligner()
     assert diagonal.align("abc", "xyz") == [(0, 0), (1, 1), (2, 2)]
     assert diagonal.align("abcdef", "xyz") == [(0, 0), (2, 1), (4, 2)]
     assert diagonal.align("ab", "wxyz") == [(0, 0), (1, 1), (1, 2), (1, 3)]
@@ -92,6 +92,6 @@ def test_spanish_and_english(word_alignment):
     model = IBMModel1.fit(zip(lines("train.full.en"), lines("train.full.es"), strict=True))
     assert list(model.log_likelihoods) == sorted(model.log_likelihoods)
     learned = alignment_quality([model.align(*pair) for pair in pairs], gold).f1
-    fixed = alignment_quality([Diagonal().align(*pair) for pair in pairs], gold).f1
+    fixed = alignment_quality([DiagonalAligner().align(*pair) for pair in pairs], gold).f1
     assert learned >= 0.41
     assert fixed < 0.3

@@ -72,5 +72,5 @@ def test_wrong_lists_are_refused(metric):
         metric(HYPOTHESES, REFERENCES[:1])
     with pytest.raises(ValueError, match="nothing to evaluate"):
         metric([], [])
-    with pytest.raises(ValueError, match="hypotheses is one string"):
+    with pytest.raises(TypeError, match="hypotheses is one string"):
         metric("The cat", ["The cat"])

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.contracts import ClassificationBatch, ClassifierOutput, PaddedTokens
 from regard.contracts.report import RunInfo, Speed
-from regard.metrics import Answers, ConfusionRow, Overlap, classification_quality
+from regard.metrics import ClassPredictions, ConfusionRow, Overlap, classification_quality
 from regard.tasks import read_report, write_report
 from regard.tasks.text_classification.evaluate import classify, make_report
 from regard.training.sentence_objective import ClassificationObjective
@@ -19,7 +19,7 @@ TRUTHS = ["a", "b", "b", "new", "a"]
 
 
 def quality(shares=SHARES, truths=TRUTHS, classes=CLASSES, **more):
-    answers = Answers(log_probs=torch.tensor(shares, dtype=torch.float64).log(), **more)
+    answers = ClassPredictions(log_probs=torch.tensor(shares, dtype=torch.float64).log(), **more)
     return classification_quality(answers, truths, classes)
 
 
@@ -69,9 +69,9 @@ def test_a_report_has_every_figure_and_survives_its_file():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"truths": TRUTHS[:4]}, "there are 5 answers but 4 true labels"),
+        ({"truths": TRUTHS[:4]}, "there are 5 predictions but 4 true labels"),
         ({"truths": []}, "there is nothing to evaluate"),
-        ({"classes": ("a", "b")}, "the model tells 3 classes apart but 2 are named: a, b"),
+        ({"classes": ("a", "b")}, "the model has 3 classes but 2 are named: a, b"),
         ({"classes": ("a", "b", "b")}, "Name each class once"),
         ({"shares": [*SHARES[:3], [math.nan] * 3, SHARES[4]]}, "the model gives NaN for sentence 3"),
     ],

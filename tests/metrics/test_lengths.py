@@ -26,7 +26,7 @@ def test_an_empty_bucket_has_no_value():
 def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="there are 1 source lengths but 2 hypotheses"):
         by_length([1], ["a", "b"], ["a", "b"], metric=exact_match)
-    with pytest.raises(ValueError, match=r"edges=\(20, 10\) must rise"):
+    with pytest.raises(ValueError, match=r"edges=\(20, 10\) must be ascending"):
         by_length([1], ["a"], ["a"], metric=exact_match, edges=(20, 10))
     with pytest.raises(ValueError, match="a source length of -1"):
         by_length([-1], ["a"], ["a"], metric=exact_match)

@@ -116,7 +116,7 @@ def test_spans_by_hand():
     allowed = torch.tensor([[False, False, False, False], [True, False, True, False], [True, True, True, True]])
     found = SpanMass.of(span_sums(weights, allowed))
     # the second query may look at two keys: number 1 is the third, number 2 the first
-    assert found.looks == 2 and len(found.within) == len(SPANS)
+    assert found.count == 2 and len(found.within) == len(SPANS)
     assert found.within == pytest.approx([(0.1 + 0.1) / 2, (1.0 + 0.3) / 2, 1.0, 1.0, 1.0])
     assert found.distance == pytest.approx((0.1 * 1 + 0.9 * 2 + 0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 2)
     both = span_sums(weights[:2], allowed[:2]) + span_sums(weights[2:], allowed[2:])
@@ -126,10 +126,10 @@ def test_spans_by_hand():
 def test_spans_with_heads_and_without_a_mask():
     weights = torch.softmax(torch.randn(2, 3, 4, 20), dim=-1)
     found = SpanMass.of(span_sums(weights, None))
-    assert found.looks == 24
+    assert found.count == 24
     assert found.within == pytest.approx([weights[..., -span:].sum(-1).mean().item() for span in SPANS], rel=1e-5)
     one = torch.ones(4, 20, dtype=torch.bool).tril(16)
-    assert SpanMass.of(span_sums(weights, one)).looks == 24, "a mask for all heads"
+    assert SpanMass.of(span_sums(weights, one)).count == 24, "a mask for all heads"
 
 
 @pytest.mark.parametrize("context", [1, 2, 5, 6, 40])
@@ -138,17 +138,17 @@ def test_every_token_looks_once_though_half_a_context_is_read_again(context):
     entry = LANGUAGE_MODELS["gpt"]
     model = entry.build(entry.config(vocab_size=VOCAB, **SIZES["gpt"] | {"context": context}))
     stream = Stream(ids=IDS.numpy().astype("int32"), num_words=len(IDS), num_characters=len(IDS))
-    assert {mass.looks for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
+    assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
 
 
 def test_a_model_that_looks_at_nothing_has_no_spans():
-    with pytest.raises(ValueError, match="no look had anything to look at"):
+    with pytest.raises(ValueError, match="no query could attend to any key"):
         SpanMass.of(span_sums(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.bool)))
 
 
 def test_a_report_has_every_figure_and_survives_json():
     likelihood = Likelihood(nats=30.0, tokens=50, words=10, characters=50, unknown=3)
-    mass = SpanMass(within=(0.1, 0.2, 0.3, 0.4, 0.5), distance=4.5, looks=7)
+    mass = SpanMass(within=(0.1, 0.2, 0.3, 0.4, 0.5), distance=4.5, count=7)
     info = RunInfo(
         task="language_modeling", system="gpt", data="text", split="test", examples=2, parameters=9, steps=1, seed=0
     )

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from regard.regression import NadarayaWatson, grid
-from regard.regression.bandwidth import by_grid, by_moments
-from regard.regression.exact import read_exact
-from regard.regression.grid import read_binned
+from regard.regression.bandwidth_slope import predict_by_grid, predict_by_moments
+from regard.regression.exact import predict_exact
+from regard.regression.grid import predict_binned
 from regard.regression.kernels import KERNELS
-from regard.regression.training_set import prepare_sample
+from regard.regression.training_set import prepare_training_set
 
 NUM = 4000
 
@@ -70,8 +70,8 @@ CASES = [
 
 
 def assert_same(sample, queries):
-    binned = read_binned(queries, sample)
-    exact = read_exact(queries, sample, KERNELS["gaussian"])
+    binned = predict_binned(queries, sample)
+    exact = predict_exact(queries, sample, KERNELS["gaussian"])
     # values are at most 1
     torch.testing.assert_close(binned, exact, atol=1e-8, rtol=0)
 
@@ -83,8 +83,8 @@ def test_equals_exact(case, bandwidth):
     inputs, queries = case(rng)
     targets = np.stack([np.sin(inputs), rng.normal(size=len(inputs))], axis=1)
     weights = rng.uniform(0.1, 1, size=len(inputs))
-    sample = prepare_sample(inputs[:, None], targets, weights, np.asarray(bandwidth))
-    assert_same(sample, sample.in_bandwidths(queries[:, None]))
+    sample = prepare_training_set(inputs[:, None], targets, weights, np.asarray(bandwidth))
+    assert_same(sample, sample.scale_inputs(queries[:, None]))
 
 
 @pytest.mark.parametrize("case", [uniform, narrow_gaps, outlier, heavy_tails, duplicates, constant])
@@ -94,7 +94,7 @@ def test_left_out_predictions_and_slopes_equal_those_by_moments(case):
     targets = torch.cat([inputs.sin(), inputs.cos()], dim=1)
     asked = torch.arange(0, len(inputs), 7)
     arguments = (inputs, targets, torch.from_numpy(rng.uniform(size=len(inputs))), torch.tensor(0.1).double(), asked)
-    for found, expected in zip(by_grid(*arguments), by_moments(*arguments), strict=True):
+    for found, expected in zip(predict_by_grid(*arguments), predict_by_moments(*arguments), strict=True):
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
@@ -103,8 +103,8 @@ def test_left_out_predictions_and_slopes_equal_those_by_moments(case):
 )
 def test_keys_of_very_different_weight(weights):
     inputs, queries = uniform(np.random.default_rng(0))
-    sample = prepare_sample(inputs[:, None], np.sin(inputs)[:, None], weights(inputs), np.asarray(0.05))
-    assert_same(sample, sample.in_bandwidths(queries[:, None]))
+    sample = prepare_training_set(inputs[:, None], np.sin(inputs)[:, None], weights(inputs), np.asarray(0.05))
+    assert_same(sample, sample.scale_inputs(queries[:, None]))
 
 
 def test_one_wild_target_does_not_spoil_the_others():
@@ -145,6 +145,6 @@ def test_smoothing_sums_gaussians():
     places, masses, queries = rng.uniform(8, 30, 200), rng.normal(size=(2, 200)), rng.uniform(8, 30, 40)
     apart = places[:, None] - queries
     kernel = np.exp(-(apart**2) / 2)
-    found = grid.smooth(places, masses, grid.num_cells(45.0), grid.gaussian, grid.squared_gaussian)
+    found = grid.smooth_masses(places, masses, grid.num_cells(45.0), grid.gaussian, grid.squared_gaussian)
     for smoothed, expected in zip(found, (kernel, apart**2 * kernel), strict=True):
-        np.testing.assert_allclose(grid.read(smoothed, queries), masses @ expected, atol=1e-10)
+        np.testing.assert_allclose(grid.interpolate(smoothed, queries), masses @ expected, atol=1e-10)

@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 
 from regard.regression import AveragePooling, LeaveOneOut, NadarayaWatson
-from regard.regression.bandwidth import OTHERS, Lesson, learn_bandwidth
+from regard.regression.bandwidth import OTHERS, BandwidthObjective, learn_bandwidth
 from regard.regression.kernels import KERNELS
 from tests.regression import by_hand
 
@@ -28,14 +28,14 @@ def error(model, num=50):
     return np.square(model.fit(*curve(num)).predict(places[:, None]) - truth(places)).mean()
 
 
-def lesson(num=60, size=1, outputs=1, kernel="gaussian", **changes):
+def make_objective(num=60, size=1, outputs=1, kernel="gaussian", **changes):
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(num, size, generator=generator, dtype=torch.float64)
     targets = inputs.sin().sum(dim=-1, keepdim=True) + torch.randn(
         num, outputs, generator=generator, dtype=torch.float64
     )
     log_weights = torch.rand(num, generator=generator, dtype=torch.float64).log()
-    plain = Lesson(
+    plain = BandwidthObjective(
         inputs=inputs,
         targets=targets,
         log_weights=log_weights,
@@ -61,32 +61,32 @@ def test_learned_is_near_the_best_of_many_fixed():
 
 
 def test_the_loss_leaves_each_input_out():
-    class_ = lesson(kernel="gaussian")
+    objective = make_objective(kernel="gaussian")
     rows = slice(10, 40)
     expected = []
-    inputs, targets, weights = class_.inputs.numpy(), class_.targets.numpy(), class_.log_weights.exp().numpy()
+    inputs, targets, weights = objective.inputs.numpy(), objective.targets.numpy(), objective.log_weights.exp().numpy()
     for row in range(rows.start, rows.stop):
         others = np.arange(len(inputs)) != row
         read = by_hand.predict(inputs[others], targets[others], inputs[[row]], bandwidth=0.3, weights=weights[others])
         expected.append(weights[row] * np.square(read[0] - targets[row]).mean())
-    loss = class_.loss(torch.tensor(0.3, dtype=torch.float64).log(), rows)
+    loss = objective.loss(torch.tensor(0.3, dtype=torch.float64).log(), rows)
     assert float(loss) == pytest.approx(sum(expected) / weights[rows].sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "triangular", "epanechnikov"])
 def test_the_slope_is_the_slope(kernel):
-    class_ = lesson(size=2, kernel=kernel)
+    objective = make_objective(size=2, kernel=kernel)
     start = torch.tensor([-0.5, 0.3], dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(lambda point: class_.loss(point, slice(5, 50)), (start,), atol=1e-6)
+    assert torch.autograd.gradcheck(lambda point: objective.loss(point, slice(5, 50)), (start,), atol=1e-6)
 
 
 @pytest.mark.parametrize("bandwidth", [0.01, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize(("size", "outputs", "widths"), [(1, 1, 0), (1, 2, 1), (3, 2, 3), (3, 1, 0)])
 def test_moments_give_the_same_loss_and_slope(size, outputs, widths, bandwidth):
-    class_ = lesson(num=300, size=size, outputs=outputs)
+    objective = make_objective(num=300, size=size, outputs=outputs)
     start = torch.full((widths,) if widths else (), bandwidth, dtype=torch.float64).log()
-    loss, slope = class_.loss_and_slope(start, slice(20, 250))
-    quick_loss, quick_slope = replace(class_, by_moments=True).loss_and_slope(start, slice(20, 250))
+    loss, slope = objective.loss_and_slope(start, slice(20, 250))
+    quick_loss, quick_slope = replace(objective, by_moments=True).loss_and_slope(start, slice(20, 250))
     torch.testing.assert_close(quick_loss, loss, atol=1e-8, rtol=1e-8)
     torch.testing.assert_close(quick_slope, slope, atol=1e-7, rtol=1e-6)
 
@@ -175,12 +175,12 @@ def test_clones_learn_the_same():
 
 
 def test_the_definition_takes_any_generator():
-    class_ = lesson()
+    objective = make_objective()
     found = learn_bandwidth(
-        class_.inputs,
-        class_.targets,
-        class_.log_weights,
-        kernel=class_.kernel,
+        objective.inputs,
+        objective.targets,
+        objective.log_weights,
+        kernel=objective.kernel,
         how=LeaveOneOut(steps=3),
         generator=torch.Generator().manual_seed(0),
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.regression import KERNELS, AveragePooling, NadarayaWatson
-from regard.regression.kernels import kernel_named
+from regard.regression.kernels import find_kernel
 from tests.regression import by_hand
 
 
@@ -173,7 +173,7 @@ def test_a_constant_target_is_exact():
 def test_profiles_are_the_table():
     distances = np.linspace(0, 2, 41)
     for name in KERNELS:
-        found = kernel_named(name).profile(torch.from_numpy(distances)).numpy()
+        found = find_kernel(name).profile(torch.from_numpy(distances)).numpy()
         np.testing.assert_allclose(found, by_hand.PROFILES[name](distances), atol=1e-12)
     years = [kernel.year for kernel in KERNELS.values()]
     assert years == sorted(years)

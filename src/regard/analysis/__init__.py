@@ -1,4 +1,4 @@
-"""What attention weights show, as figures."""
+"""Statistics of attention weights."""
 
 from regard.analysis.heads import diagonal_mass, entropy, mean_distance, mean_over_active
 

@@ -1,6 +1,7 @@
-"""Triton where it is installed: torch's CUDA builds bring it along, others do without the kernels written in it.
+"""Triton where it is installed: torch's CUDA builds include it, others run without the kernels written in it.
 
-from regard.kernels.tiles import jit, tl
+Kernel files import `jit`, `tl` and `constexpr` from here and can be imported without Triton. `launch` calls a kernel
+through a cache of compiled kernels of its own.
 """
 
 import os
@@ -20,22 +21,23 @@ except ImportError:
 INSTALLED = triton is not None
 constexpr = tl.constexpr if INSTALLED else object
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1") if INSTALLED else None
-"""Whether kernels are run by Triton's interpreter, which knows no assembly."""
+"""Whether Triton's interpreter runs the kernels; it has no inline assembly."""
 LOG2_E = tl.constexpr(1.4426950408889634) if INSTALLED else None
-"""Of e^x the hardware knows 2^(x log2 e)."""
+"""The hardware computes powers of 2: e^x = 2^(x log2 e)."""
 HALF = (torch.bfloat16, torch.float16)
-"""What tensor cores multiply fastest."""
+"""The types that tensor cores multiply fastest."""
 
 
 def serves(tensor: Tensor) -> bool:
-    """Whether kernels run where this tensor is: NVIDIA's GPUs are those they are tested on."""
+    """Whether kernels can run on the tensor's device: an NVIDIA GPU; on others they are not tested."""
     return INSTALLED and tensor.device.type == "cuda" and torch.version.hip is None
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """The function as a kernel; as it is where nothing could run it.
+    """The function as a Triton kernel; unchanged without Triton.
 
-    Kernels are compiled anew for numbers that are multiples of 16, except for those named `first..`.
+    Triton compiles again for integers that are 1 or multiples of 16, except for parameters named `first..`: these are
+    offsets, which differ from launch to launch.
     """
     if not INSTALLED:
         return function
@@ -48,32 +50,34 @@ def launch(
     kernel: Any, grid: tuple[int, int, int], arguments: Sequence[Any], constants: dict[str, Any], *, kind: Hashable,
     num_warps: int = 4,
 ) -> None:  # fmt: skip
-    """kernel[grid](*arguments, **constants), remembering what was compiled: Triton's own look-up takes longer than it.
+    """kernel[grid](*arguments, **constants) with a cache of our own: Triton's look-up takes longer than a short kernel.
 
-    `kind` tells apart all calls that need another compilation by their arguments: types, sizes and alignment. Constants
-    come last in the kernel's signature, in this order.
+    `kind` must differ between all calls that need another compilation because of their arguments: types, sizes and
+    alignment. Constants are the kernel's last parameters, in this order.
     """
     key = (kernel, kind, num_warps, *constants.values())
-    compiled = COMPILED.get(key)
+    # the kernel object itself is part of the key: names may repeat
+    compiled = COMPILED_KERNELS.get(key)
     if compiled is None:
-        if len(COMPILED) >= MOST_COMPILED:
-            COMPILED.clear()
-        COMPILED[key] = kernel[grid](*arguments, **constants, num_warps=num_warps)
+        # lengths may be new with every batch: clear the cache instead of growing without bound
+        if len(COMPILED_KERNELS) >= MAX_COMPILED_KERNELS:
+            COMPILED_KERNELS.clear()
+        # the first call goes through Triton, compiles, and returns the compiled kernel
+        COMPILED_KERNELS[key] = kernel[grid](*arguments, **constants, num_warps=num_warps)
     else:
         compiled[grid](*arguments, *constants.values())
 
 
-COMPILED: dict[tuple[Any, ...], Any] = {}
-"""Kernels as `launch` found them."""
-MOST_COMPILED = 2**14
-"""Lengths may be new with every batch; from time to time all is forgotten."""
+COMPILED_KERNELS: dict[tuple[Any, ...], Any] = {}
+"""The cache of `launch`."""
+MAX_COMPILED_KERNELS = 2**14
 
 
 def power_of_two(count: int) -> int:
-    """The least power of two that holds this many."""
+    """The least power of two that is at least this."""
     return 1 << max(count - 1, 0).bit_length()
 
 
 def tile_size(count: int) -> int:
-    """The power of two, 16 or more, that holds this many: what tensor cores multiply."""
+    """The least power of two that is at least this and 16, the smallest side that tensor cores multiply."""
     return max(16, power_of_two(count))

@@ -1,6 +1,6 @@
-"""Metrics of outputs, as values and functions; they run no model."""
+"""Metrics of model outputs, as functions and values; none of them runs a model."""
 
-from regard.metrics.aligners import Diagonal, IBMModel1
+from regard.metrics.aligners import DiagonalAligner, IBMModel1
 from regard.metrics.alignment import (
     AlignmentQuality,
     Gold,
@@ -19,8 +19,8 @@ from regard.metrics.alignment import (
 )
 from regard.metrics.attention_distance import SPANS, SpanMass, SpanSums, span_sums
 from regard.metrics.bleu import (
+    BleuVariant,
     Detokenised,
-    Form,
     LengthBucket,
     Quality,
     TokenisedLowercase,
@@ -30,8 +30,8 @@ from regard.metrics.bleu import (
     exact_match,
 )
 from regard.metrics.classification import (
-    Answers,
     ClassificationQuality,
+    ClassPredictions,
     ClassQuality,
     ConfusionRow,
     Overlap,
@@ -43,13 +43,13 @@ from regard.metrics.perplexity import Likelihood, Perplexity
 __all__ = [
     "SPANS",
     "AlignmentQuality",
-    "Answers",
+    "BleuVariant",
+    "ClassPredictions",
     "ClassQuality",
     "ClassificationQuality",
     "ConfusionRow",
     "Detokenised",
-    "Diagonal",
-    "Form",
+    "DiagonalAligner",
     "Gold",
     "IBMModel1",
     "LengthBucket",

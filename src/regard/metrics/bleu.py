@@ -1,18 +1,15 @@
-"""Quality of translations: BLEU, chrF, exact matches, and quality by length.
-
-Hypotheses and references come in pairs.
-
-How close translations come to their references: BLEU, chrF and the share that is exactly right.
+"""Quality of translations: BLEU, chrF, exact matches, and quality by the length of the source.
 
     BLEU = BP exp(1/4 sum_n log p_n),   n = 1..4,   BP = min(1, exp(1 - reference length / hypothesis length))
 
-Papineni et al. 2002. https://aclanthology.org/P02-1040/
+BLEU: Papineni et al. 2002. https://aclanthology.org/P02-1040/
 chrF: Popović 2015. https://aclanthology.org/W15-3049/
-Both are sacrebleu's, with the signature that makes a figure comparable: Post 2018. https://arxiv.org/abs/1804.08771
 
-Quality by the length of the source: where a fixed vector breaks down and attention does not.
+Both are computed by sacrebleu, with the signature that makes a score comparable: Post 2018.
+https://arxiv.org/abs/1804.08771
 
-The figure of Bahdanau, Cho and Bengio 2015, section 5.1. https://arxiv.org/abs/1409.0473
+Quality by length is the figure of Bahdanau, Cho and Bengio 2015, section 5.1: a model with a fixed vector degrades on
+long sentences, one with attention does not. https://arxiv.org/abs/1409.0473
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +21,11 @@ from sacrebleu.metrics.chrf import CHRF
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse lists that are empty, of unequal length, or no lists at all."""
-    for name, given in (("hypotheses", hypotheses), ("references", references)):
-        if isinstance(given, str):
-            raise ValueError(f"{name} is one string, expected a list of sentences. Write [{name}].")
+    """Refuse lists that are empty or of unequal length, and a string in place of a list."""
+    for name, sentences in (("hypotheses", hypotheses), ("references", references)):
+        # a string is a sequence of strings too, and would be scored character by character
+        if isinstance(sentences, str):
+            raise TypeError(f"{name} is one string, expected a list of sentences. Write [{name}].")
     if len(hypotheses) != len(references):
         raise ValueError(
             f"there are {len(hypotheses)} hypotheses but {len(references)} references. Give one reference for each."
@@ -37,12 +35,12 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 TOKENIZERS = {"zh": "zh", "zho": "zh", "cmn": "zh", "ja": "char", "jpn": "char"}
-"""Languages written without spaces, and sacrebleu's tokenizer for each; all others use 13a."""
+"""Languages written without spaces, and sacrebleu's tokenizer for each; all others take 13a."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """A figure from 0 to 100, the signature that says how it was computed, and its name."""
+    """A score from 0 to 100, sacrebleu's signature of how it was computed, and its name."""
 
     score: float
     signature: str
@@ -50,24 +48,24 @@ class Quality:
 
 
 @runtime_checkable
-class Form(Protocol):
-    """What text BLEU compares: its tokens and its case."""
+class BleuVariant(Protocol):
+    """The text that BLEU compares: how it is tokenised, and whether case counts."""
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name in tables."""
         ...
 
     def metric(self) -> BLEU:
-        """sacrebleu's metric of this form."""
+        """sacrebleu's metric with these settings."""
         ...
 
 
 @dataclass(frozen=True)
 class Detokenised:
-    """Text as people write it, with its case; sacrebleu cuts it into tokens by the rule of the target language.
+    """Text with its case, which sacrebleu tokenises by the rules of the target language.
 
-    The figure to publish: it does not depend on anybody's own tokenisation. Chinese counts characters (zh), Japanese
+    The score to publish: it does not depend on the model's own tokenisation. Chinese counts characters (zh), Japanese
     too (char, which needs no dictionary), all others the words of mteval-v13a.
     """
 
@@ -75,37 +73,39 @@ class Detokenised:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name in tables."""
         return "BLEU"
 
     def metric(self) -> BLEU:
-        """sacrebleu's metric of this form."""
+        """sacrebleu's metric with the language's tokenizer."""
+        # "zh-CN" and "zh_cn" are "zh"
         language = self.language.lower().replace("_", "-").split("-")[0]
         return BLEU(tokenize=TOKENIZERS.get(language, "13a"))
 
 
 @dataclass(frozen=True)
 class TokenisedLowercase:
-    """Text that is cut into tokens already, spaces between them, in lower case.
+    """Text that is tokenised already, with spaces between the tokens; compared in lower case.
 
-    Older papers and Multi30k report this one. The caller tokenises; the case of what is given does not matter.
+    Older papers and Multi30k report this one. The caller tokenises; the texts may have any case.
     """
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name in tables."""
         return "BLEU, tokenised lower-case"
 
     def metric(self) -> BLEU:
-        """sacrebleu's metric of this form; `force` says that the tokens are meant."""
+        """sacrebleu's metric without a tokenizer."""
+        # `force` silences the warning about tokenised text
         return BLEU(tokenize="none", lowercase=True, force=True)
 
 
 CASED = Detokenised()
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], *, form: Form = CASED) -> Quality:
-    """BLEU of a corpus, one reference a sentence."""
+def bleu(hypotheses: Sequence[str], references: Sequence[str], *, form: BleuVariant = CASED) -> Quality:
+    """BLEU of a corpus with one reference per sentence."""
     check_pairs(hypotheses, references)
     metric = form.metric()
     result = metric.corpus_score(list(hypotheses), [list(references)])
@@ -113,7 +113,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, form: Form = C
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
-    """chrF2 of a corpus: F of character n-grams up to 6, recall counted twice as much as precision."""
+    """chrF2 of a corpus: F-score of character n-grams up to 6, with recall weighted twice as much as precision."""
     check_pairs(hypotheses, references)
     metric = CHRF()
     result = metric.corpus_score(list(hypotheses), [list(references)])
@@ -121,9 +121,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The share of hypotheses equal to their reference, character for character, from 0 to 1."""
+    """The share of hypotheses that equal their reference character for character, from 0 to 1."""
     check_pairs(hypotheses, references)
-    return sum(one == other for one, other in zip(hypotheses, references, strict=True)) / len(references)
+    pairs = zip(hypotheses, references, strict=True)
+    return sum(hypothesis == reference for hypothesis, reference in pairs) / len(references)
 
 
 Metric = Callable[[list[str], list[str]], float]
@@ -131,7 +132,7 @@ Metric = Callable[[list[str], list[str]], float]
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sources of first..last words (last None: and longer); `value` is None where there are none."""
+    """Sources of first to last words, without a limit if last is None; `value` is None in an empty bucket."""
 
     first: int
     last: int | None
@@ -140,7 +141,7 @@ class LengthBucket:
 
     @property
     def label(self) -> str:
-        """What a table calls it."""
+        """Name in tables."""
         return f"{self.first}+" if self.last is None else f"{self.first}-{self.last}"
 
 
@@ -152,7 +153,7 @@ def by_length(
     metric: Metric,
     edges: Sequence[int] = (10, 20, 30, 40, 50),
 ) -> tuple[LengthBucket, ...]:
-    """One bucket up to and with each edge, one beyond the last; the metric is taken of each bucket as a corpus.
+    """The metric of each bucket of source lengths, as a corpus: one bucket up to each edge, one beyond the last.
 
     The caller counts the lengths, in words or in tokens.
     """
@@ -162,14 +163,20 @@ def by_length(
             f"there are {len(source_lengths)} source lengths but {len(hypotheses)} hypotheses. Give one for each."
         )
     if not edges or sorted(set(edges)) != list(edges) or edges[0] < 0:
-        raise ValueError(f"edges={tuple(edges)} must rise from 0 or more. Write for example edges=(10, 20, 30).")
+        raise ValueError(
+            f"edges={tuple(edges)} must be ascending and not negative. Write for example edges=(10, 20, 30)."
+        )
     if min(source_lengths) < 0:
-        raise ValueError(f"a source length of {min(source_lengths)} is below 0. Count words or tokens.")
+        raise ValueError(
+            f"a source length of {min(source_lengths)} is negative. Count the words or tokens of each source."
+        )
     buckets = []
+    # buckets (0, 10), (11, 20), .., (51, None)
     for first, last in zip((0, *(edge + 1 for edge in edges)), (*edges, None), strict=True):
-        places = [
-            place for place, length in enumerate(source_lengths) if first <= length and (last is None or length <= last)
+        rows = [
+            row for row, length in enumerate(source_lengths) if first <= length and (last is None or length <= last)
         ]
-        value = metric([hypotheses[i] for i in places], [references[i] for i in places]) if places else None
-        buckets.append(LengthBucket(first=first, last=last, count=len(places), value=value))
+        # BLEU is not a mean over sentences, so each bucket is scored as a corpus of its own
+        value = metric([hypotheses[row] for row in rows], [references[row] for row in rows]) if rows else None
+        buckets.append(LengthBucket(first=first, last=last, count=len(rows), value=value))
     return tuple(buckets)

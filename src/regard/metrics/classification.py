@@ -1,11 +1,11 @@
-"""The quality of a classifier: accuracy, precision, recall, confusions, and how much its attention rows overlap.
+"""Quality of a text classifier: accuracy, precision, recall, confusion table, log-loss and overlap of attention rows.
 
     precision = correct / predicted,   recall = correct / true,   F1 = 2 correct / (predicted + true)
     log-loss  = - mean log p(true class)
     overlap   = mean cosine between two rows of A, and ||A A^T - I||_F^2 (Lin et al. 2017, section 2.2)
 
-A class that training never saw can only be wrong: it counts in accuracy and has a row of its own in the confusion
-table, but no column. Its probability is not 0 but unknown, so the log-loss is over the other sentences.
+A sentence whose true class was not in the training data is always predicted wrongly: it counts in accuracy and has a
+row in the confusion table, but no column. Its probability is not 0 but undefined, so the log-loss leaves it out.
 
 Shapes: N sentences, B batch, L words.
 """
@@ -25,9 +25,9 @@ from regard.contracts import PaddedTokens
 
 @dataclass(frozen=True)
 class Overlap:
-    """Of the rows of attention, as means over the sentences that have words.
+    """Overlap of the attention rows, as means over the sentences that are not empty.
 
-    `cosine` is the mean over all pairs of rows: 0 where none shares a word with another, 1 where all are alike.
+    `cosine` is the mean over all pairs of rows: 0 if no two rows share a word, 1 if all are equal.
     `penalty` is ||A A^T - I||_F^2, without its coefficient.
     """
 
@@ -36,8 +36,8 @@ class Overlap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
-    """Predictions for many sentences: the log-probability of every class, and how the attention rows overlap."""
+class ClassPredictions:
+    """Predictions for N sentences: the log-probability of every class, and the overlap of the attention rows."""
 
     log_probs: Float[Tensor, "N classes"]
     overlap: Overlap | None = None
@@ -45,7 +45,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class ClassQuality:
-    """Counts and quality of one class; a quotient is None where its denominator is 0."""
+    """Counts and quality of one class; a ratio is None if its denominator is 0."""
 
     label: str
     num_true: int
@@ -57,19 +57,19 @@ class ClassQuality:
 
     @classmethod
     def of(cls, label: str, *, num_true: int, num_predicted: int, num_correct: int) -> "ClassQuality":
-        """From the counts."""
-        quotients = (
+        """Compute the ratios from the counts."""
+        ratios = (
             (num_correct, num_predicted),
             (num_correct, num_true),
             (2 * num_correct, num_predicted + num_true),
         )
-        values = (part / whole if whole else None for part, whole in quotients)
+        values = (part / whole if whole else None for part, whole in ratios)
         return cls(label, num_true, num_predicted, num_correct, *values)
 
 
 @dataclass(frozen=True)
 class ConfusionRow:
-    """Sentences of one true class: how often each class was predicted, in the order of the model's classes."""
+    """How often each class was predicted for the sentences of one true class, in the order of the model's classes."""
 
     label: str
     counts: tuple[int, ...]
@@ -77,7 +77,7 @@ class ConfusionRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationQuality:
-    """Predictions compared with the true classes; `unseen` are the rows of classes that training never saw."""
+    """Predictions compared with the true classes; `unseen` has the rows of classes that the model does not have."""
 
     accuracy: float
     log_loss: float | None
@@ -88,33 +88,42 @@ class ClassificationQuality:
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the classes that are true or predicted anywhere."""
+        """The mean F1 over the classes that are true or predicted at least once."""
         scores = [quality.f1 for quality in self.classes if quality.f1 is not None]
         return sum(scores) / len(scores) if scores else 0.0
 
 
 def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: PaddedTokens) -> Float[Tensor, "3"]:
-    """Cosine and penalty summed over the sentences that have words, and how many those are."""
-    rows = weights.shape[1]
-    real = sentences.lengths > 0
+    """Cosine and penalty summed over the sentences that are not empty, and the number of these."""
+    num_rows = weights.shape[1]
+    has_words = sentences.lengths > 0
+    # each sentence has its own Gram matrix of rows
     gram = weights @ weights.transpose(1, 2)
+    # an empty row stays 0, and so do its cosines
     directions = F.normalize(weights, dim=-1)
     cosines = directions @ directions.transpose(1, 2)
-    apart = ~torch.eye(rows, dtype=torch.bool, device=weights.device)
-    cosine = (cosines * apart).sum(dim=(1, 2)) / (rows * (rows - 1))
-    penalty = (gram - (~apart).to(gram.dtype)).square().sum(dim=(1, 2))
-    return torch.stack([(cosine * real).sum(), (penalty * real).sum(), real.sum().to(cosine.dtype)])
+    identity = torch.eye(num_rows, dtype=torch.bool, device=weights.device)
+    # a row's cosine with itself is always 1 and says nothing about overlap
+    cosine = (cosines * ~identity).sum(dim=(1, 2)) / (num_rows * (num_rows - 1))
+    penalty = (gram - identity.to(gram.dtype)).square().sum(dim=(1, 2))
+    # one tensor instead of three numbers, so that a caller can add up batches without waiting for the device
+    return torch.stack([(cosine * has_words).sum(), (penalty * has_words).sum(), has_words.sum().to(cosine.dtype)])
 
 
-def classification_quality(answers: Answers, truths: Sequence[str], classes: Sequence[str]) -> ClassificationQuality:
-    """Answers beside the true labels, in the same order; `classes` are the model's own, in the order of its logits."""
-    check_answers(answers, truths, classes)
-    predictions = [classes[index] for index in answers.log_probs.argmax(dim=-1).tolist()]
-    pairs = Counter(zip(truths, predictions, strict=True))
-    num_true, num_predicted = Counter(truths), Counter(predictions)
+def classification_quality(
+    predictions: ClassPredictions, truths: Sequence[str], classes: Sequence[str]
+) -> ClassificationQuality:
+    """Compare predictions with true labels in the same order; `classes` are the model's, in the order of its logits."""
+    check_predictions(predictions, truths, classes)
+    labels = [classes[index] for index in predictions.log_probs.argmax(dim=-1).tolist()]
+    pairs = Counter(zip(truths, labels, strict=True))
+    num_true, num_predicted = Counter(truths), Counter(labels)
     indices = {label: index for index, label in enumerate(classes)}
+    # classes that the model does not have are left out, see above
     losses = [
-        -float(row[indices[truth]]) for row, truth in zip(answers.log_probs, truths, strict=True) if truth in indices
+        -float(row[indices[truth]])
+        for row, truth in zip(predictions.log_probs, truths, strict=True)
+        if truth in indices
     ]
 
     def row(truth: str) -> ConfusionRow:
@@ -122,6 +131,7 @@ def classification_quality(answers: Answers, truths: Sequence[str], classes: Seq
 
     return ClassificationQuality(
         accuracy=sum(pairs[label, label] for label in classes) / len(truths),
+        # exact sum: the order of the sentences must not change the figure
         log_loss=math.fsum(losses) / len(losses) if losses else None,
         classes=tuple(
             ClassQuality.of(
@@ -133,26 +143,27 @@ def classification_quality(answers: Answers, truths: Sequence[str], classes: Seq
             for label in classes
         ),
         confusion=tuple(row(label) for label in classes),
+        # sorted, because a set has no order
         unseen=tuple(row(label) for label in sorted(set(truths) - set(classes))),
-        overlap=answers.overlap,
+        overlap=predictions.overlap,
     )
 
 
-def check_answers(answers: Answers, truths: Sequence[str], classes: Sequence[str]) -> None:
-    """Refuse counts that do not agree, and answers that are no numbers."""
-    count, columns = answers.log_probs.shape
+def check_predictions(predictions: ClassPredictions, truths: Sequence[str], classes: Sequence[str]) -> None:
+    """Refuse numbers of sentences or classes that differ, and NaN."""
+    count, columns = predictions.log_probs.shape
     if not truths:
         raise ValueError("there is nothing to evaluate: no sentences. Give at least one.")
     if count != len(truths):
-        raise ValueError(f"there are {count} answers but {len(truths)} true labels. Give one for each.")
+        raise ValueError(f"there are {count} predictions but {len(truths)} true labels. Give one for each.")
     if columns != len(classes) or len(set(classes)) != len(classes):
         raise ValueError(
-            f"the model tells {columns} classes apart but {len(set(classes))} are named: {', '.join(classes)}. "
+            f"the model has {columns} classes but {len(set(classes))} are named: {', '.join(classes)}. "
             f"Name each class once, in the order of the logits."
         )
-    wrong = answers.log_probs.isnan().any(dim=-1).nonzero()
-    if len(wrong):
+    nan_rows = predictions.log_probs.isnan().any(dim=-1).nonzero()
+    if len(nan_rows):
         raise ValueError(
-            f"the model gives NaN for sentence {int(wrong[0])}: its parameters are not finite, or overflow in this "
+            f"the model gives NaN for sentence {int(nan_rows[0])}: its parameters are not finite, or overflow in this "
             f"precision. Load an earlier checkpoint, or evaluate in float32."
         )

@@ -1,20 +1,17 @@
 """Perplexity and likelihood as values, from summed log-probabilities.
 
-Perplexity: how many tokens a model hesitates between, given the true ones before.
-
-    perplexity = exp( - 1/N  sum log p(y_t | y_<t, x) )
-
-N counts target tokens, each sentence's <eos> among them and <bos> and padding not. The tokens are the vocabulary's own
-(words, pieces, characters): two models compare only with the same target tokenizer.
-
-How likely a language model finds a text: every token given all before it, each predicted once.
-
+    perplexity          = exp( - 1/N  sum_t log p(y_t | y_<t, x) )
     perplexity per word = exp(nats / words),   bits per character = nats / (characters ln 2)
 
-A line's end is a token, a word and a character, and is predicted like any other. The first token is predicted behind an
-<eos>. The state is carried through the whole text, so that the figure does not depend on how the text is cut; pieces
-that are read side by side (`rows` over 1) begin cold, which costs a little. Of pieces, the likelihood of a word is that
-of its pieces: per word, models with different vocabularies compare, as long as neither calls words <unk>.
+`Perplexity` is that of translations: N counts target tokens, including each sentence's <eos> but not <bos> and padding.
+The tokens are the vocabulary's own (words, pieces or characters), so only models with the same target tokenizer
+compare.
+
+`Likelihood` is that of a text under a language model, where every token is predicted once from all before it. A line
+end is a token, a word and a character, and is predicted like any other; the first token is predicted after an <eos>.
+The state is carried through the whole text, so the figure does not depend on how the text is split. Parts that are
+processed in parallel (`rows` over 1) each start with an empty state, which costs a little. The likelihood of a word is
+that of its pieces: per word, models with different vocabularies compare, as long as neither has words as <unk>.
 """
 
 import math
@@ -23,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Negative log-likelihood in nats, summed; over how many tokens; and exp of their quotient."""
+    """Summed negative log-likelihood in nats, the number of tokens, and exp of their quotient."""
 
     nats: float
     tokens: int
@@ -31,18 +28,18 @@ class Perplexity:
 
     @classmethod
     def of(cls, *, nats: float, tokens: int) -> "Perplexity":
-        """From the sums; a quotient too large for exp gives infinity."""
+        """From the sums; infinity if the quotient is too large for exp."""
         if tokens < 1:
             raise ValueError(f"perplexity over {tokens} tokens is undefined. Give at least one batch with a target.")
-        try:
-            return cls(nats, tokens, math.exp(nats / tokens))
-        except OverflowError:
-            return cls(nats, tokens, math.inf)
+        return cls(nats, tokens, exp_or_infinity(nats / tokens))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """Negative log-likelihood in nats, summed, and over how much text: exact counts of each."""
+    """Summed negative log-likelihood of a text in nats, and its numbers of tokens, words and characters.
+
+    `unknown` is the number of tokens that are <unk>.
+    """
 
     nats: float
     tokens: int
@@ -56,26 +53,28 @@ class Likelihood:
 
     @property
     def loss(self) -> float:
-        """Nats a token."""
+        """Nats per token."""
         return self.nats / self.tokens
 
     @property
     def perplexity(self) -> float:
-        """Between how many words the model hesitates."""
-        return _exp(self.nats / self.words)
+        """Perplexity per word."""
+        return exp_or_infinity(self.nats / self.words)
 
     @property
     def perplexity_per_token(self) -> float:
-        """Between how many tokens of its vocabulary."""
-        return _exp(self.loss)
+        """Perplexity per token of the model's vocabulary."""
+        return exp_or_infinity(self.loss)
 
     @property
     def bits_per_character(self) -> float:
-        """What a character costs."""
+        """Bits per character."""
         return self.nats / (self.characters * math.log(2.0))
 
 
-def _exp(value: float) -> float:
+def exp_or_infinity(value: float) -> float:
+    """exp(value); infinity above float64's range, where math.exp raises."""
+    # a diverged model still gets a report
     try:
         return math.exp(value)
     except OverflowError:

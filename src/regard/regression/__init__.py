@@ -1,9 +1,9 @@
-"""Nadaraya-Watson kernel regression as scikit-learn estimators: average pooling, fixed kernel, learned width."""
+"""Nadaraya-Watson kernel regression as scikit-learn estimators: average pooling, fixed kernel, learned bandwidth."""
 
 try:
     import sklearn  # noqa: F401
-except ImportError as missing:
-    raise ImportError("regard.regression needs scikit-learn: pip install 'regard[sklearn]'") from missing
+except ImportError as error:
+    raise ImportError("regard.regression needs scikit-learn: pip install 'regard[sklearn]'") from error
 
 from regard.regression.bandwidth import LeaveOneOut
 from regard.regression.estimators import AveragePooling, NadarayaWatson

@@ -1,18 +1,14 @@
-"""Kernels of a distance, in history order, and the same as scores of attention.
+"""Kernels of Nadaraya-Watson regression, in history order, and the same kernels as scores of attention.
 
-Kernels: how much a training input counts at a distance, in history order.
+    f(x) = sum_i w_i K(|u_i|) y_i / sum_i w_i K(|u_i|),   u_i = (x - x_i) / h
 
-    f(x) = sum_i K(|u_i|) y_i / sum_i K(|u_i|),   u_i = (x - x_i) / h
+A kernel is a function of the distance |u| in bandwidths. The Gaussian is positive everywhere; the others are 0 from one
+bandwidth on. With the scores below, `regard.attend` is this regression, weights and gradients included:
 
-A kernel is a function of the distance |u| in bandwidths. The Gaussian reaches everywhere; the others are 0 from one
-bandwidth on.
+    Gaussian      score = log w_i - 1/2 |u_i|^2      softmax
+    compact       score = w_i K(|u_i|)               ratio
 
-Kernels as scores of attention: with them `regard.attend` is Nadaraya-Watson regression, weights and gradients too.
-
-    Gaussian      score = log w_i - 1/2 |x - x_i|^2      softmax
-    compact       score = w_i K(|x - x_i|)               ratio
-
-Queries and keys are counted in bandwidths; w_i are sample weights.
+Queries and keys are measured in bandwidths; w_i are sample weights. Each kernel's paper is in `KERNELS`.
 """
 
 from collections.abc import Callable
@@ -29,44 +25,53 @@ from regard.contracts import Alignment, Lowered, Score
 from regard.kernels.gaussian import multiply_out
 
 ROUNDING = 1e-9
-"""A distance of one bandwidth, give or take rounding, is still one bandwidth."""
+"""Tolerance of the boxcar's edge: a rounded distance of one bandwidth still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel; `compact` ones end at one bandwidth, and one without a `slope` cannot be learned by its gradient."""
+    """One kernel.
+
+    A `compact` kernel is 0 from one bandwidth on. The bandwidth of one that is not `differentiable` cannot be learned
+    by gradient descent.
+    """
 
     profile: Callable[[Float[Tensor, "..."]], Float[Tensor, "..."]]
     formula: str
     year: int
     paper: str
     compact: bool = True
-    slope: bool = True
+    differentiable: bool = True
 
 
 def boxcar(distances: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """All that is near counts the same."""
+    """1 within one bandwidth."""
+    # with a tolerance: a key exactly one bandwidth away must count whatever its rounding
     return (distances <= 1 + ROUNDING).to(distances.dtype)
 
 
 def triangular(distances: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Falls evenly to 0."""
+    """Decreases linearly to 0."""
     return (1 - distances).clamp(min=0.0)
 
 
 def gaussian(distances: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Falls off smoothly, never to 0; its logarithm is the Gaussian score."""
+    """Smooth and positive everywhere; its logarithm is the Gaussian score."""
     return torch.exp(-distances.square() / 2)
 
 
 def epanechnikov(distances: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """A parabola: the least mean squared error of all kernels."""
+    """A parabola, which has the least asymptotic mean squared error of all kernels."""
     return (1 - distances.square()).clamp(min=0.0)
 
 
 KERNELS = {
     "boxcar": Kernel(
-        profile=boxcar, formula="1 if |u| <= 1", year=1956, paper="https://doi.org/10.1214/aoms/1177728190", slope=False
+        profile=boxcar,
+        formula="1 if |u| <= 1",
+        year=1956,
+        paper="https://doi.org/10.1214/aoms/1177728190",
+        differentiable=False,
     ),
     "triangular": Kernel(
         profile=triangular, formula="max(1 - |u|, 0)", year=1962, paper="https://doi.org/10.1214/aoms/1177704472"
@@ -84,14 +89,16 @@ KERNELS = {
 }
 
 
-def kernel_named(name: object) -> Kernel:
-    """The kernel of that name, or an error that names the nearest."""
+def find_kernel(name: object) -> Kernel:
+    """The kernel of this name; the error suggests the most similar name."""
     if isinstance(name, str) and name in KERNELS:
         return KERNELS[name]
-    near = nearest(str(name), KERNELS)
-    raise ValueError(f"kernel is {name!r}, did you mean {near!r}? There are {', '.join(map(repr, KERNELS))}.")
+    suggestion = nearest(str(name), KERNELS)
+    # ValueError for wrong types too, as scikit-learn's own checks of parameters
+    raise ValueError(f"kernel is {name!r}, did you mean {suggestion!r}? There are {', '.join(map(repr, KERNELS))}.")
 
 
+# width 1: queries and keys are in bandwidths already
 GAUSSIAN = Gaussian(width=1.0).requires_grad_(False)
 
 
@@ -102,7 +109,7 @@ class WeightedGaussian:
         self.log_weights = log_weights
 
     def prepare(self, keys: Float[Tensor, "K size"]) -> Float[Tensor, "K size"]:
-        """Keys are compared as they are."""
+        """Return the keys unchanged."""
         return keys
 
     def __call__(self, queries: Float[Tensor, "Q size"], keys: Float[Tensor, "K size"]) -> Float[Tensor, "Q K"]:
@@ -111,36 +118,38 @@ class WeightedGaussian:
         return scores
 
     def lower(self, queries: Float[Tensor, "Q size"], keys: Float[Tensor, "K size"]) -> Lowered | str:
-        """A weight adds to the bias of its key."""
+        """Lower as the Gaussian score, with the log-weight added to the bias of its key."""
         lowered = multiply_out(GAUSSIAN.lower(queries, keys))
         if isinstance(lowered, str):
             return lowered
+        # the Gaussian lowers to q . k - 1/2 |k|^2, whose last term is a bias
         assert lowered.key_bias is not None
         return replace(lowered, key_bias=lowered.key_bias + self.log_weights)
 
 
 class CompactScore:
-    """The kernel of a distance is itself the score, for the alignment `Ratio`."""
+    """The kernel of a distance as the score, for the alignment `Ratio`."""
 
     def __init__(self, kernel: Kernel, *, log_weights: Float[Tensor, " K"]) -> None:
         self.kernel, self.log_weights = kernel, log_weights
 
     def prepare(self, keys: Float[Tensor, "K size"]) -> Float[Tensor, "K size"]:
-        """Keys are compared as they are."""
+        """Return the keys unchanged."""
         return keys
 
     def __call__(self, queries: Float[Tensor, "Q size"], keys: Float[Tensor, "K size"]) -> Float[Tensor, "Q K"]:
         """Score every query against every key."""
+        # by differences: near one bandwidth, a distance from squared norms could fall on the wrong side
         distances = torch.cdist(queries, keys, compute_mode="donot_use_mm_for_euclid_dist")
         return self.kernel.profile(distances) * self.log_weights.exp()
 
     def lower(self, queries: Float[Tensor, "Q size"], keys: Float[Tensor, "K size"]) -> str:
-        """No dot product."""
-        return "a kernel that ends is no dot product under a softmax"
+        """Refuse: it is not a dot product."""
+        return "a compact kernel is not a softmax of dot products"
 
 
-def attention_of(kernel: Kernel, log_weights: Float[Tensor, " K"]) -> tuple[Score, Alignment]:
-    """The score and the alignment that together are this kernel."""
+def kernel_attention(kernel: Kernel, log_weights: Float[Tensor, " K"]) -> tuple[Score, Alignment]:
+    """The score and the alignment that together compute this kernel's regression."""
     if kernel.compact:
         return CompactScore(kernel, log_weights=log_weights), Ratio()
     return WeightedGaussian(log_weights=log_weights), Softmax()

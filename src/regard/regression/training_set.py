@@ -1,7 +1,9 @@
-"""The training set as attention reads it: inputs are keys, targets are values, sample weights are a bias per key.
+"""The training set as attention uses it: inputs are keys, targets are values, sample weights are a bias per key.
 
-Keys are counted in bandwidths from their centre, so that squares stay small, and sorted along the axis on which they
-spread most, so that the keys near a query are neighbours in memory.
+    key = (input - centre) / bandwidth,   value = (target - level) / spread
+
+Keys are measured in bandwidths from their centre, so that squares stay small, and sorted along the axis of their
+largest spread, so that the keys near a query are neighbours in memory.
 """
 
 from dataclasses import dataclass
@@ -12,16 +14,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 FARTHEST = 1e100
-"""In bandwidths; the square of a distance beyond it is not safe from overflow."""
+"""In bandwidths; the square of a larger distance may overflow."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """What prediction needs of the training set.
+class TrainingSet:
+    """Everything that prediction needs of the training data.
 
-    `order` says which training row each key was; `log_weights` are at most 0; `values` are targets less their `level`
-    over their `spread`, at most 1, one row an output, and a last row of ones that adds up the weights. All keys lie in
-    the box between the `corners`, and not farther than `radius` from 0.
+    `order` gives the training row of each key; `log_weights` are at most 0; `values` are scaled targets, at most 1,
+    with one row per output and a last row of ones, which adds up the weights. All keys lie in the box between the
+    `corners`, and within `radius` of 0.
     """
 
     keys: Float[Tensor, "K size"]
@@ -37,47 +39,51 @@ class Sample:
     spread: Float[np.ndarray, " value"]
     num_rows: int
 
-    def in_bandwidths(self, inputs: Float[np.ndarray, "Q size"]) -> Float[Tensor, "Q size"]:
-        """Inputs on the scale of the keys; farther away than can be squared counts as just so far."""
+    def scale_inputs(self, inputs: Float[np.ndarray, "Q size"]) -> Float[Tensor, "Q size"]:
+        """Inputs on the scale of the keys."""
         with np.errstate(over="ignore"):
             scaled = (inputs.astype(np.float64) - self.centre) / self.bandwidth
+        # so far away that their squares would overflow, all distances are equal anyway
         return torch.from_numpy(np.clip(scaled, -FARTHEST, FARTHEST))
 
-    def in_targets(self, context: Float[np.ndarray, "Q value"]) -> Float[np.ndarray, "Q value"]:
-        """What was read, on the scale of the targets."""
+    def unscale_targets(self, context: Float[np.ndarray, "Q value"]) -> Float[np.ndarray, "Q value"]:
+        """Predictions on the scale of the targets."""
         return self.level + self.spread * context
 
 
-def prepare_sample(
+def prepare_training_set(
     inputs: Float[np.ndarray, "N size"],
     targets: Float[np.ndarray, "N value"],
     sample_weight: Float[np.ndarray, " N"],
     bandwidth: Float[np.ndarray, "..."],
-) -> Sample:
+) -> TrainingSet:
     """Drop rows of weight 0, then centre, scale and sort the others."""
-    kept = np.flatnonzero(sample_weight)
-    weights = sample_weight[kept] / sample_weight[kept].max()
-    inputs, targets = inputs[kept].astype(np.float64), targets[kept].astype(np.float64)
-    # places to count from: an outlier does not drag a median away from the others, and some rows are enough for it
+    rows = np.flatnonzero(sample_weight)
+    weights = sample_weight[rows] / sample_weight[rows].max()
+    inputs, targets = inputs[rows].astype(np.float64), targets[rows].astype(np.float64)
+    # medians, because an outlier would move a mean away from the other rows; 4096 rows estimate them well enough
     centre, level = (np.median(part[:: max(len(part) // 4096, 1)], axis=0) for part in (inputs, targets))
     with np.errstate(over="ignore"):
         keys = (inputs - centre) / bandwidth
+    # `not <=` also catches NaN
     if not np.abs(keys).max() <= FARTHEST:
         raise ValueError(
             f"bandwidth {bandwidth} is so small beside the inputs, which spread over {np.ptp(inputs, axis=0)}, that "
             f"distances overflow. Use a larger one, or 'learned'."
         )
     axis = int(np.ptp(keys, axis=0).argmax())
+    # so that a window along this axis excludes the most keys
     order = keys[:, axis].argsort()
     spread = np.abs(targets - level).max(axis=0)
+    # a constant target has no spread to divide by
     spread[spread == 0] = 1.0
-    values = np.ones((targets.shape[1] + 1, len(kept)))
+    values = np.ones((targets.shape[1] + 1, len(rows)))
     values[:-1] = ((targets - level) / spread)[order].T
-    return Sample(
+    return TrainingSet(
         keys=torch.from_numpy(keys[order]),
         values=torch.from_numpy(values),
         log_weights=torch.from_numpy(np.log(weights[order])),
-        order=torch.from_numpy(kept[order]),
+        order=torch.from_numpy(rows[order]),
         axis=axis,
         corners=torch.from_numpy(np.stack([keys.min(axis=0), keys.max(axis=0)])),
         radius=float(np.sqrt(np.einsum("ij,ij->i", keys, keys).max())),

@@ -1,8 +1,10 @@
-"""Which keys can matter to a query: a stretch of the sorted keys around it.
+"""The window of sorted keys that can matter to each query.
 
-A compact kernel ends at one bandwidth. A Gaussian does not, but once some key has score b, the sum cannot feel keys
-whose scores lie more than log(number of keys / rounding error) below b; and no key scores higher than its distance
-along the sorted axis allows.
+    |x - x_i| <= 1                                              compact kernels
+    1/2 |x - x_i|^2 <= DEPTH + log K - b                        Gaussian, b the score of some key near x
+
+A compact kernel is 0 from one bandwidth on. A Gaussian is not, but keys whose score lies DEPTH + log K below another
+key's change the sum by less than its rounding error. The distance along the sorted axis bounds a key's score.
 """
 
 import math
@@ -16,23 +18,26 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.regression.kernels import ROUNDING, Kernel
-from regard.regression.training_set import Sample
+from regard.regression.training_set import TrainingSet
 
 DEPTH = 37.0
 """exp(-37) is less than the rounding error of float64."""
 SLACK = 1 + 1e-12
-"""Reaches are widened by more than they were rounded."""
+"""Factor on the reach of a window, larger than its rounding error."""
 BLOCK, SMALLEST_BLOCK = 1024, 32
-"""Queries read together."""
+"""Queries per block."""
 WORTH_THREADS = 2**20
-"""Pairs from which starting threads pays."""
+"""Query-key pairs from which starting threads pays off."""
 SHORT = 512
-"""Keys in a window short enough to be gathered by many queries at once, each its own."""
+"""Keys of a window that is short enough for a block of queries to gather its windows one by one."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """Queries `rows` read the keys in `part`, or, if there is much in it that most do not need, each its own window."""
+class WindowBlock:
+    """Queries `rows` and the keys in `part`, the union of their windows.
+
+    With `gathers` each query gathers its own window, because most of the union does not matter to it.
+    """
 
     rows: slice
     part: slice
@@ -41,80 +46,90 @@ class Block:
 
 @dataclass(frozen=True)
 class Windows:
-    """Keys [low, high) matter to each query, but for key `hidden`: one that asks about itself must not find itself.
+    """Keys [low, high) matter to each query, except key `excluded`: a training row that must not predict itself.
 
-    Key `nearest` is one of them, not always the very nearest, and its Gaussian score is `best`.
+    Key `nearest` is one of them, near but not always the very nearest, and `best` is its Gaussian score.
     """
 
     queries: Float[Tensor, "Q size"]
-    hidden: Int[Tensor, " Q"] | None
+    excluded: Int[Tensor, " Q"] | None
     low: Int[Tensor, " Q"]
     high: Int[Tensor, " Q"]
     nearest: Int[Tensor, " Q"]
     best: Float[Tensor, " Q"]
 
     def __getitem__(self, rows: slice) -> "Windows":
-        hidden = None if self.hidden is None else self.hidden[rows]
+        excluded = None if self.excluded is None else self.excluded[rows]
         parts = (self.low, self.high, self.nearest, self.best)
-        return Windows(self.queries[rows], hidden, *(part[rows] for part in parts))
+        return Windows(self.queries[rows], excluded, *(part[rows] for part in parts))
 
-    def blocks(self) -> Iterator[Block]:
-        """All queries, those together whose windows overlap, and as much for one thread as for another."""
-        pairs = (self.high.numpy() - self.low.numpy()).sum()
-        num_threads = torch.get_num_threads() if pairs >= WORTH_THREADS else 1
+    def blocks(self) -> Iterator[WindowBlock]:
+        """All queries in blocks with overlapping windows, an equal number of blocks for each thread."""
+        num_pairs = (self.high.numpy() - self.low.numpy()).sum()
+        num_threads = torch.get_num_threads() if num_pairs >= WORTH_THREADS else 1
+        # a multiple of the threads, so that all of them end at about the same time
         num_blocks = num_threads * math.ceil(len(self.queries) / BLOCK / num_threads)
         for start, stop in pairwise(round(index * len(self.queries) / num_blocks) for index in range(num_blocks + 1)):
             if start < stop:
                 yield from self.split(start, stop)
 
-    def split(self, start: int, stop: int) -> Iterator[Block]:
+    def split(self, start: int, stop: int) -> Iterator[WindowBlock]:
         """The queries from start to stop in one block or several."""
         low, high = self.low[start:stop].numpy(), self.high[start:stop].numpy()
         part, longest = slice(int(low.min()), int(high.max())), int((high - low).max())
-        shared, last = part.stop - part.start, stop - start <= SMALLEST_BLOCK
-        # a key of one's own costs as much as several shared ones, the more the more numbers it has
-        gathers = longest * (6 + 2 * self.queries.shape[1]) < shared and (last or longest <= SHORT)
-        if gathers or last or shared <= 2 * (high - low).mean():
-            yield Block(slice(start, stop), part, gathers)
+        num_shared, is_smallest = part.stop - part.start, stop - start <= SMALLEST_BLOCK
+        # gathering a key costs as much as 6 + 2 size keys that the block shares in one product
+        gathers = longest * (6 + 2 * self.queries.shape[1]) < num_shared and (is_smallest or longest <= SHORT)
+        if gathers or is_smallest or num_shared <= 2 * (high - low).mean():
+            yield WindowBlock(slice(start, stop), part, gathers)
             return
+        # the union is more than twice the mean window: halves have smaller unions
         middle = (start + stop) // 2
         yield from self.split(start, middle)
         yield from self.split(middle, stop)
 
-    def hide(self, scores: Float[Tensor, "Q K"], tile: slice, nothing: float) -> None:
-        """Write `nothing` over the scores of hidden keys, where a tile of keys holds them."""
-        if self.hidden is not None:
-            rows = ((self.hidden >= tile.start) & (self.hidden < tile.stop)).nonzero().squeeze(1)
-            scores[rows, self.hidden[rows] - tile.start] = nothing
+    def fill_excluded(self, scores: Float[Tensor, "Q K"], tile: slice, value: float) -> None:
+        """Overwrite the scores of excluded keys that lie in a tile of keys."""
+        if self.excluded is not None:
+            rows = ((self.excluded >= tile.start) & (self.excluded < tile.stop)).nonzero().squeeze(1)
+            scores[rows, self.excluded[rows] - tile.start] = value
 
 
-def windows(
-    queries: Float[Tensor, "Q size"], sample: Sample, kernel: Kernel | None, hidden: Int[Tensor, " Q"] | None = None
+def find_windows(
+    queries: Float[Tensor, "Q size"],
+    training_set: TrainingSet,
+    kernel: Kernel | None,
+    excluded: Int[Tensor, " Q"] | None = None,
 ) -> Windows:
-    """The keys that a kernel lets each query feel; without a kernel, those among which its nearest must be."""
-    keys, asked, log_weights = sample.keys.numpy(), queries.numpy(), sample.log_weights.numpy()
-    line, places = np.ascontiguousarray(keys[:, sample.axis]), np.ascontiguousarray(asked[:, sample.axis])
-    before, after = beside(line, places, None if hidden is None else hidden.numpy())
-    scores = [-np.square(asked - keys[index]).sum(axis=1) / 2 for index in (before, after)]
+    """The keys on which a kernel has weight at each query; without a kernel, those that include the nearest."""
+    keys, points, log_weights = training_set.keys.numpy(), queries.numpy(), training_set.log_weights.numpy()
+    line = np.ascontiguousarray(keys[:, training_set.axis])
+    positions = np.ascontiguousarray(points[:, training_set.axis])
+    before, after = find_neighbours(line, positions, None if excluded is None else excluded.numpy())
+    scores = [-np.square(points - keys[index]).sum(axis=1) / 2 for index in (before, after)]
     if kernel is not None:
         scores = [score + log_weights[index] for score, index in zip(scores, (before, after), strict=True)]
+    # the two neighbours along the axis are only likely to be near: any key would give a valid bound
     best, nearest = np.maximum(*scores), np.where(scores[0] >= scores[1], before, after)
     if kernel is None:
+        # -1/2 d^2 = best: no key farther than this along the axis can be nearer
         reach = np.sqrt(-2 * best)
     elif kernel.compact:
         reach = np.full_like(best, 1 + 2 * ROUNDING)
     else:
         reach = np.sqrt(2 * (DEPTH + math.log(len(line)) - best))
-    low, high = line.searchsorted(places - reach * SLACK), line.searchsorted(places + reach * SLACK, side="right")
-    return Windows(queries, hidden, *(torch.from_numpy(part) for part in (low, high, nearest, best)))
+    low = line.searchsorted(positions - reach * SLACK)
+    high = line.searchsorted(positions + reach * SLACK, side="right")
+    return Windows(queries, excluded, *(torch.from_numpy(part) for part in (low, high, nearest, best)))
 
 
-def beside(
-    line: Float[np.ndarray, " K"], places: Float[np.ndarray, " Q"], hidden: Int[np.ndarray, " Q"] | None
+def find_neighbours(
+    line: Float[np.ndarray, " K"], positions: Float[np.ndarray, " Q"], excluded: Int[np.ndarray, " Q"] | None
 ) -> tuple[Int[np.ndarray, " Q"], Int[np.ndarray, " Q"]]:
-    """The keys before and after each place along the sorted axis; at an end, the last one twice."""
+    """The keys before and after each position along the sorted axis; at an end, the last key twice."""
     last = len(line) - 1
-    if hidden is None:
-        after = line.searchsorted(places)
+    if excluded is None:
+        after = line.searchsorted(positions)
         return np.maximum(after - 1, 0), np.minimum(after, last)
-    return np.where(hidden > 0, hidden - 1, 1), np.where(hidden < last, hidden + 1, last - 1)
+    # each query is a key itself: its neighbours are those beside the excluded key
+    return np.where(excluded > 0, excluded - 1, 1), np.where(excluded < last, excluded + 1, last - 1)

@@ -81,7 +81,7 @@ def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
 def language_report_0_1(plain: Mapping[str, Any]) -> Report:
     """A report of a language model; perplexities are computed from the likelihood."""
     reaches = {
-        reach["path"]: SpanMass(within=tuple(reach["within"]), distance=reach["distance"], looks=reach["looks"])
+        reach["path"]: SpanMass(within=tuple(reach["within"]), distance=reach["distance"], count=reach["looks"])
         for reach in plain["reaches"]
     }
     return language_modeling.make_report(

@@ -1,4 +1,4 @@
-"""Additive attention: the formula, and the kernels held to it. README.md beside this file has the maths."""
+"""Additive attention: the formula and its fused kernels. README.md beside this file explains the mathematics."""
 
 from regard.kernels.additive.reference import AdditiveRequest, additive_scores, attend_additive_plain
 

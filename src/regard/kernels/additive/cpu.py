@@ -1,366 +1,259 @@
-"""Fused additive attention on the CPU: blocks of queries, compiled so that no score is written to memory.
-
-One block of additive attention, compiled so that no number of a (query, key, unit) triple is ever stored.
-
-    tanh(q + k) = n / (n + 2),   n = e^(2(q + k)) - 1 = scale(q) other(k) + shift(q)
-
-The exponentials are taken once for each query and each key; what is left for each triple is a product, two sums and a
-division. `factors` picks how n is split. Where q and k are small, n is small, and e^2q (e^2k - 1) + (e^2q - 1) keeps
-its digits; elsewhere that would cancel, and e^2q e^2k - 1 is exact enough, since n matters to the precision of 1 only.
-
-Shapes: B rows, Q queries and K keys of the block, H hidden units.
-
-Fused additive attention on the CPU: blocks of queries, computed again in backward, in memory linear in the lengths.
+"""Additive attention on the CPU, in blocks of queries, in memory linear in the lengths.
 
     S = energy . tanh(q + k),   P = softmax(S),   context = P values
     dS = P (dP - sum_k P dP),   dq = energy sum_k dS (1 - tanh^2),   denergy = sum_qk dS tanh
 
-Each block reads only the keys between the first and the last that its queries may read, so a window costs linear time.
+The backward pass forms the scores of a block again, so that only the context and the log-sum-exp are stored. Each block
+uses only the keys between the first and the last that its queries may attend to, so a window costs linear time.
+`compiled_block.py` has the sums over hidden units.
 
-Shapes: B rows, Q queries, K keys, H hidden units.
+Shapes: B batch elements, Q queries, K keys, H hidden units; lower-case letters are those of a block.
 """
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial, reduce
-from typing import NamedTuple, TypeVar
+from functools import partial, reduce
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.fx.experimental import _config as symbols
 
-from regard.kernels.additive.reference import Rows
+from regard.kernels.additive.compiled_block import BlockFunctions, ExponentialFactors, exponential_factors, run_compiled
+from regard.kernels.additive.reference import FlatRequest
 
-COMPILE = True
-"""Whether torch.compile may be used at all."""
-WORTH_COMPILING = 2**26
-"""Triples from which a second or two of compilation pay."""
-LARGEST = 20.0
-"""Bound of q and k, once centred: n is then at most e^80, which float32 can hold."""
-CELLS = 2**16
-"""Numbers that a tile should keep in a core's cache."""
-SMALL = 1.0
-"""Bound of q and k below which n keeps the digits of both."""
-NOT_COMPILED = (
-    "additive attention could not be compiled and goes on several times slower. If a C++ compiler is missing, install"
-    " g++, or set CXX to yours. torch.compile said: "
-)
-
-Result = TypeVar("Result")
+BLOCK_WEIGHTS = 2**18
+"""Weights of a block: 1 MiB in float32, which stays in a core's cache."""
+FEWEST_QUERIES = 32
+"""Queries of a block at least, however many keys there are: they share each key once it is in the cache."""
 
 
-class Factors(NamedTuple):
-    """What is known of queries and keys before they meet; no scale: shift and other are q and k as they are."""
+class QueryBlock(NamedTuple):
+    """Slices of the batch and of the queries, and the keys that these queries may attend to."""
 
-    scale: Float[Tensor, "B Q H"] | None
-    shift: Float[Tensor, "B Q H"]
-    other: Float[Tensor, "B K H"]
-    level: Float[Tensor, ""]
-    """0 if tanh^2 is near 0, else 1."""
-
-
-def factors(queries: Float[Tensor, "B Q H"], keys: Float[Tensor, "B K H"]) -> Factors:
-    """Exponentials, if they stay finite; a NaN does not."""
-    # whole numbers, so that moving a unit from queries to keys rounds little
-    middle = ((queries.amax((0, 1)) - keys.amax((0, 1))) / 2).round()
-    left, right = queries - middle, keys + middle
-    none, full = queries.new_zeros(()), queries.new_ones(())
-    if not torch.maximum(left.amax(), right.amax()) <= LARGEST:
-        return Factors(None, queries, keys, full)
-    scale = (2 * left).exp()
-    if torch.maximum(left.abs().amax(), right.abs().amax()) <= SMALL:
-        return Factors(scale, (2 * left).expm1(), (2 * right).expm1(), none)
-    return Factors(scale, torch.full_like(left, -1), (2 * right).exp(), full)
-
-
-def compare(split: Factors) -> Float[Tensor, "B Q K H"]:
-    """tanh(q + k) of all triples."""
-    if split.scale is None:
-        return torch.tanh(split.shift[:, :, None] + split.other[:, None])
-    numerator = split.scale[:, :, None] * split.other[:, None] + split.shift[:, :, None]
-    return numerator / (numerator + 2)
-
-
-def scores_of(split: Factors, energy: Float[Tensor, " H"]) -> Float[Tensor, "B Q K"]:
-    """Sum over units of energy tanh(q + k)."""
-    return (compare(split) * energy).sum(-1)
-
-
-def slopes_of(
-    split: Factors, grad: Float[Tensor, "B Q K"], grad_by_key: Float[Tensor, "B K Q"] | None = None
-) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, "B Q H"]]:
-    """Gradients of queries and keys, but for the energy's factor, and each query's part in that of the energy.
-
-    The scores' gradient sums to zero over a query's keys, so sum_k dS (1 - tanh^2) = sum_k dS (level - tanh^2), which
-    keeps the digits of a small tanh. Compiled code sums over keys and over queries in two loops, and wants the scores'
-    gradient in the order of each.
-    """
-    tanh = compare(split)
-    pulls = grad[..., None] * tanh
-    to_queries = ((grad * split.level)[..., None] - pulls * tanh).sum(2)
-    by_key = grad[..., None] if grad_by_key is None else grad_by_key.mT[..., None]
-    return to_queries, (by_key - by_key * tanh * tanh).sum(1), pulls.sum(2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Steps:
-    """How blocks are computed: compiled, or by torch's own kernels, which write out every triple of a tile."""
-
-    scores: Callable[..., Tensor] = scores_of
-    slopes: Callable[..., tuple[Tensor, Tensor, Tensor]] = slopes_of
-    compiled: bool = False
-
-    def tile(self, num_queries: int, hidden_size: int) -> int:
-        """Keys to compare at a time with so many queries, such that what is written fits in a cache."""
-        return max(1, CELLS // (hidden_size * (1 if self.compiled else num_queries)))
-
-
-@cache
-def compiled_steps() -> Steps:
-    """Nothing is compiled until it is called; lengths may change from call to call."""
-    make = partial(torch.compile, dynamic=True, fullgraph=True)
-    return Steps(scores=make(scores_of), slopes=make(slopes_of), compiled=True)
-
-
-@torch.no_grad()
-def with_steps(job: Callable[[Steps], Result], *, num_triples: int) -> Result:
-    """The job compiled where that pays; where there is no compiler, the same without."""
-    # lengths that happen to be equal would be taken to be so for ever
-    apart = symbols.patch(use_duck_shape=False)  # type: ignore[attr-defined]
-    with torch.autocast("cpu", enabled=False):
-        if COMPILE and num_triples >= WORTH_COMPILING and not cannot_compile:
-            try:
-                with torch._dynamo.config.patch(recompile_limit=64), apart:
-                    return job(compiled_steps())
-            except (
-                torch._dynamo.exc.TorchDynamoException,
-                torch._dynamo.exc.FailOnRecompileLimitHit,
-                OSError,  # no folder to write to
-            ) as error:
-                cannot_compile.append(str(error))
-                warnings.warn(NOT_COMPILED + what_it_says(error), stacklevel=2)
-        return job(Steps())
-
-
-def what_it_says(error: Exception) -> str:
-    """Who raised the error and why, without the trace below."""
-    return " ".join(str(error).strip().splitlines()[:2])
-
-
-cannot_compile: list[str] = []
-"""What torch.compile said when it failed; it is not asked again."""
-
-
-PAIRS = 2**18
-"""Weights of a block, unless the keys are so many that FEWEST queries have more."""
-FEWEST = 32
-"""Queries of a block that share each key once it is in the cache."""
-
-
-class Block(NamedTuple):
-    """Some rows, some of their queries, and the keys that these may read."""
-
-    rows: slice
+    batch: slice
     queries: slice
     keys: slice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
-    """A read in the precision of its sums, keys and values that nobody may read set to zero."""
+class BlockInputs:
+    """A request in the precision of its sums; masked keys and values are zero."""
 
-    rows: Rows
-    factors: Factors
+    request: FlatRequest
+    factors: ExponentialFactors
     energy: Float[Tensor, " H"]
     values: Float[Tensor, "B K value"]
-    steps: Steps
+    functions: BlockFunctions
 
-    def block_factors(self, block: Block) -> Iterator[tuple[slice, Factors]]:
-        """The factors of a block, some keys at a time: where these are among the block's, and the factors."""
+    def key_tiles(self, block: QueryBlock) -> Iterator[tuple[slice, ExponentialFactors]]:
+        """Tiles of the block's keys: their slice within the block, and the factors of queries and keys."""
         scale, shift, other, level = self.factors
-        scale = None if scale is None else packed(scale[block.rows, block.queries])
-        shift, other = packed(shift[block.rows, block.queries]), other[block.rows, block.keys]
-        tile = self.steps.tile(shift.shape[0] * shift.shape[1], shift.shape[2])
-        for part in pieces(other.shape[1], tile):
-            yield part, Factors(scale, shift, packed(other[:, part]), level)
+        scale = None if scale is None else contiguous_copy(scale[block.batch, block.queries])
+        shift = contiguous_copy(shift[block.batch, block.queries])
+        other = other[block.batch, block.keys]
+        tile_size = self.functions.tile_size(shift.shape[0] * shift.shape[1], shift.shape[2])
+        for part in split_evenly(other.shape[1], tile_size):
+            # contiguous: a slice has other strides in every block, for which torch.compile would compile again
+            yield part, ExponentialFactors(scale, shift, contiguous_copy(other[:, part]), level)
 
-    def scores(self, block: Block) -> Float[Tensor, "b q k"]:
+    def scores(self, block: QueryBlock) -> Float[Tensor, "b q k"]:
         """The block's scores, minus infinity where the mask forbids."""
-        parts = [self.steps.scores(tile, self.energy) for _, tile in self.block_factors(block)]
+        # tile by tile: uncompiled functions write out every triple of a call
+        parts = [self.functions.scores(tile, self.energy) for _, tile in self.key_tiles(block)]
         scores = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        allowed = allowed_in(block, self.rows)
+        allowed = block_mask(block, self.request)
         return scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
 
 
-def forward(rows: Rows) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
-    """Context, and the logarithm of the sum of exp(scores); a query that may read nothing has zeros and -inf."""
-    return with_steps(partial(forward_blocks, rows), num_triples=num_triples(rows))
+def forward(request: FlatRequest) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
+    """Context and log-sum-exp of the scores; a query with nothing to attend to gets zeros and -inf."""
+    return run_compiled(partial(forward_blocks, request), num_triples=num_triples(request))
 
 
 def backward(
-    rows: Rows, context: Float[Tensor, "B Q value"], lse: Float[Tensor, "B Q"], grad: Float[Tensor, "B Q value"]
+    request: FlatRequest,
+    context: Float[Tensor, "B Q value"],
+    lse: Float[Tensor, "B Q"],
+    grad: Float[Tensor, "B Q value"],
 ) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, " H"], Float[Tensor, "B K value"]]:
-    """Gradients of queries, keys, energy and values, given that of the context.
+    """Gradients of queries, keys, energy and values, from the gradient of the context.
 
-    The context itself is not needed: a block has all weights of its queries, and their mean slope from them is rounded
-    as the slopes are.
+    The context itself is not needed. A block holds all weights of its queries, and the sum P dP over them has the same
+    rounding as the terms it is subtracted from.
     """
-    return with_steps(partial(backward_blocks, rows, lse, grad), num_triples=num_triples(rows))
+    return run_compiled(partial(backward_blocks, request, lse, grad), num_triples=num_triples(request))
 
 
-def num_triples(rows: Rows) -> int:
-    """Hidden units of all pairs."""
-    return rows.queries.numel() * rows.keys.shape[1]
+def num_triples(request: FlatRequest) -> int:
+    """Pairs times hidden units."""
+    return request.queries.numel() * request.keys.shape[1]
 
 
-def forward_blocks(rows: Rows, steps: Steps) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
-    """Block after block."""
-    shape, dtype = (*rows.queries.shape[:2], rows.values.shape[2]), precision(rows)
-    context = rows.values.new_zeros(shape, dtype=dtype)
-    lse = rows.values.new_full(shape[:2], -torch.inf, dtype=dtype)
-    if not num_triples(rows):
-        return context.to(rows.values.dtype), lse
-    work, generator = work_of(rows, steps), generator_of(rows)
-    for block in blocks_of(rows):
-        weights = work.scores(block)
-        peak = finite(weights.amax(-1, keepdim=True))
+def forward_blocks(
+    request: FlatRequest, functions: BlockFunctions
+) -> tuple[Float[Tensor, "B Q value"], Float[Tensor, "B Q"]]:
+    """Loop over the blocks of queries; each has all of its queries' keys, so its softmax is complete."""
+    shape, dtype = (*request.queries.shape[:2], request.values.shape[2]), sum_dtype(request)
+    # zeros and -inf: what a query keeps if its block has no keys
+    context = request.values.new_zeros(shape, dtype=dtype)
+    lse = request.values.new_full(shape[:2], -torch.inf, dtype=dtype)
+    if not num_triples(request):
+        return context.to(request.values.dtype), lse
+    inputs, generator = prepare_inputs(request, functions), dropout_generator(request)
+    for block in query_blocks(request):
+        # in place from here on: the scores become the weights
+        weights = inputs.scores(block)
+        # subtracted before exp, which would overflow for scores over 88
+        peak = replace_infinity(weights.amax(-1, keepdim=True))
         weights.sub_(peak).exp_()
         total = weights.sum(-1, keepdim=True)
-        lse[block.rows, block.queries] = (peak + total.log()).squeeze(-1)
-        weights.div_(divisor(total))
+        lse[block.batch, block.queries] = (peak + total.log()).squeeze(-1)
+        weights.div_(replace_zero(total))
         if generator is not None:
-            weights.mul_(kept(weights, rows.dropout, generator))
-        context[block.rows, block.queries] = weights @ work.values[block.rows, block.keys]
-    return context.to(rows.values.dtype), lse
+            weights.mul_(dropout_factors(weights, request.dropout, generator))
+        # dropped weights still count in `total`, as in F.dropout(softmax(scores))
+        context[block.batch, block.queries] = weights @ inputs.values[block.batch, block.keys]
+    return context.to(request.values.dtype), lse
 
 
 def backward_blocks(
-    rows: Rows, lse: Float[Tensor, "B Q"], grad: Float[Tensor, "B Q value"], steps: Steps
+    request: FlatRequest, lse: Float[Tensor, "B Q"], grad: Float[Tensor, "B Q value"], functions: BlockFunctions
 ) -> tuple[Float[Tensor, "B Q H"], Float[Tensor, "B K H"], Float[Tensor, " H"], Float[Tensor, "B K value"]]:
-    """Each block's weights again, then what they and the scores pass on."""
-    sides, dtype = (rows.queries, rows.keys, rows.energy, rows.values), precision(rows)
-    to_queries, to_keys, to_energy, to_values = (side.new_zeros(side.shape, dtype=dtype) for side in sides)
-    if num_triples(rows):
-        work, generator = work_of(rows, steps), generator_of(rows)
-        grad, lse = grad.to(dtype), finite(lse)[..., None]
-        for block in blocks_of(rows):
-            ours, theirs = (block.rows, block.queries), (block.rows, block.keys)
-            weights = work.scores(block).sub_(lse[ours]).exp_()
-            weights.div_(divisor(weights.sum(-1, keepdim=True)))  # lse is rounded
-            slopes = grad[ours] @ work.values[theirs].mT
-            read = weights
+    """Loop over the same blocks: form the weights again, then the gradients of scores and inputs."""
+    sides, dtype = (request.queries, request.keys, request.energy, request.values), sum_dtype(request)
+    query_grad, key_grad, energy_grad, value_grad = (side.new_zeros(side.shape, dtype=dtype) for side in sides)
+    if num_triples(request):
+        inputs, generator = prepare_inputs(request, functions), dropout_generator(request)
+        grad, lse = grad.to(dtype), replace_infinity(lse)[..., None]
+        for block in query_blocks(request):
+            at_queries, at_keys = (block.batch, block.queries), (block.batch, block.keys)
+            weights = inputs.scores(block).sub_(lse[at_queries]).exp_()
+            # lse is rounded; after this division the weights sum to 1 again
+            weights.div_(replace_zero(weights.sum(-1, keepdim=True)))
+            # the gradient of the weights first, dP = dO V^T; it becomes dS in place
+            score_grad = grad[at_queries] @ inputs.values[at_keys].mT
+            dropped_weights = weights
             if generator is not None:
-                keep = kept(weights, rows.dropout, generator)
-                slopes.mul_(keep)
-                read = weights * keep
-            to_values[theirs] += read.mT @ grad[ours]
-            slopes.sub_(torch.linalg.vecdot(weights, slopes)[..., None]).mul_(weights)
-            for part, tile in work.block_factors(block):
-                by_query = packed(slopes[..., part])
-                by_key = packed(by_query.mT) if steps.compiled else None
-                found = steps.slopes(tile, by_query, by_key)
-                to_queries[ours] += found[0]
-                to_keys[theirs][:, part] += found[1]
-                to_energy += found[2].sum((0, 1))
-        to_queries *= work.energy
-        to_keys *= work.energy
-    return to_queries.to(sides[0]), to_keys.to(sides[1]), to_energy.to(sides[2]), to_values.to(sides[3])
+                # the blocks come in the order of the forward pass, so the generator draws the same factors
+                dropout = dropout_factors(weights, request.dropout, generator)
+                score_grad.mul_(dropout)
+                dropped_weights = weights * dropout
+            # keys are shared by several blocks, so their gradients are added up
+            value_grad[at_keys] += dropped_weights.mT @ grad[at_queries]
+            score_grad.sub_(torch.linalg.vecdot(weights, score_grad)[..., None]).mul_(weights)
+            # the scores again: their tanh was not stored
+            for part, tile in inputs.key_tiles(block):
+                by_query = contiguous_copy(score_grad[..., part])
+                by_key = contiguous_copy(by_query.mT) if functions.compiled else None
+                query_part, key_part, energy_part = functions.gradients(tile, by_query, by_key)
+                query_grad[at_queries] += query_part
+                key_grad[at_keys][:, part] += key_part
+                energy_grad += energy_part.sum((0, 1))
+        # the factor `energy` is the same for all pairs: one product at the end instead of one for each triple
+        query_grad *= inputs.energy
+        key_grad *= inputs.energy
+    return query_grad.to(sides[0]), key_grad.to(sides[1]), energy_grad.to(sides[2]), value_grad.to(sides[3])
 
 
-def work_of(rows: Rows, steps: Steps) -> Work:
-    """Zeros where nobody may read: what padding holds, NaN too, must not matter."""
-    dtype = precision(rows)
+def prepare_inputs(request: FlatRequest, functions: BlockFunctions) -> BlockInputs:
+    """Convert to the precision of the sums, and set masked keys and values to zero: they may hold NaN."""
+    dtype = sum_dtype(request)
     queries, keys, energy, values = (
-        each.detach().to(dtype, copy=True) for each in (rows.queries, rows.keys, rows.energy, rows.values)
+        side.detach().to(dtype, copy=True) for side in (request.queries, request.keys, request.energy, request.values)
     )
-    if rows.real is not None:
-        keys, values = (side.masked_fill(~rows.real[..., None], 0) for side in (keys, values))
-    return Work(rows=rows, factors=factors(queries, keys), energy=energy, values=values, steps=steps)
+    if request.key_mask is not None:
+        keys, values = (side.masked_fill(~request.key_mask[..., None], 0) for side in (keys, values))
+    factors = exponential_factors(queries, keys)
+    return BlockInputs(request=request, factors=factors, energy=energy, values=values, functions=functions)
 
 
-def packed(tensor: Float[Tensor, "b first second"]) -> Float[Tensor, "b first second"]:
-    """A copy of its own: torch.compile would compile again for other strides, or for a view of another tensor."""
+def contiguous_copy(tensor: Float[Tensor, "b first second"]) -> Float[Tensor, "b first second"]:
+    """A copy with its own memory: torch.compile would compile again for other strides or for a view."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def precision(rows: Rows) -> torch.dtype:
-    """Half types are summed in float32."""
-    wide = torch.float64 in (rows.queries.dtype, rows.keys.dtype, rows.energy.dtype, rows.values.dtype)
-    return torch.float64 if wide else torch.float32
+def sum_dtype(request: FlatRequest) -> torch.dtype:
+    """float64 if any input has it, else float32: half precision is summed in float32."""
+    dtypes = (request.queries.dtype, request.keys.dtype, request.energy.dtype, request.values.dtype)
+    return torch.float64 if torch.float64 in dtypes else torch.float32
 
 
-def finite(peak: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Zero for a query that may read nothing: its weights are exp(-inf), not NaN."""
+def replace_infinity(peak: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Zero for a query with nothing to attend to, so that its weights are exp(-inf) and not NaN."""
     return peak.masked_fill(peak == -torch.inf, 0)
 
 
-def divisor(total: Float[Tensor, "b q 1"]) -> Float[Tensor, "b q 1"]:
-    """One for a query that may read nothing, whose weights are zeros already."""
+def replace_zero(total: Float[Tensor, "b q 1"]) -> Float[Tensor, "b q 1"]:
+    """One for a query with nothing to attend to, whose weights are zeros already."""
     return total.masked_fill(total == 0, 1)
 
 
-def blocks_of(rows: Rows) -> Iterator[Block]:
-    """Whole rows while they are small, else parts of one, of nearly equal size."""
-    batch, num_queries, num_keys = *rows.queries.shape[:2], rows.keys.shape[1]
-    at_once = max(FEWEST, PAIRS // num_keys)
-    for one in pieces(batch, max(1, at_once // num_queries)):
-        for part in pieces(num_queries, at_once):
-            keys = keys_between(one, part, rows)
+def query_blocks(request: FlatRequest) -> Iterator[QueryBlock]:
+    """Several batch elements per block while they are short, else parts of one, of nearly equal size."""
+    batch_size, num_queries, num_keys = *request.queries.shape[:2], request.keys.shape[1]
+    max_queries = max(FEWEST_QUERIES, BLOCK_WEIGHTS // num_keys)
+    for batch in split_evenly(batch_size, max(1, max_queries // num_queries)):
+        for queries in split_evenly(num_queries, max_queries):
+            keys = key_range(batch, queries, request)
             if keys.start < keys.stop:
-                yield Block(one, part, keys)
+                yield QueryBlock(batch, queries, keys)
 
 
-def pieces(length: int, most: int) -> Iterator[slice]:
+def split_evenly(length: int, max_length: int) -> Iterator[slice]:
     """Slices of nearly equal length."""
-    number = -(-length // most)
-    for index in range(number):
-        yield slice(index * length // number, (index + 1) * length // number)
+    count = -(-length // max_length)
+    for index in range(count):
+        yield slice(index * length // count, (index + 1) * length // count)
 
 
-def keys_between(one: slice, part: slice, rows: Rows) -> slice:
-    """From the first to the last key that any of these queries may read."""
-    start, stop = 0, rows.keys.shape[1]
-    if rows.low is not None:
-        start = int(of_rows(rows.low, one)[:, part].amin())
-    if rows.high is not None:
-        stop = int(of_rows(rows.high, one)[:, part].amax())
-    if rows.real is not None:
-        places = of_rows(rows.real, one)[:, start:stop].any(0).nonzero()
-        start, stop = (start + int(places[0]), start + int(places[-1]) + 1) if len(places) else (start, start)
+def key_range(batch: slice, queries: slice, request: FlatRequest) -> slice:
+    """From the first to the last key that any of these queries may attend to."""
+    start, stop = 0, request.keys.shape[1]
+    if request.low is not None:
+        start = int(batch_slice(request.low, batch)[:, queries].amin())
+    if request.high is not None:
+        stop = int(batch_slice(request.high, batch)[:, queries].amax())
+    if request.key_mask is not None:
+        # last, because it narrows the interval that the bounds leave
+        indices = batch_slice(request.key_mask, batch)[:, start:stop].any(0).nonzero()
+        start, stop = (start + int(indices[0]), start + int(indices[-1]) + 1) if len(indices) else (start, start)
     return slice(start, stop)
 
 
-def of_rows(mask: Tensor, one: slice) -> Tensor:
-    """The mask of these rows; one row serves all."""
-    return mask if mask.shape[0] == 1 else mask[one]
+def batch_slice(mask: Tensor, batch: slice) -> Tensor:
+    """The mask of these batch elements; a first dimension of 1 serves all."""
+    return mask if mask.shape[0] == 1 else mask[batch]
 
 
-def allowed_in(block: Block, rows: Rows) -> Bool[Tensor, "#b #q k"] | None:
-    """Which keys of the block each of its queries may read; None: all."""
-    places = torch.arange(block.keys.start, block.keys.stop, device=rows.keys.device)
-    found = []
-    if rows.low is not None:
-        found.append(places >= of_rows(rows.low, block.rows)[:, block.queries, None])
-    if rows.high is not None:
-        found.append(places < of_rows(rows.high, block.rows)[:, block.queries, None])
-    if rows.real is not None:
-        found.append(of_rows(rows.real, block.rows)[:, None, block.keys])
-    if rows.written is not None:
-        found.append(of_rows(rows.written, block.rows)[:, block.queries, block.keys])
-    return reduce(torch.logical_and, found) if found else None
+def block_mask(block: QueryBlock, request: FlatRequest) -> Bool[Tensor, "#b #q k"] | None:
+    """Which keys of the block each of its queries may attend to; None means all."""
+    # absolute positions, in which the bounds are given
+    positions = torch.arange(block.keys.start, block.keys.stop, device=request.keys.device)
+    parts = []
+    if request.low is not None:
+        parts.append(positions >= batch_slice(request.low, block.batch)[:, block.queries, None])
+    if request.high is not None:
+        parts.append(positions < batch_slice(request.high, block.batch)[:, block.queries, None])
+    if request.key_mask is not None:
+        parts.append(batch_slice(request.key_mask, block.batch)[:, None, block.keys])
+    if request.pair_mask is not None:
+        parts.append(batch_slice(request.pair_mask, block.batch)[:, block.queries, block.keys])
+    return reduce(torch.logical_and, parts) if parts else None
 
 
-def generator_of(rows: Rows) -> torch.Generator | None:
-    """Where the dropped weights are drawn from, block after block; backward draws the same."""
-    if not rows.dropout:
+def dropout_generator(request: FlatRequest) -> torch.Generator | None:
+    """The generator of the dropped weights, block after block; the backward pass draws the same from its seed."""
+    if not request.dropout:
         return None
-    assert rows.seed is not None
-    return torch.Generator().manual_seed(int(rows.seed))
+    assert request.seed is not None
+    return torch.Generator().manual_seed(int(request.seed))
 
 
-def kept(weights: Float[Tensor, "b q k"], dropout: float, generator: torch.Generator) -> Float[Tensor, "b q k"]:
-    """What each weight is multiplied by: 0, or 1 / (1 - dropout)."""
-    keep = torch.empty_like(weights).bernoulli_(1 - dropout, generator=generator)
-    return keep.div_(1 - dropout) if dropout < 1 else keep
+def dropout_factors(
+    weights: Float[Tensor, "b q k"], dropout: float, generator: torch.Generator
+) -> Float[Tensor, "b q k"]:
+    """0 where a weight is dropped, else 1 / (1 - dropout)."""
+    factors = torch.empty_like(weights).bernoulli_(1 - dropout, generator=generator)
+    # with dropout=1 all factors are 0, and the division would make them NaN
+    return factors.div_(1 - dropout) if dropout < 1 else factors

@@ -2,85 +2,90 @@
 
     tanh(a + b) = (E_a X_b + X_a) / (E_a E_b + 1),   E = e^(2x),   X = e^(2x) - 1
 
-Pairs cost a few multiplications and half a division instead of a tanh, and lose no digits for small arguments. Units
-are counted from their middle; those whose exponentials could still overflow are added one by one, on the device.
+A pair costs a few multiplications and half a division instead of a tanh, and loses no digits for small arguments.
+Units are measured from their middle; outlier units, whose exponentials could still overflow, are added pair by pair.
 """
 
 import torch
 from torch import Tensor
 
-from regard.kernels.additive.chunked import Chunk, Gradients, Walk
+from regard.kernels.additive.chunked import Chunk, ChunkedAttention, GradientSums
 from regard.kernels.additive.exact_triton import exponentials_kernel, gradients_kernel, scores_kernel
-from regard.kernels.additive.reference import Rows
-from regard.kernels.additive.unit_ranges import TERMS, pointer
+from regard.kernels.additive.reference import FlatRequest
+from regard.kernels.additive.unit_ranges import TERMS, replace_none
 from regard.kernels.triton_support import launch, power_of_two
 
 PADDING = 128
-"""What the length of exponentials is a multiple of, and every tile's side a divisor."""
+"""The length of exponentials is a multiple of this, and the side of every tile a divisor of it."""
 ROWS, BLOCK_H, UNITS = 32, 32, 4
+# small tiles: each pair keeps two numerators and denominators in registers
 TILE_Q, TILE_K, TILE_OTHER = 32, 64, 64
 
 
-class ExactWalk(Walk):
-    """Exponentials are made once for each side."""
+class ExactAttention(ChunkedAttention):
+    """Chunked attention from exponentials, which are computed once for each side."""
 
     is_sine = False
-    fold_rows = 64
+    energy_block = 64
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
-        self.queries = self._exponentials(self.rows.queries, None, is_query=True)
-        self.keys = self._exponentials(self.rows.keys, self.rows.real, is_query=False)
+    def __init__(self, request: FlatRequest) -> None:
+        super().__init__(request)
+        self.queries = self._exponentials(self.request.queries, None, is_query=True)
+        self.keys = self._exponentials(self.request.keys, self.request.key_mask, is_query=False)
 
-    def _exponentials(self, x: Tensor, real: Tensor | None, *, is_query: bool) -> Tensor:
-        num_rows, length, size = x.shape
-        # a chunk may begin anywhere, and its last tile reaches past its end
+    def _exponentials(self, x: Tensor, key_mask: Tensor | None, *, is_query: bool) -> Tensor:
+        batch_size, length, size = x.shape
+        # one PADDING more than the length: a chunk may begin anywhere, and its last tile extends past its end
+        # a multiple of UNITS, the hidden units of one program, which share divisions in pairs
         even, padded = -(-size // UNITS) * UNITS, (-(-length // PADDING) + 1) * PADDING
-        made = x.new_empty(num_rows, 4 if is_query else 2, even, padded, dtype=torch.float32)
-        wide = min(power_of_two(even), BLOCK_H)
+        exponentials = x.new_empty(batch_size, 4 if is_query else 2, even, padded, dtype=torch.float32)
+        block = min(power_of_two(even), BLOCK_H)
         launch(
             exponentials_kernel,
-            (num_rows, padded // ROWS, -(-even // wide)),
-            (x, pointer(real, x), self.units, made, length, padded),
-            {"REAL": real is not None, "IS_QUERY": is_query, "H": size, "EVEN_H": even, "ROWS": ROWS, "BLOCK_H": wide},
+            (batch_size, padded // ROWS, -(-even // block)),
+            (x, replace_none(key_mask, x), self.units, exponentials, length, padded),
+            {"HAS_KEY_MASK": key_mask is not None, "IS_QUERY": is_query, "H": size, "EVEN_H": even, "ROWS": ROWS,
+             "BLOCK_H": block},
             kind=(self.kind, is_query),
-        )
-        return made
+        )  # fmt: skip
+        return exponentials
 
     def scores(self, chunk: Chunk) -> Tensor:
-        """All of them, tile by tile."""
+        """All scores of the chunk, tile by tile."""
         count, queries, keys = chunk.sizes
-        found = self.queries.new_empty(count, queries, keys)
+        scores = self.queries.new_empty(count, queries, keys)
         launch(
             scores_kernel,
             (-(-queries // TILE_Q), -(-keys // TILE_K), count),
             (
-                self.queries, self.keys, found, chunk.rows.start, chunk.queries.start, chunk.keys.start, queries, keys,
-                self.queries.shape[3], self.keys.shape[3],
+                self.queries, self.keys, scores, chunk.batch.start, chunk.queries.start, chunk.keys.start, queries,
+                keys, self.queries.shape[3], self.keys.shape[3],
             ),
             {"EVEN_H": self.queries.shape[2], "BLOCK_Q": TILE_Q, "BLOCK_K": TILE_K},
             kind=(self.kind, chunk.sizes),
             num_warps=2,
         )  # fmt: skip
-        return found
+        return scores
 
-    def fold(self, chunk: Chunk, score_grad: Tensor, into: Gradients) -> None:
-        """A few hidden units a program, for each side."""
+    def add_input_gradients(self, chunk: Chunk, score_grad: Tensor, sums: GradientSums) -> None:
+        """One launch per side; a program takes UNITS hidden units."""
         count, _, keys = chunk.sizes
+        # the keys' launch reads the same score gradient transposed, by its strides
         sides = (
-            (True, self.queries, self.keys, chunk.queries, chunk.keys, into.queries, (keys, 1)),
-            (False, self.keys, self.queries, chunk.keys, chunk.queries, into.keys, (1, keys)),
+            (True, self.queries, self.keys, chunk.queries, chunk.keys, sums.queries, (keys, 1)),
+            (False, self.keys, self.queries, chunk.keys, chunk.queries, sums.keys, (1, keys)),
         )
-        for is_query, mine, theirs, part, other, total, steps in sides:
-            lengths, is_first = (part.stop - part.start, other.stop - other.start), other.start == 0
+        for is_query, own, other, own_part, other_part, total, strides in sides:
+            lengths = (own_part.stop - own_part.start, other_part.stop - other_part.start)
+            is_first = other_part.start == 0
             launch(
                 gradients_kernel,
-                (-(-lengths[0] // self.fold_rows), mine.shape[2] // UNITS, count),
+                (-(-lengths[0] // self.energy_block), own.shape[2] // UNITS, count),
                 (
-                    mine, theirs, self.units, score_grad, total, into.energy(chunk), chunk.rows.start,
-                    part.start, other.start, *lengths, total.shape[1], mine.shape[3], theirs.shape[3], *steps,
+                    own, other, self.units, score_grad, total, sums.energy(chunk), chunk.batch.start,
+                    own_part.start, other_part.start, *lengths, total.shape[1], own.shape[3], other.shape[3], *strides,
                 ),
-                {"IS_QUERY": is_query, "IS_FIRST": is_first, "TERMS": TERMS, "H": self.rows.energy.shape[0],
-                 "EVEN_H": mine.shape[2], "UNITS": UNITS, "BLOCK": self.fold_rows, "BLOCK_OTHER": TILE_OTHER},
+                {"IS_QUERY": is_query, "IS_FIRST": is_first, "TERMS": TERMS, "H": self.request.energy.shape[0],
+                 "EVEN_H": own.shape[2], "UNITS": UNITS, "BLOCK": self.energy_block, "BLOCK_OTHER": TILE_OTHER},
                 kind=(self.kind, chunk.sizes, is_query, is_first, total.dtype),
             )  # fmt: skip

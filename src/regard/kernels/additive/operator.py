@@ -1,9 +1,9 @@
-"""The additive read as one operator, which autograd, torch.compile and fake tensors know.
+"""Fused additive attention as one operator for autograd, torch.compile and fake tensors.
 
-    attend_with_lse(read, path)    the context, and the logarithm of each query's sum of exponentials
+    attend_with_lse(request, path)    the context, and the log-sum-exp of each query's scores
 
-Paths: "sine" (tensor cores, half precision), "exact" (CUDA, full precision), "blocked" (CPU); "plain" forms weights.
-With the sums at hand, weights of any queries are exp(score - lse), whoever else was read.
+Paths: "sine" (CUDA tensor cores, half precision), "exact" (CUDA, full precision) and "blocked" (CPU). The weights of
+any chosen queries are exp(score - lse), without those of the others.
 """
 
 import math
@@ -17,116 +17,124 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from regard.kernels.additive import cpu as blocked
-from regard.kernels.additive.exact import ExactWalk
-from regard.kernels.additive.reference import AdditiveRequest, Rows, read_rows_plain, rows_of
-from regard.kernels.additive.sine import SineWalk
+from regard.kernels.additive.exact import ExactAttention
+from regard.kernels.additive.reference import AdditiveRequest, FlatRequest, attend_flat_plain, flatten_request
+from regard.kernels.additive.sine import SineAttention
 from regard.kernels.autograd import is_mapped
 from regard.kernels.triton_support import HALF, serves
 
 WORTH_IT = {"cuda": 2**24, "cpu": 2**22}
-"""Numbers that the formula would write down, from which a fused read is quicker."""
+"""Triples of query, key and hidden unit from which a fused path is faster than the formula."""
 FEWEST = 8
-"""Queries, or keys, from which exponentials of each side are much fewer than pairs."""
+"""Queries, or keys, from which computing the exponentials per side saves work over computing them per pair."""
 LARGEST_HIDDEN, LARGEST_VALUE = 1024, 256
 
 
-def unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
-    """Every reason why no fused path can serve the read."""
-    *leading, num_queries, num_keys = read.shape
-    device, size = read.queries.device.type, read.energy.shape[0]
-    if read.queries.numel() == 0 or read.keys.numel() == 0 or read.values.numel() == 0:
-        yield "there is nothing to read (an empty batch, no queries or no keys)"
+def unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
+    """Every reason why no fused path can serve the request."""
+    *leading, num_queries, num_keys = request.shape
+    device, size = request.queries.device.type, request.energy.shape[0]
+    if request.queries.numel() == 0 or request.keys.numel() == 0 or request.values.numel() == 0:
+        yield "there is nothing to attend to (an empty batch, no queries or no keys)"
     if device not in WORTH_IT:
         yield f"there is no fused path for {device}"
     elif math.prod(leading) * num_queries * num_keys * size < WORTH_IT[device]:
-        yield f"the read is small: fewer than {WORTH_IT[device]:,} numbers, from which a fused path pays"
+        yield f"the input is small: below {WORTH_IT[device]:,} triples of query, key and hidden unit no fused path pays"
+    # such as a decoding step, which has as many exponentials as pairs
     if num_queries < FEWEST or num_keys < FEWEST:
         yield f"with fewer than {FEWEST} queries or keys there is little to share"
-    given = (read.queries, read.keys, read.energy, read.values, *(() if read.mask is None else read.mask.tensors()))
-    if any(is_mapped(tensor) for tensor in given):
-        yield "torch.func maps over it, which a fused operator does not know"
+    masks = () if request.mask is None else request.mask.tensors()
+    # vmap replaces tensors by wrappers, which the operator cannot unwrap
+    if any(is_mapped(tensor) for tensor in (request.queries, request.keys, request.energy, request.values, *masks)):
+        yield "torch.func transforms it, which the fused operator does not support"
+    # torch has no public function for this
     if forward_ad._current_level >= 0:
-        yield "forward-mode differentiation asks for the formula"
+        yield "the fused operator has no forward-mode derivative"
 
 
-def cuda_refusals(read: AdditiveRequest) -> Iterator[str]:
-    """Every reason why a kernel in Triton cannot serve the read."""
-    yield from unsupported_reasons(read)
-    if not serves(read.queries):
+def cuda_unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
+    """Every reason why no Triton kernel can serve the request."""
+    yield from unsupported_reasons(request)
+    if not serves(request.queries):
         yield "it is written in Triton, for CUDA"
-    elif torch.cuda.get_device_capability(read.queries.device) < (8, 0):
-        yield "the GPU is older than what its tiles were made for (compute capability 8.0)"
-    if read.energy.shape[0] > LARGEST_HIDDEN:
-        yield f"{read.energy.shape[0]} hidden units are more than {LARGEST_HIDDEN}"
-    if read.values.shape[-1] > LARGEST_VALUE:
-        yield f"values of size {read.values.shape[-1]} are larger than {LARGEST_VALUE}"
+    elif torch.cuda.get_device_capability(request.queries.device) < (8, 0):
+        yield "the GPU is older than compute capability 8.0, for which its tiles were chosen"
+    if request.energy.shape[0] > LARGEST_HIDDEN:
+        yield f"{request.energy.shape[0]} hidden units are more than {LARGEST_HIDDEN}"
+    if request.values.shape[-1] > LARGEST_VALUE:
+        yield f"values of size {request.values.shape[-1]} are larger than {LARGEST_VALUE}"
 
 
-def sine_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
-    """Every reason why tensor cores cannot."""
-    yield from cuda_refusals(read)
-    if read.queries.dtype not in HALF:
-        yield f"sine features have half precision, the queries are {read.queries.dtype}"
+def sine_unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
+    """Every reason why the sine path cannot serve the request."""
+    yield from cuda_unsupported_reasons(request)
+    if request.queries.dtype not in HALF:
+        yield f"sine features have half precision, the queries are {request.queries.dtype}"
 
 
-def exact_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
-    """Every reason why exponentials on CUDA cannot."""
-    yield from cuda_refusals(read)
-    if read.queries.dtype not in (torch.float32, *HALF):
-        yield f"its sums are float32, the queries are {read.queries.dtype}"
+def exact_unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
+    """Every reason why the exact path cannot serve the request."""
+    yield from cuda_unsupported_reasons(request)
+    if request.queries.dtype not in (torch.float32, *HALF):
+        yield f"its sums are float32, the queries are {request.queries.dtype}"
 
 
-def blocked_unsupported_reasons(read: AdditiveRequest) -> Iterator[str]:
-    """Every reason why blocks on the CPU cannot."""
-    yield from unsupported_reasons(read)
-    if read.queries.device.type != "cpu":
-        yield f"blocks of queries are for the CPU; the queries are on {read.queries.device}"
+def blocked_unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
+    """Every reason why the CPU path cannot serve the request."""
+    yield from unsupported_reasons(request)
+    if request.queries.device.type != "cpu":
+        yield f"blocks of queries are for the CPU; the queries are on {request.queries.device}"
 
 
-def attend_with_lse(read: AdditiveRequest, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
-    """The context, and each query's log-sum-exp of the scores it may read (-inf where there are none)."""
-    device, leading = read.queries.device.type, read.shape[:-2]
+def attend_with_lse(request: AdditiveRequest, path: str) -> tuple[Float[Tensor, "... Q value"], Float[Tensor, "... Q"]]:
+    """The context, and each query's log-sum-exp over the scores that the mask allows (-inf where it allows none)."""
+    device, leading = request.queries.device.type, request.shape[:-2]
+    # custom operators are not on autocast's lists, so the cast is made here
     if torch.is_autocast_enabled(device):
-        kind, sides = torch.get_autocast_dtype(device), ("queries", "keys", "values")
-        # as torch's own autocast, which leaves float64 alone
-        cast = {name: getattr(read, name).to(kind) for name in sides if getattr(read, name).dtype != torch.float64}
-        read = replace(read, **cast)
-    rows = rows_of(read)
-    # torch's registered operators cost as much as a short read; who does not compile takes the shorter way
-    registered = torch.compiler.is_compiling() or type(rows.queries) not in (Tensor, torch.nn.Parameter)
-    run = _read if registered else _Read.apply
-    context, lse = run(*rows.tensors(), rows.dropout, path)
+        dtype, sides = torch.get_autocast_dtype(device), ("queries", "keys", "values")
+        # like torch's own autocast, which leaves float64 unchanged
+        cast = {
+            name: getattr(request, name).to(dtype) for name in sides if getattr(request, name).dtype != torch.float64
+        }
+        request = replace(request, **cast)
+    flat = flatten_request(request)
+    # dispatch through torch's registered operators costs as much as a short call, so eager code bypasses it
+    is_registered = torch.compiler.is_compiling() or type(flat.queries) not in (Tensor, torch.nn.Parameter)
+    run = _attend if is_registered else _Attend.apply
+    context, lse = run(*flat.tensors(), flat.dropout, path)
     if len(leading) == 1:
         return context, lse
     return context.reshape(*leading, *context.shape[1:]), lse.reshape(*leading, -1)
 
 
-@torch.library.custom_op("regard::read_additive", mutates_args=())
-def _read(  # noqa: PLR0917 - an operator
+@torch.library.custom_op("regard::attend_additive", mutates_args=())
+def _attend(  # noqa: PLR0917 - an operator
     queries: Tensor,
     keys: Tensor,
     energy: Tensor,
     values: Tensor,
     low: Tensor | None,
     high: Tensor | None,
-    real: Tensor | None,
-    written: Tensor | None,
+    key_mask: Tensor | None,
+    pair_mask: Tensor | None,
     seed: Tensor | None,
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor]:
-    return forward(made(queries, keys, energy, values, low, high, real, written, seed, dropout), path)
+    request = build_request(queries, keys, energy, values, low, high, key_mask, pair_mask, seed, dropout)
+    return forward(request, path)
 
 
-@_read.register_fake
+@_attend.register_fake
 def _(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    # shapes and types of the results, for compilers: nothing is computed
     context = values.new_empty(*queries.shape[:2], values.shape[2])
-    kind = torch.promote_types(queries.dtype, torch.float32)
-    return context, queries.new_empty(queries.shape[:2], dtype=kind)
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    return context, queries.new_empty(queries.shape[:2], dtype=dtype)
 
 
-@torch.library.custom_op("regard::read_additive_backward", mutates_args=())
-def _read_backward(  # noqa: PLR0917 - an operator
+@torch.library.custom_op("regard::attend_additive_backward", mutates_args=())
+def _attend_backward(  # noqa: PLR0917 - an operator
     context: Tensor,
     lse: Tensor,
     grad: Tensor,
@@ -136,97 +144,100 @@ def _read_backward(  # noqa: PLR0917 - an operator
     values: Tensor,
     low: Tensor | None,
     high: Tensor | None,
-    real: Tensor | None,
-    written: Tensor | None,
+    key_mask: Tensor | None,
+    pair_mask: Tensor | None,
     seed: Tensor | None,
     dropout: float,
     path: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return backward(
-        made(queries, keys, energy, values, low, high, real, written, seed, dropout), path, context, lse, grad
-    )
+    request = build_request(queries, keys, energy, values, low, high, key_mask, pair_mask, seed, dropout)
+    return backward(request, path, context, lse, grad)
 
 
-@_read_backward.register_fake
-def _(context: Tensor, lse: Tensor, grad: Tensor, *given: Any) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in given[:4])
+@_attend_backward.register_fake
+def _(context: Tensor, lse: Tensor, grad: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs[:4])
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    # None instead of a tensor of zeros where the context has no gradient
     ctx.set_materialize_grads(False)
+    # lse serves to rebuild weights for inspection; gradients go through the context
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*output, *inputs[:9])
-    ctx.rest = inputs[9:]
+    ctx.options = inputs[9:]
 
 
 def _backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 11
-    context, lse, *given = ctx.saved_tensors
-    return (*_read_backward(context, lse, grad, *given, *ctx.rest), *(None,) * 7)
+    context, lse, *inputs = ctx.saved_tensors
+    return (*_attend_backward(context, lse, grad, *inputs, *ctx.options), *(None,) * 7)
 
 
-_read.register_autograd(_backward, setup_context=_save)
+_attend.register_autograd(_backward, setup_context=_save_for_backward)
 
 
-class _Read(torch.autograd.Function):
-    """The same for eager code."""
+class _Attend(torch.autograd.Function):
+    """The same operator for eager code, without torch's dispatch of registered operators."""
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        return forward(made(*inputs[:-1]), inputs[-1])
+        return forward(build_request(*inputs[:-1]), inputs[-1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _save(ctx, inputs, output)
+        _save_for_backward(ctx, inputs, output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return (None,) * 11
-        context, lse, *given = ctx.saved_tensors
-        rows = made(*given, ctx.rest[0])
+        context, lse, *inputs = ctx.saved_tensors
+        request = build_request(*inputs, ctx.options[0])
+        # grad mode is on inside backward only with create_graph=True
         if torch.is_grad_enabled():
-            return (*again_differentiable(rows, grad), *(None,) * 7)
-        return (*backward(rows, ctx.rest[1], context, lse, grad), *(None,) * 7)
+            return (*plain_gradients(request, grad), *(None,) * 7)
+        return (*backward(request, ctx.options[1], context, lse, grad), *(None,) * 7)
 
 
-def again_differentiable(rows: Rows, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradients by the formula, for whoever wants theirs in turn (create_graph=True)."""
-    if rows.dropout:
+def plain_gradients(request: FlatRequest, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients by the formula, which can be differentiated again (create_graph=True)."""
+    if request.dropout:
         raise RuntimeError(
-            "a fused read with dropout cannot be differentiated twice. Form the weights (return_weights=True), or "
-            "leave out dropout."
+            f"fused additive attention with dropout={request.dropout} cannot be differentiated twice. Form the weights "
+            f"(return_weights=True), or set dropout=0."
         )
-    sides = (rows.queries, rows.keys, rows.energy, rows.values)
-    wanted = [side for side in sides if side.requires_grad]
-    found = iter(torch.autograd.grad(read_rows_plain(rows), wanted, grad, create_graph=True))
-    return tuple(next(found) if side.requires_grad else None for side in sides)
+    sides = (request.queries, request.keys, request.energy, request.values)
+    # autograd refuses inputs that need no gradient
+    inputs = [side for side in sides if side.requires_grad]
+    grads = iter(torch.autograd.grad(attend_flat_plain(request), inputs, grad, create_graph=True))
+    return tuple(next(grads) if side.requires_grad else None for side in sides)
 
 
-WALKS = {"sine": SineWalk, "exact": ExactWalk}
+CHUNKED_PATHS = {"sine": SineAttention, "exact": ExactAttention}
 
 
-def forward(rows: Rows, path: str) -> tuple[Tensor, Tensor]:
+def forward(request: FlatRequest, path: str) -> tuple[Tensor, Tensor]:
     """Context and log-sum-exp by this path."""
-    # the precision of every product inside is chosen already
-    with torch.autocast(rows.queries.device.type, enabled=False), torch.cuda.device_of(rows.queries):
-        return blocked.forward(rows) if path == "blocked" else WALKS[path](rows).forward()
+    # autocast off: each path chooses the precision of its own products
+    with torch.autocast(request.queries.device.type, enabled=False), torch.cuda.device_of(request.queries):
+        return blocked.forward(request) if path == "blocked" else CHUNKED_PATHS[path](request).forward()
 
 
 def backward(
-    rows: Rows, path: str, context: Tensor, lse: Tensor, grad: Tensor
+    request: FlatRequest, path: str, context: Tensor, lse: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, energy and values by this path."""
-    with torch.autocast(rows.queries.device.type, enabled=False), torch.cuda.device_of(rows.queries):
+    with torch.autocast(request.queries.device.type, enabled=False), torch.cuda.device_of(request.queries):
         if path == "blocked":
-            return blocked.backward(rows, context, lse, grad)
-        return WALKS[path](rows).backward(context, lse, grad)
+            return blocked.backward(request, context, lse, grad)
+        return CHUNKED_PATHS[path](request).backward(context, lse, grad)
 
 
-def made(*given: Any) -> Rows:
-    """The rows of an operator's arguments."""
-    return Rows(**dict(zip(NAMES, given, strict=True)))
+def build_request(*arguments: Any) -> FlatRequest:
+    """The flat request of an operator's arguments."""
+    return FlatRequest(**dict(zip(FIELDS, arguments, strict=True)))
 
 
-NAMES = tuple(field.name for field in fields(Rows))
+FIELDS = tuple(field.name for field in fields(FlatRequest))

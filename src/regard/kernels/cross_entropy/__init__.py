@@ -1,4 +1,4 @@
-"""Cross-entropy of a linear readout, with label smoothing, without writing all logits down."""
+"""Cross-entropy of a linear output layer, with label smoothing, without forming all logits at once."""
 
 from regard.kernels.cross_entropy.chunked import chunked_cross_entropy
 from regard.kernels.cross_entropy.reference import plain_cross_entropy

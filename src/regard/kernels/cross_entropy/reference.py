@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy of a linear readout, as plain as the formula.
+"""Label-smoothed cross-entropy of a linear output layer as the formula has it.
 
     loss = - sum_n sum_v q_n(v) log p_n(v),   p_n = softmax(W x_n + b),   q_n(v) = (1 - e) [v = y_n] + e / V
 
@@ -21,6 +21,7 @@ def plain_cross_entropy(
 ) -> Float[Tensor, ""]:
     """Summed over the labels that are not `ignored`."""
     logits = F.linear(features, weight, bias).flatten(0, -2)
+    # log-softmax in float32: a sum over the vocabulary would lose half precision's few digits
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     return F.cross_entropy(
         logits, labels.flatten(), ignore_index=ignored, label_smoothing=label_smoothing, reduction="sum"

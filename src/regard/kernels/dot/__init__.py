@@ -1,4 +1,4 @@
-"""Dot-product attention: the formula, and the kernels held to it."""
+"""Dot-product attention: the formula and its fused kernels."""
 
 from regard.kernels.dot.packed import PackedRequest, attend_packed, packed_unsupported_reasons
 from regard.kernels.dot.reference import DotRequest, attend_plain, dot_scores, expand_groups, join_groups, split_groups

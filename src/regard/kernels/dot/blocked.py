@@ -1,7 +1,7 @@
-"""The dot kernel in blocks of queries: a structured mask over a long text without ever writing the mask out.
+"""Dot attention on the CPU in blocks of queries, for a structured mask over a long text.
 
-Each block asks the mask how far its queries see and reads only those keys, so a window costs linear time, and memory is
-that of one block, backward too (a block is computed again there).
+The mask gives the span of keys that the queries of a block may attend to, and only those keys are used: a window costs
+linear time. Memory is that of one block; the backward pass computes a block again instead of storing its mask.
 """
 
 from collections.abc import Iterator
@@ -15,67 +15,76 @@ from torch.utils.checkpoint import checkpoint
 from regard.kernels.autograd import is_concrete
 from regard.kernels.dot.reference import DotRequest, attend_plain
 from regard.kernels.dot.sdpa import attend_sdpa
-from regard.kernels.dot.sdpa import unsupported_reasons as sdpa_refusals
+from regard.kernels.dot.sdpa import unsupported_reasons as sdpa_unsupported_reasons
 
 BLOCK = 512
+"""Queries per block."""
 WORTH_IT = 2**24
-"""Booleans in the mask from which blocks pay: below, one call with the mask written out is as fast."""
+"""Booleans of the mask from which blocks pay off: below, one call with the mask as a tensor is as fast."""
 
 
-def unsupported_reasons(read: DotRequest) -> Iterator[str]:
-    """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
-    yield from sdpa_refusals(read)
-    if read.queries.device.type != "cpu":
-        yield f"blocks of queries are for the CPU; the queries are on {read.queries.device}"
-    if read.mask is None or read.is_plain_causal:
-        yield "no mask has to be written out"
-    elif not read.mask.structured:
-        yield "the mask holds a boolean tensor, which is written out already"
-    elif read.written_size < WORTH_IT:
-        yield f"the mask is small: {read.written_size} of {WORTH_IT:,} entries from which blocks pay"
-    if read.queries.shape[-2] <= BLOCK:
-        yield f"{read.queries.shape[-2]} queries are one block"
+def unsupported_reasons(request: DotRequest) -> Iterator[str]:
+    """Every reason why this kernel cannot serve the request; an iterator, because one reason is often enough."""
+    yield from sdpa_unsupported_reasons(request)
+    if request.queries.device.type != "cpu":
+        yield f"blocks of queries are for the CPU; the queries are on {request.queries.device}"
+    if request.mask is None or request.is_plain_causal:
+        yield "SDPA needs no mask tensor for it"
+    elif not request.mask.structured:
+        yield "the mask holds a boolean tensor, so its memory is spent already"
+    elif request.mask_size < WORTH_IT:
+        yield f"the mask is small: {request.mask_size} entries, blocks pay off from {WORTH_IT:,}"
+    if request.queries.shape[-2] <= BLOCK:
+        yield f"{request.queries.shape[-2]} queries are one block"
     if torch.compiler.is_compiling():
-        yield "torch.compile sees one graph, not a loop over blocks"
+        yield "under torch.compile the loop over blocks would be unrolled"
 
 
-def attend_blocked(read: DotRequest) -> Float[Tensor, "... Q value"]:
-    """Block after block of queries, each with the keys it can see."""
+def attend_blocked(request: DotRequest) -> Float[Tensor, "... Q value"]:
+    """Attend block by block, each to the span of keys of its mask."""
     blocks = [
-        block_of(read, slice(start, min(start + BLOCK, read.queries.shape[-2])))
-        for start in range(0, read.queries.shape[-2], BLOCK)
+        slice_request(request, slice(start, min(start + BLOCK, request.queries.shape[-2])))
+        for start in range(0, request.queries.shape[-2], BLOCK)
     ]
-    # torch.func has its own backward, which cannot compute a block again
-    again = is_concrete(read.queries) and torch.is_grad_enabled()
-    again = again and any(tensor.requires_grad for tensor in (read.queries, read.keys, read.values))
-    parts = [checkpoint(read_block, block, use_reentrant=False) if again else read_block(block) for block in blocks]
+    # torch.func differentiates by itself and does not support checkpoints
+    needs_checkpoint = is_concrete(request.queries) and torch.is_grad_enabled()
+    tensors = (request.queries, request.keys, request.values)
+    needs_checkpoint = needs_checkpoint and any(tensor.requires_grad for tensor in tensors)
+    parts = [
+        checkpoint(attend_block, block, use_reentrant=False) if needs_checkpoint else attend_block(block)
+        for block in blocks
+    ]
     return torch.cat(parts, dim=-2)
 
 
-def block_of(read: DotRequest, part: slice) -> DotRequest:
-    """The read of some queries, narrowed to the keys in their mask's span."""
-    assert read.mask is not None
-    first = read.first_query + part.start
-    low, high = read.mask.span(first, first + part.stop - part.start - 1)
-    num_keys = read.keys.shape[-2]
-    start = 0 if low is None else min(max(low - read.first_key, 0), num_keys)
-    stop = num_keys if high is None else max(min(high - read.first_key, num_keys), start)
-    bias = read.bias
+def slice_request(request: DotRequest, part: slice) -> DotRequest:
+    """The request of some queries, with the keys in their mask's span."""
+    assert request.mask is not None
+    # the mask counts positions, which begin at first_query and first_key; tensors are indexed from 0
+    first = request.first_query + part.start
+    # positions of the first and the last query of the block, inclusive
+    low, high = request.mask.span(first, first + part.stop - part.start - 1)
+    num_keys = request.keys.shape[-2]
+    # clamped to the keys that exist; a span outside them is empty
+    start = 0 if low is None else min(max(low - request.first_key, 0), num_keys)
+    stop = num_keys if high is None else max(min(high - request.first_key, num_keys), start)
+    bias = request.bias
     if bias is not None:
+        # a bias that broadcasts over the queries is not sliced
         bias = bias[..., part if bias.shape[-2] > 1 else slice(None), start:stop]
-    key_bias = None if read.key_bias is None else read.key_bias[..., start:stop]
+    key_bias = None if request.key_bias is None else request.key_bias[..., start:stop]
     return replace(
-        read,
-        queries=read.queries[..., part, :],
-        keys=read.keys[..., start:stop, :],
-        values=read.values[..., start:stop, :],
+        request,
+        queries=request.queries[..., part, :],
+        keys=request.keys[..., start:stop, :],
+        values=request.values[..., start:stop, :],
         key_bias=key_bias,
         bias=bias,
         first_query=first,
-        first_key=read.first_key + start,
+        first_key=request.first_key + start,
     )
 
 
-def read_block(block: DotRequest) -> Float[Tensor, "... Q value"]:
-    """One block; where its span is empty the formula says what reading nothing gives."""
+def attend_block(block: DotRequest) -> Float[Tensor, "... Q value"]:
+    """Attention of one block; the formula serves an empty span, which gives zeros and which SDPA does not take."""
     return attend_sdpa(block) if block.keys.shape[-2] else attend_plain(block)

@@ -1,11 +1,11 @@
-"""Dot attention over packed rows, for CUDA: one program a row and head, the whole row in one tile.
+"""Dot attention over packed sequences, for CUDA: one program per sequence and head, the whole sequence in one tile.
 
-    q  k  v        tokens of all rows end to end, (N, heads, size)
-    row r, head h: S = scale q_r k_r^T,  P = softmax(S),  o_r = P v_r      all of it in registers
+    q  k  v             tokens of all sequences end to end, (N, heads, size)
+    sequence r, head h: S = scale q_r k_r^T,  P = softmax(S),  o_r = P v_r      all of it in registers
 
-Sentences are short: flash kernels, built for long rows, walk over blocks that are mostly padding, and need the tokens
-spread into a rectangle first. Here nothing is padded in memory. The backward pass keeps the inputs alone and forms S
-once more: dS = P (dP - sum P dP).
+Sentences are short: flash kernels, built for long sequences, loop over blocks that are mostly padding, and need the
+tokens in a padded rectangle first. Here nothing is padded in memory. The backward pass stores only the inputs and forms
+S again: dS = P (dP - sum P dP).
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from regard.contracts import PackedTokens
 from regard.kernels.dot.packed_triton import backward_kernel, forward_kernel
 from regard.kernels.triton_support import launch, serves, tile_size
 
-LONGEST = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
-"""Tokens a row may have, by type: all tiles of a program fit into one multiprocessor's memory."""
-SIZES = (16, 32, 64, 128)
+MAX_SEQLEN = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 64}
+"""Tokens of a sequence at most, by type: all tiles of a program must fit into one multiprocessor's memory."""
+HEAD_SIZES = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackedRequest:
-    """Every row's queries read that row's keys; with `causal` those up to their own position."""
+    """Queries of each sequence attend to the keys of the same sequence; with `causal` up to their own position."""
 
     queries: Float[Tensor, "N heads size"]
     keys: Float[Tensor, "M heads size"]
@@ -43,31 +43,32 @@ def packed_unsupported_reasons(heads: Float[Tensor, "N heads size"], rows: Packe
     size = heads.shape[-1]
     if not serves(heads):
         yield "it is written in Triton, for CUDA"
-    if size not in SIZES:
-        yield f"heads of size {size} are none of {', '.join(map(str, SIZES))}"
-    if heads.dtype not in LONGEST:
-        yield f"{heads.dtype} is none of {', '.join(map(str, LONGEST))}"
-    elif rows.max_seqlen > LONGEST[heads.dtype]:
-        yield f"the longest row has {rows.max_seqlen} tokens, and a tile of {heads.dtype} holds {LONGEST[heads.dtype]}"
+    if size not in HEAD_SIZES:
+        yield f"heads of size {size} are none of {', '.join(map(str, HEAD_SIZES))}"
+    if heads.dtype not in MAX_SEQLEN:
+        yield f"{heads.dtype} is none of {', '.join(map(str, MAX_SEQLEN))}"
+    elif rows.max_seqlen > MAX_SEQLEN[heads.dtype]:
+        yield f"the longest row has {rows.max_seqlen} tokens, a tile of {heads.dtype} holds {MAX_SEQLEN[heads.dtype]}"
 
 
-def attend_packed(read: PackedRequest) -> Float[Tensor, "N heads size"]:
-    """The context of every query; zeros where its row has no keys."""
-    context: Tensor = _read(
-        read.queries,
-        read.keys,
-        read.values,
-        read.query_rows.cu_seqlens,
-        read.key_rows.cu_seqlens,
-        [tile_size(read.query_rows.max_seqlen), tile_size(read.key_rows.max_seqlen)],
-        read.scale,
-        read.causal,
+def attend_packed(request: PackedRequest) -> Float[Tensor, "N heads size"]:
+    """The context of every query; zeros where its sequence has no keys."""
+    # tensors and numbers instead of the request: operators take only these
+    context: Tensor = _attend_packed(
+        request.queries,
+        request.keys,
+        request.values,
+        request.query_rows.cu_seqlens,
+        request.key_rows.cu_seqlens,
+        [tile_size(request.query_rows.max_seqlen), tile_size(request.key_rows.max_seqlen)],
+        request.scale,
+        request.causal,
     )
     return context
 
 
 @torch.library.custom_op("regard::attend_packed", mutates_args=())
-def _read(  # noqa: PLR0917 - an operator
+def _attend_packed(  # noqa: PLR0917 - an operator
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -77,19 +78,23 @@ def _read(  # noqa: PLR0917 - an operator
     scale: float,
     causal: bool,
 ) -> Tensor:
+    # kernels compute offsets from strides that follow from the shape
     queries, keys, values = (tensor.contiguous() for tensor in (queries, keys, values))
+    # written in full: every query belongs to one sequence
     context = torch.empty_like(queries)
-    run(forward_kernel, queries, keys, values, context, query_offsets, key_offsets, tiles, scale, causal)
+    launch_per_sequence(
+        forward_kernel, queries, keys, values, context, query_offsets, key_offsets, tiles, scale, causal
+    )
     return context
 
 
-@_read.register_fake
+@_attend_packed.register_fake
 def _(queries: Tensor, *others: Any) -> Tensor:
     return torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
 
 
-@torch.library.custom_op("regard::read_packed_backward", mutates_args=())
-def _read_backward(  # noqa: PLR0917 - an operator
+@torch.library.custom_op("regard::attend_packed_backward", mutates_args=())
+def _attend_packed_backward(  # noqa: PLR0917 - an operator
     grad: Tensor,
     queries: Tensor,
     keys: Tensor,
@@ -100,42 +105,45 @@ def _read_backward(  # noqa: PLR0917 - an operator
     scale: float,
     causal: bool,
 ) -> list[Tensor]:
-    given = tuple(tensor.contiguous() for tensor in (grad, queries, keys, values))
-    grads = [torch.empty_like(tensor) for tensor in given[1:]]
-    run(backward_kernel, *given, *grads, query_offsets, key_offsets, tiles, scale, causal)
+    inputs = tuple(tensor.contiguous() for tensor in (grad, queries, keys, values))
+    grads = [torch.empty_like(tensor) for tensor in inputs[1:]]
+    launch_per_sequence(backward_kernel, *inputs, *grads, query_offsets, key_offsets, tiles, scale, causal)
     return grads
 
 
-@_read_backward.register_fake
+@_attend_packed_backward.register_fake
 def _(grad: Tensor, queries: Tensor, keys: Tensor, values: Tensor, *others: Any) -> list[Tensor]:
     return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in (queries, keys, values)]
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[:5])
-    ctx.rest = inputs[5:]
+    ctx.options = inputs[5:]
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    grads = _read_backward(grad, *ctx.saved_tensors, *ctx.rest)
+    grads = _attend_packed_backward(grad, *ctx.saved_tensors, *ctx.options)
     return (*grads, None, None, None, None, None)
 
 
-_read.register_autograd(_backward, setup_context=_save)
+_attend_packed.register_autograd(_backward, setup_context=_save_for_backward)
 
 
-def run(kernel: Any, *arguments: Any) -> None:
-    """One program a row and head; tensors first, then tiles, scale and causal."""
+def launch_per_sequence(kernel: Any, *arguments: Any) -> None:
+    """One program per sequence and head; arguments are tensors, then tiles, scale and causal."""
     *tensors, tiles, scale, causal = arguments
     _, num_heads, size = tensors[0].shape
-    num_rows = tensors[-1].shape[0] - 1
+    # offsets have one entry more than there are sequences
+    num_sequences = tensors[-1].shape[0] - 1
+    # Triton compiles for the alignment of pointers, which differs between views
     alignments = [tensor.data_ptr() % 16 for tensor in tensors]
     with torch.cuda.device_of(tensors[0]):
         launch(
             kernel,
-            (num_rows, num_heads, 1),
+            (num_sequences, num_heads, 1),
             (*tensors, scale, num_heads * size),
             {"SIZE": size, "QUERY_TILE": tiles[0], "KEY_TILE": tiles[1], "CAUSAL": causal},
             kind=(tensors[0].device, tensors[0].dtype, tensors[-1].dtype, num_heads, *alignments),
+            # a tile of 128 x 128 scores needs the registers of 8 warps
             num_warps=4 if max(tiles) <= 64 else 8,
         )

@@ -1,9 +1,13 @@
-"""The dot kernel on torch's scaled_dot_product_attention: flash on CPU and CUDA, linear memory.
+"""Dot attention by torch's scaled_dot_product_attention (SDPA): flash kernels on CPU and CUDA, linear memory.
 
-Three differences between what we promise and what SDPA does are settled here: a bias per key travels as extra features
-(a float mask that needs a gradient would form the scores), keys and values of different size are padded to one size (on
-the CPU SDPA is three times slower, and quadratic in memory, when they differ; on GPUs before Hopper there is no flash
-kernel for them), and a row with nothing to read is zeros.
+Three differences between our contract and SDPA are settled here:
+
+- A bias per key becomes extra features: as a float mask that needs a gradient it would make SDPA form the scores.
+- Keys and values of different size are padded to one size: on the CPU SDPA is three times slower, and quadratic in
+  memory, when they differ; on GPUs before Hopper there is no flash kernel for them.
+- A query with nothing to attend to gets zeros.
+
+Dao et al. 2022. https://arxiv.org/abs/2205.14135
 """
 
 from collections.abc import Iterator
@@ -19,99 +23,106 @@ from regard.kernels.dot.reference import DotRequest
 from regard.kernels.triton_support import HALF
 
 
-def unsupported_reasons(read: DotRequest) -> Iterator[str]:
-    """Every reason why this kernel cannot serve the read; asked for one, only one is looked for."""
-    if read.values.numel() == 0 or read.queries.numel() == 0 or read.keys.numel() == 0:
-        yield "there is nothing to read (an empty batch, no queries or no keys)"
+def unsupported_reasons(request: DotRequest) -> Iterator[str]:
+    """Every reason why this kernel cannot serve the request; an iterator, because one reason is often enough."""
+    if request.values.numel() == 0 or request.queries.numel() == 0 or request.keys.numel() == 0:
+        yield "there is nothing to attend to (an empty batch, no queries or no keys)"
 
 
-def attend_sdpa(read: DotRequest) -> Float[Tensor, "... Q value"]:
+def attend_sdpa(request: DotRequest) -> Float[Tensor, "... Q value"]:
     """Fused softmax attention."""
-    dtype = read.values.dtype
-    if is_slow_half(read):
-        wide = {name: getattr(read, name).float() for name in ("queries", "keys", "values")}
-        # autocast would take it back to half
+    dtype = request.values.dtype
+    if is_slow_half(request):
+        wide = {name: getattr(request, name).float() for name in ("queries", "keys", "values")}
+        # autocast would convert it back to half precision
         with torch.autocast("cpu", enabled=False):
-            return attend_sdpa(replace(read, **wide)).to(dtype)
-    leading = read.shape[:-2]
-    key_leading = leading if read.group_size == 1 else (*leading[:-1], leading[-1] // read.group_size)
-    queries, keys = fold_key_bias(read)
-    value_size = read.values.shape[-1]
-    sizes = sizes_for(queries, value_size)
-    allowed, empty = readable_rows(None if read.is_plain_causal else read.allowed())
+            return attend_sdpa(replace(request, **wide)).to(dtype)
+    leading = request.shape[:-2]
+    key_leading = leading if request.group_size == 1 else (*leading[:-1], leading[-1] // request.group_size)
+    queries, keys = fold_key_bias(request)
+    value_size = request.values.shape[-1]
+    key_width, value_width = choose_sizes(queries, value_size)
+    # the plain triangle is an option of SDPA and needs no mask tensor
+    allowed, empty = open_empty_rows(None if request.is_plain_causal else request.allowed())
     mask = allowed
-    if read.bias is not None:
-        bias = read.bias if allowed is None else read.bias.masked_fill(~allowed, float("-inf"))
+    if request.bias is not None:
+        bias = request.bias if allowed is None else request.bias.masked_fill(~allowed, float("-inf"))
         mask = bias.to(queries.dtype)
     context = F.scaled_dot_product_attention(
-        four_dimensional(widened(queries, sizes[0]), leading),
-        four_dimensional(widened(keys, sizes[0]), key_leading),
-        four_dimensional(widened(read.values, sizes[1]), key_leading),
-        attn_mask=None if mask is None else four_dimensional(mask, leading, expand_last=False),
-        dropout_p=read.dropout,
-        is_causal=read.is_plain_causal,
-        scale=read.scale,
-        enable_gqa=read.group_size > 1,
+        to_four_dimensions(pad_size(queries, key_width), leading),
+        to_four_dimensions(pad_size(keys, key_width), key_leading),
+        to_four_dimensions(pad_size(request.values, value_width), key_leading),
+        attn_mask=None if mask is None else to_four_dimensions(mask, leading, expand_last=False),
+        dropout_p=request.dropout,
+        is_causal=request.is_plain_causal,
+        scale=request.scale,
+        enable_gqa=request.group_size > 1,
     )
-    if sizes[1] != value_size:
+    # views only where they are needed: each adds to the time of a short call
+    if value_width != value_size:
         context = context[..., :value_size]
     if len(leading) != 2:
         context = context.reshape(*leading, *context.shape[-2:])
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
-def sizes_for(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:
-    """What keys and values are padded to: one size, except where cuDNN reads two as well."""
+def choose_sizes(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:
+    """The sizes to which keys and values are padded: equal, except where cuDNN supports two sizes."""
     size = queries.shape[-1]
     if queries.device.type != "cuda":
         return (max(size, value_size),) * 2
+    # flash kernels on CUDA need multiples of 8
     size, value_size = (-(-each // 8) * 8 for each in (size, value_size))
     if queries.dtype.itemsize == 2 and torch.cuda.get_device_capability(queries.device) >= (9, 0):
         return size, value_size
     return (max(size, value_size),) * 2
 
 
-def is_slow_half(read: DotRequest) -> bool:
+def is_slow_half(request: DotRequest) -> bool:
     """Half precision with gradients on a CPU: its backward pass is three times slower than float32's."""
     return (
-        read.queries.device.type == "cpu"
-        and read.queries.dtype.itemsize == 2
+        request.queries.device.type == "cpu"
+        and request.queries.dtype.itemsize == 2
         and torch.is_grad_enabled()
-        and any(tensor.requires_grad for tensor in (read.queries, read.keys, read.values))
+        and any(tensor.requires_grad for tensor in (request.queries, request.keys, request.values))
     )
 
 
-def widened(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, "... L wide"]:
-    """Zeros up to this size, and no copy where there is nothing to add."""
+def pad_size(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, "... L wide"]:
+    """Append zeros up to this size; no copy where there is nothing to append."""
     missing = size - tensor.shape[-1]
     return F.pad(tensor, (0, missing)) if missing else tensor
 
 
-def fold_key_bias(read: DotRequest) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
+def fold_key_bias(request: DotRequest) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
     """A bias that is the same for every query becomes features of the keys: [q, 1] . [k, bias] = q . k + bias.
 
-    In half precision one feature would round the bias, so a second one holds what the first lost.
+    In half precision one feature would round the bias, so a second one holds the remainder.
     """
-    if read.key_bias is None:
-        return read.queries, read.keys
-    dtype, rounded = read.keys.dtype, product_dtype(read.keys)
-    finite = torch.finfo(rounded)
-    # the kernel multiplies features by the scale as well
-    column = (read.key_bias / read.scale).clamp(finite.min, finite.max).unsqueeze(-1)
-    parts = [column.to(rounded).to(dtype)]
-    if rounded in HALF:
+    if request.key_bias is None:
+        return request.queries, request.keys
+    dtype, product = request.keys.dtype, product_dtype(request.keys)
+    limits = torch.finfo(product)
+    # divided by the scale, by which the kernel multiplies features as well; clamped, because a large bias would
+    # overflow half precision, and infinity minus infinity in the remainder is NaN
+    column = (request.key_bias / request.scale).clamp(limits.min, limits.max).unsqueeze(-1)
+    parts = [column.to(product).to(dtype)]
+    if product in HALF:
         parts.append((column.float() - parts[0].float()).to(dtype))
-    batch = torch.broadcast_shapes(read.keys.shape[:-2], column.shape[:-2])
+    batch = torch.broadcast_shapes(request.keys.shape[:-2], column.shape[:-2])
     columns = [part.expand(*batch, *part.shape[-2:]) for part in parts]
-    keys = torch.cat([read.keys.expand(*batch, *read.keys.shape[-2:]), *columns], dim=-1)
-    ones = read.queries.new_ones(*read.queries.shape[:-1], len(parts))
-    return torch.cat([read.queries, ones], dim=-1), keys
+    keys = torch.cat([request.keys.expand(*batch, *request.keys.shape[-2:]), *columns], dim=-1)
+    ones = request.queries.new_ones(*request.queries.shape[:-1], len(parts))
+    return torch.cat([request.queries, ones], dim=-1), keys
 
 
-def readable_rows(
+def open_empty_rows(
     allowed: Bool[Tensor, "..."] | None,
 ) -> tuple[Bool[Tensor, "..."] | None, Bool[Tensor, "..."] | None]:
-    """The mask with empty rows opened, and which rows those are: kernels disagree about them, we write zeros there."""
+    """The mask with empty rows opened, and which rows those are.
+
+    Kernels disagree about a query with nothing to attend to (zeros, NaN or a mean); the caller fills in zeros.
+    """
     if allowed is None:
         return None, None
     if allowed.ndim < 2:
@@ -120,16 +131,17 @@ def readable_rows(
     return allowed | empty, empty
 
 
-def four_dimensional(tensor: Tensor, leading: tuple[int, ...], *, expand_last: bool = True) -> Tensor:
-    """(.., L, size) as (rows, heads, L, size): the last leading dimension is the heads, those before it one batch.
+def to_four_dimensions(tensor: Tensor, leading: tuple[int, ...], *, expand_last: bool = True) -> Tensor:
+    """(.., L, size) as (batch, heads, L, size): the last leading dimension is the heads, those before it one batch.
 
-    A mask keeps its heads unexpanded (`expand_last=False`): one for all of them is enough.
+    A mask is not expanded over its heads (`expand_last=False`): one for all of them is enough.
     """
     if len(leading) == 2 and tensor.ndim == 4 and (not expand_last or tensor.shape[:2] == leading):
         return tensor
     missing = len(leading) + 2 - tensor.ndim
     tensor = tensor[(None,) * missing] if missing else tensor
     if len(leading) < 2:
+        # expanded, not broadcast: SDPA forms the scores of keys whose leading dimensions differ from the queries'
         tensor = tensor.expand(*leading, *tensor.shape[-2:]) if expand_last else tensor
         return tensor[(None,) * (2 - len(leading))]
     heads = leading[-1] if expand_last else tensor.shape[-3]

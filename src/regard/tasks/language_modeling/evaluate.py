@@ -63,7 +63,7 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
                     sums[path] = sums[path] + sums_here if path in sums else sums_here
     if any(math.isnan(total.distance) for total in sums.values()):
         raise ValueError(NOT_FINITE)
-    return {path: SpanMass.of(total) for path, total in sums.items() if total.looks}
+    return {path: SpanMass.of(total) for path, total in sums.items() if total.count}
 
 
 TASK = "language_modeling"
@@ -167,5 +167,5 @@ def distance_table(distances: Mapping[str, SpanMass]) -> ReportTable:
             Column(name="distance", title="mean distance", format=".1f"),
             Column(name="queries", title="queries", format=","),
         ),
-        rows=tuple((path, *mass.within, mass.distance, mass.looks) for path, mass in distances.items()),
+        rows=tuple((path, *mass.within, mass.distance, mass.count) for path, mass in distances.items()),
     )

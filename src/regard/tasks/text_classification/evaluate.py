@@ -25,7 +25,7 @@ from regard.contracts import (
 )
 from regard.data.batching import ClassificationExamples, TokenBudget, batches_by_length, make_classification_examples
 from regard.data.text import Sentence, Tokenizer
-from regard.metrics import Answers, ClassificationQuality, Overlap, classification_quality, overlap_sums
+from regard.metrics import ClassificationQuality, ClassPredictions, Overlap, classification_quality, overlap_sums
 from regard.tasks.base import hardware, run_info
 
 TASK = "text_classification"
@@ -55,7 +55,7 @@ def evaluate_sentences(
     )
 
 
-def predict_all(model: Any, examples: ClassificationExamples) -> Answers:
+def predict_all(model: Any, examples: ClassificationExamples) -> ClassPredictions:
     """The predictions of a model for every example, in their order."""
     batches = batches_by_length(examples.lengths, TokenBudget(EVALUATION_TOKENS))
     answers = classify(model, (examples.batch(rows).sentences for rows in batches))
@@ -66,7 +66,7 @@ def predict_all(model: Any, examples: ClassificationExamples) -> Answers:
     return replace(answers, log_probs=answers.log_probs[positions])
 
 
-def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
+def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> ClassPredictions:
     """The predictions for every sentence, in the order of the batches, which are moved to the model's device."""
     device = device_of(model)
     log_probs: list[Tensor] = []
@@ -83,7 +83,7 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> Answers:
         # one transfer at the end: a transfer per batch would synchronise the device every time
         rows = torch.cat(log_probs).cpu()
         cosine, penalty, count = torch.stack(overlaps).sum(dim=0).tolist() if overlaps else (0.0, 0.0, 0.0)
-    return Answers(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
+    return ClassPredictions(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
 
 
 def make_report(

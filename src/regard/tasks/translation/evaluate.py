@@ -24,8 +24,8 @@ from regard.data.batching import Examples, TokenBudget, batches_by_length, make_
 from regard.data.corpora import Corpus, SyntheticCorpus
 from regard.data.text import Pair, Tokenizers
 from regard.metrics import (
+    BleuVariant,
     Detokenised,
-    Form,
     LengthBucket,
     Perplexity,
     Quality,
@@ -63,7 +63,7 @@ def measure_perplexity(model: Model, examples: Examples) -> Perplexity:
     return perplexity(model, (examples.batch(rows) for rows in batches))
 
 
-def forms_of(corpus: Corpus) -> list[Form]:
+def forms_of(corpus: Corpus) -> list[BleuVariant]:
     """The variants of BLEU for a corpus; the first is the main one.
 
     Tokenised, lower-cased text has one variant. Otherwise the main variant is cased, detokenised BLEU; for languages
