@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.contracts import UNK, Classifier, ClassifierOutput, Labelled, PaddedTokens
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
-from regard.training.sentence_objective import ClassificationObjective
+from regard.training.objectives import ClassificationObjective
 from tests.contracts.listed import with_variants
 
 TINY = {

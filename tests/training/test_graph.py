@@ -11,7 +11,7 @@ from regard.models.translation import MODELS
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from regard.training import cuda_graph as graph
 from regard.training.cuda_graph import WARM_UP, Fill, GraphedStep, copy_batch, shape_of, up
-from regard.training.objective import Objective
+from regard.training.objectives import Objective
 
 VOCAB = 23
 FILL = Fill(rows=4, tokens=16, longest=4, padded_rows=4, padded_longest=4)

@@ -1,14 +1,21 @@
-"""A training step as one CUDA graph: small models on large GPUs wait for launches, a graph launches once.
+"""A training step as one CUDA graph: a small model on a large GPU is limited by launches, and a graph launches once.
 
     copy the batch into the graph's own tensors -> replay: forward, backward, clip, update
 
-A graph is of one shape, so batches are filled up to a few shapes, packed ones and padded ones. The first steps of each
-shape run as they are, which warms up kernels and allocations; then the step is captured, and from then on replayed. The
-numbers are those of the eager step, to rounding.
+A graph has one shape, so batches are filled up to a few shapes, packed or padded. The first steps of each shape run
+eagerly, which warms up kernels and allocations. Then the step is captured, and from then on replayed. The numbers are
+those of the eager step, to rounding.
 
-A replay runs the kernels that were captured, on the tensors that were captured. Graphs are therefore dropped when a
-parameter or buffer of the model is another tensor than it was or a part changes between training and evaluation mode,
-and no graph is used while the model has hooks or a replaced `forward`.
+A replay runs the kernels that were captured, on the tensors that were captured, whatever the model has become. So
+before every step the model is compared with the one at the capture, and this decides:
+
+    a hook, a replaced `forward`, an active trace or intervention   the step runs eagerly; graphs are kept for later
+    another tensor, a mode, an edit of the model's structure        graphs are dropped, and captured again
+    a weight that was edited in place                               nothing: the graph reads the weight
+
+"An edit of the structure" is a change in `unsupported_reasons`, by which fused code decides to run: a module of
+another type, an eps, a dropout rate, a method. So a graph that was captured with fused code is never replayed for a
+model that needs its own code.
 """
 
 import warnings
@@ -19,13 +26,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, Labelled, PackedTokens, PaddedTokens, has_hooks, leaves, map_tensors
+from regard.contracts import (
+    PAD,
+    Batch,
+    Labelled,
+    PackedTokens,
+    PaddedTokens,
+    active_recorders,
+    has_hooks,
+    leaves,
+    map_tensors,
+)
 from regard.training.settings import ComputeSettings, StepKind
 
 WARM_UP = 3
 """Steps of each shape before it is captured."""
 MOST_SHAPES = 128
-"""Graphs that are kept; batches of yet other shapes run as they are."""
+"""Graphs that are kept; batches of further shapes run eagerly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +62,7 @@ class StepChoice:
 def choose_step(
     settings: ComputeSettings, model: nn.Module, *, device: torch.device, num_processes: int, capturable: bool
 ) -> StepChoice:
-    """What `settings.step` comes to here; a kind that was asked for by name and cannot run is refused."""
+    """The kind of step that `settings.step` means here; an error if a kind is named that cannot run."""
     reasons = reasons_against_capture(settings, device=device, num_processes=num_processes)
     if settings.step == "auto":
         if not capturable:
@@ -73,8 +90,10 @@ def reasons_against_capture(settings: ComputeSettings, *, device: torch.device, 
 
 
 def reasons_against_replay(model: nn.Module) -> list[str]:
-    """Why a captured step would leave out what was done to the model."""
+    """Why a step must call the model in Python, which a replay does not."""
     reasons = ["the model has hooks"] if has_hooks(model) else []
+    if active_recorders():
+        reasons.append("attention is being recorded by a trace or an intervention")
     names = [type(part).__name__ for part in model.modules() if "forward" in part.__dict__]
     return [*reasons, *(f"the forward of a {name} was replaced" for name in names)]
 
@@ -93,9 +112,9 @@ class Fill:
     padded_longest: int = 4
 
     def __call__(self, batch: Any) -> Any:
-        """The same rows, filled up; labels of the fill are <pad>. Segments of a text have one shape and stay as is."""
+        """The same batch, filled up with <pad> labels. Segments of a text have one shape and stay as they are."""
         if isinstance(batch, Labelled):
-            # no rows are added: a model's penalty would count them
+            # no elements are added: a model's penalty would count them
             sentences = batch.sentences
             num_rows, length = sentences.ids.shape
             return replace(
@@ -138,11 +157,11 @@ class Fill:
 
 
 FILL = Fill()
-"""Few shapes, and so few graphs."""
+"""The default: few shapes, and so few graphs."""
 
 
 def widened(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
-    """The same rows, and as many more of one token as it takes, in a larger rectangle."""
+    """The same texts in a larger rectangle, with further texts of one token."""
     ids = torch.full((num_rows, length), PAD, dtype=rows.ids.dtype)
     ids[: rows.ids.shape[0], : rows.ids.shape[1]] = rows.ids
     lengths = torch.ones(num_rows, dtype=rows.lengths.dtype)
@@ -169,9 +188,10 @@ class Captured:
 class GraphedStep:
     """Forward, backward, clip and update by graphs, one a shape, on the CUDA device of `module`.
 
-    `objective` computes a batch's summed loss with the parameters of `module`; while `reasons` returns any, `readable`
-    does, without graphs. A step that cannot be captured raises an error, or with `cautious` is found out before its
-    capture where possible: `failure` then says why, and from then on no step is captured.
+    `objective` computes a batch's summed loss with the parameters of `module`. While `reasons` returns any, `readable`
+    does, without graphs. Graphs are dropped when what `edits` returns is not what it returned at their capture. A step
+    that cannot be captured raises an error; with `cautious` it is recognised before its capture where possible:
+    `failure` then says why, and from then on no step is captured.
     """
 
     def __init__(
@@ -183,9 +203,11 @@ class GraphedStep:
         clip_norm: float | None = None,
         readable: Callable[[Any], Tensor] | None = None,
         reasons: Callable[[], list[str]] = list,
+        edits: Callable[[], list[str]] = list,
         cautious: bool = False,
     ) -> None:
-        self.objective, self.readable, self.reasons = objective, readable or objective, reasons
+        self.objective, self.readable = objective, readable or objective
+        self.reasons, self.edits = reasons, edits
         self.module, self.optimizer, self.clip_norm = module, optimizer, clip_norm
         self.cautious, self.failure = cautious, ""
         self.shapes: dict[tuple[Any, ...], Captured] = {}
@@ -198,22 +220,17 @@ class GraphedStep:
         """One step on a filled batch from the host; the summed loss, still on the device."""
         self.learning_rate.fill_(learning_rate)
         for group in self.optimizer.param_groups:
-            # a graph reads the rate where it was when captured: a tensor, and one that can be captured at all
+            # a graph reads the rate from the tensor that was captured, and "capturable" makes the update read a tensor
             group["lr"], group["capturable"] = self.learning_rate, True
-        if (identity := identity_of(self.module)) != self.identity:
+        is_readable = bool(self.reasons())
+        # hooks and traces are edits too; as they end, the graphs that they leave unused are valid again
+        if not is_readable and (identity := [*identity_of(self.module), tuple(self.edits())]) != self.identity:
             self.drop()
             self.identity = identity
         shape = shape_of(batch)
-        if shape not in self.shapes:
-            on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
-            new = Captured(batch=on_device, weight=torch.full((), 1.0 / num_tokens, device=self.device))
-            if self.failure or len(self.shapes) >= MOST_SHAPES:
-                return self._eager(new, self.readable)
-            self.shapes[shape] = new
-        captured = self.shapes[shape]
-        copy_batch(batch, captured.batch)
+        captured = self._buffers_of(batch, shape)
         captured.weight.fill_(1.0 / num_tokens)
-        if self.reasons():
+        if is_readable or shape not in self.shapes:
             return self._eager(captured, self.readable)
         captured.runs += 1
         if captured.runs < WARM_UP or (captured.runs == WARM_UP and not self.cautious):
@@ -223,15 +240,26 @@ class GraphedStep:
         if captured.graph is None:
             self._capture(captured)
         captured.graph.replay()
-        # a replay changes the weights without torch's noticing; whatever was made of them must be made anew
+        # autograd does not notice that a replay changes the weights: what was computed from them must be recomputed
         torch.autograd.graph.increment_version(self._parameters())
         assert captured.loss is not None
         return captured.loss
 
+    def _buffers_of(self, batch: Any, shape: tuple[Any, ...]) -> Captured:
+        """The batch on the device, in the tensors that the graph of its shape reads, or in new ones."""
+        if shape in self.shapes:
+            copy_batch(batch, self.shapes[shape].batch)
+            return self.shapes[shape]
+        on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
+        captured = Captured(batch=on_device, weight=torch.zeros((), device=self.device))
+        if not self.failure and len(self.shapes) < MOST_SHAPES:
+            self.shapes[shape] = captured
+        return captured
+
     def drop(self) -> None:
-        """Forget all graphs; shapes that occur again are captured again."""
+        """Delete all graphs; shapes that occur again are captured again."""
         self.shapes.clear()
-        # gradients lie in the memory of the graphs, whose pool cannot be used again once all of them are gone
+        # gradients are in the memory of the graphs, whose pool cannot be used again once all graphs are deleted
         self.optimizer.zero_grad(set_to_none=True)
         self.pool = torch.cuda.graph_pool_handle()
 
@@ -239,7 +267,7 @@ class GraphedStep:
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
     def _eager(self, captured: Captured, objective: Callable[[Any], Tensor]) -> Tensor:
-        # a graph is captured on a stream of its own, and so warmed up there
+        # a graph is captured on a stream of its own, so the warm-up runs there too
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             loss = self._run(captured, objective)
@@ -247,7 +275,7 @@ class GraphedStep:
         return loss
 
     def _rehearse(self, captured: Captured) -> Tensor:
-        """The last eager step of a shape, with a look at what would end its capture."""
+        """The last eager step of a shape, in which operations that would end its capture are detected."""
         mode = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -270,7 +298,7 @@ class GraphedStep:
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        # the thread that prepares batches may pin memory meanwhile: its calls are not captured
+        # the thread that prepares batches may pin memory meanwhile; in this mode its calls do not end the capture
         capture = torch.cuda.graph(graph, stream=self.stream, pool=self.pool, capture_error_mode="thread_local")
         try:
             with capture:
@@ -294,7 +322,7 @@ class GraphedStep:
 
 
 def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
-    """Where and how every parameter and buffer lies, and the mode of every part: what a captured step depends on."""
+    """Address and layout of every parameter and buffer, and the mode of every module."""
     identity: list[tuple[Any, ...]] = []
     for part in module.modules():
         identity.append((part.training,))
@@ -306,20 +334,20 @@ def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
 
 
 def has_room() -> bool:
-    """Whether the GPU has memory for a graph beside eager steps: twice what the largest step took."""
+    """Whether the GPU has memory for a graph beside eager steps: twice that of the largest step."""
     allocated = torch.cuda.memory_allocated()
     unused = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - allocated
     return unused >= 2 * (torch.cuda.max_memory_allocated() - allocated)
 
 
 def shape_of(batch: Any) -> tuple[Any, ...]:
-    """What two batches must share to share a graph."""
+    """What must be equal in two batches that use one graph."""
     sides = (batch.source, batch.target) if isinstance(batch, Batch) else ()
     longest = tuple(side.max_seqlen for side in sides if isinstance(side, PackedTokens))
     return (*(tuple(tensor.shape) for tensor in leaves(batch)), *longest)
 
 
-def copy_batch(given: Any, kept: Any) -> None:
-    """Write a batch's tensors into those a graph reads."""
-    for new, old in zip(leaves(given), leaves(kept), strict=True):
+def copy_batch(batch: Any, buffers: Any) -> None:
+    """Copy a batch's tensors into those that a graph reads."""
+    for new, old in zip(leaves(batch), leaves(buffers), strict=True):
         old.copy_(new, non_blocking=True)

@@ -1,7 +1,7 @@
 """Devices, processes and precision, through accelerate. https://huggingface.co/docs/accelerate.
 
-One process needs nothing but this file's defaults; several are started by `torchrun` or `accelerate launch`, which also
-decides on sharded weights (FSDP version 2). No step waits for the device.
+One process needs nothing but the defaults. Several are started by `torchrun` or `accelerate launch`, which also decides
+on sharded weights (FSDP version 2). No step waits for the device.
 """
 
 import atexit
@@ -20,16 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoint import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
-from regard.contracts import map_tensors
+from regard.contracts import map_tensors, unsupported_reasons
 from regard.training.cuda_graph import FILL, GraphedStep, StepChoice, choose_step, reasons_against_replay
-from regard.training.objective import Objective
-from regard.training.segment_objective import StreamObjective
+from regard.training.objectives import Objective, StreamObjective
 from regard.training.selection import RunningAverage
 from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
 
 
 class Shards:
-    """Torch's own way from shards to whole tensors and back; half of `import regard` would go into importing it."""
+    """Torch's functions from shards to whole tensors and back, imported when used: they take long to import."""
 
     def __init__(self) -> None:
         from torch.distributed.checkpoint import state_dict
@@ -41,7 +40,7 @@ class Shards:
 
 
 class Engine:
-    """A model ready to learn on whatever devices and processes there are."""
+    """A model and its optimizer on the devices and processes of this run."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Engine:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this process writes files and prints."""
         return bool(self.accelerator.is_main_process)
 
     def learn(self, parts: tuple[tuple[Any, bool], ...], *, num_tokens: int, learning_rate: float) -> Tensor:
@@ -120,24 +119,24 @@ class Engine:
         return float(self.accelerator.reduce(value.double() if self.device.type != "mps" else value, "sum"))
 
     def any(self, value: bool) -> bool:
-        """Whether it is so in any process."""
+        """Whether the value is true in any process."""
         if self.num_processes == 1:
             return value
         return self.sum(torch.tensor(float(value), device=self.device)) > 0
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Block until every process has called this."""
         self.accelerator.wait_for_everyone()
 
     def seed(self, seed: int) -> None:
-        """Start all random generators; each process its own, so that dropout differs."""
+        """Seed all random generators, differently in each process, so that dropout differs."""
         own = (seed + 1_000_003 * self.rank) % 2**32
         random.seed(own)
         np.random.seed(own)
         torch.manual_seed(own)
 
     def forked(self) -> AbstractContextManager[Any]:
-        """Within, random numbers may be drawn without training's noticing."""
+        """A context in which random numbers may be drawn without changing those of training."""
         devices = [self.device] if self.device.type == "cuda" else []
         return torch.random.fork_rng(devices=devices)
 
@@ -158,7 +157,7 @@ class Engine:
         return RunningAverage(self.model, decay)
 
     def state(self) -> "EngineState":
-        """What else must be saved to go on exactly here; every process takes part."""
+        """What else must be saved to resume exactly here; every process takes part."""
         rows = {
             name: self.accelerator.gather(tensor[None].to(self.device)).cpu()
             for name, tensor in pack_random(self.device).items()
@@ -175,7 +174,7 @@ class Engine:
         return EngineState(optimizer=tensors, facts=facts, random=rows, carried=self._carried())
 
     def _carried(self) -> dict[str, Tensor]:
-        """What is carried from segment to segment, the rows of all processes as the global batch has them."""
+        """The state that is carried between segments, of all processes, in the order of the global batch."""
         carried = self.plain.take() if isinstance(self.plain, StreamObjective) else []
         return {str(number): self._woven(one).cpu() for number, one in enumerate(carried)}
 
@@ -189,7 +188,7 @@ class Engine:
         return parts.transpose(0, 1).flatten(0, 1)[:count]
 
     def restore(self, state: "EngineState") -> None:
-        """Go on where the state was taken; a process that was not there then keeps its seed."""
+        """Continue where the state was taken; a process that did not exist then keeps its seed."""
         if self.graphed is not None:
             self.graphed.drop()
         if self.sharded:
@@ -205,7 +204,7 @@ class Engine:
             self.plain.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
 
     def reshape(self, batch: Any) -> Any:
-        """The batch in the shape in which the step takes it."""
+        """The batch in the shape that the step requires."""
         return batch if self.graphed is None else FILL(batch)
 
     def _make_graphed(self, objective: nn.Module) -> GraphedStep:
@@ -226,6 +225,7 @@ class Engine:
             clip_norm=self.settings.optimizer.clip_norm,
             readable=partial(run, readable),
             reasons=partial(reasons_against_replay, self.model),
+            edits=partial(unsupported_reasons, self.model, gradients=True, autocast=True),
             cautious=self.settings.compute.step == "auto",
         )
 
@@ -238,7 +238,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """Optimizer, random generators (a row a process) and what is carried, as flat tensors and plain facts."""
+    """Optimizer, random generators (one row per process) and carried state, as flat tensors and plain values."""
 
     optimizer: Mapping[str, Tensor]
     facts: Mapping[str, Any]

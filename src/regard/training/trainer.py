@@ -30,7 +30,7 @@ from regard.checkpoint import Point, fit_weights, load_weights, save_tensors
 from regard.training.checkpoint_manager import CheckpointManager, Progress, Tensors, finite_or_none
 from regard.training.engine import Engine
 from regard.training.loader import Feed, Prefetcher, TrainingData, Work
-from regard.training.objective import Objective
+from regard.training.objectives import Objective
 from regard.training.progress import Display
 from regard.training.schedules import Clock, complete_schedule, find_schedule, is_due, too_short, total_steps
 from regard.training.selection import all_finite, is_better, metric_of

@@ -1,33 +1,32 @@
 """Cross-entropy of a linear readout some tokens at a time: loss and gradient without all logits in memory.
 
-Logits to loss and to the gradient of the loss, p - q, together: on CUDA in one kernel, elsewhere as torch has it.
+    loss = sum_n -log softmax(W x_n + b)[label_n],   d loss / d logits = p - q,   q: the (smoothed) labels
 
-The same loss some tokens at a time: on a CPU logits and their gradient live and die in the cache.
-
-Loss and gradients are formed together, chunk by chunk, since d loss / d logits = p - q needs nothing from later. What
-is kept for the backward pass is as small as the features and the weight themselves.
+The gradient needs nothing from later layers, so each chunk's loss and gradients are computed together, in the forward
+pass: on CUDA by one kernel, elsewhere by torch. On a CPU the logits of a chunk stay in the cache. What is saved for the
+backward pass has the sizes of the features and the weight.
 """
 
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.kernels.autograd import differentiable_once, is_concrete, is_tracing, product_dtype
 from regard.kernels.cross_entropy.logits_triton import loss_kernel
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
-from regard.kernels.product import product
 from regard.kernels.triton_support import launch, power_of_two, serves
 
 LARGEST_BLOCK = 2048
-"""Words that a program has in hand at once."""
+"""Columns of the vocabulary that a program loads at once."""
 
 
 def loss_and_gradient(
     logits: Float[Tensor, "N vocab"], labels: Int[Tensor, " N"], ignored: int, label_smoothing: float, *, gradient: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "N vocab"] | None]:
-    """The summed loss, and p - q; the logits are used up."""
+    """The summed loss, and p - q; the logits may be overwritten."""
     is_served = serves(logits) and logits.dtype.itemsize <= 4
     return (by_kernel if is_served else by_torch)(logits, labels, ignored, label_smoothing, gradient=gradient)
 
@@ -39,7 +38,7 @@ def by_torch(
     dtype, vocab_size = logits.dtype, logits.shape[1]
     wide = torch.float32 if dtype.itemsize < 4 else dtype
     log_probs = torch.log_softmax(logits, dim=-1, dtype=wide)
-    # where there is no label nothing counts, be it a number or not
+    # a position without a label counts nothing, even if its logits are NaN
     real = labels != ignored
     words = labels.where(real, 0)[:, None]
     picked = log_probs.gather(1, words)[:, 0]
@@ -60,7 +59,7 @@ def by_torch(
 def by_kernel(
     logits: Float[Tensor, "N vocab"], labels: Int[Tensor, " N"], ignored: int, label_smoothing: float, *, gradient: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "N vocab"] | None]:
-    """A program for each token; the gradient lies where the logits were."""
+    """One program for each token; the gradient overwrites the logits."""
     num_tokens, num_words = logits.shape
     losses = torch.empty(num_tokens, dtype=torch.float32, device=logits.device)
     block = min(power_of_two(num_words), LARGEST_BLOCK)
@@ -76,9 +75,9 @@ def by_kernel(
 
 
 CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}
-"""Logits held at once: 16 MiB in a CPU's cache, 256 MiB of bfloat16 on a GPU; fewer make poorer products."""
+"""Logits held at once: 16 MiB in a CPU's cache, 256 MiB of bfloat16 on a GPU; fewer make slower products."""
 SMALLEST_CHUNK = 16
-"""Tokens: fewer would make poor matrix products, however large the vocabulary."""
+"""Tokens: with fewer, matrix products are slow, however large the vocabulary is."""
 
 
 def chunked_cross_entropy(
@@ -101,7 +100,7 @@ def chunked_cross_entropy(
         return plain_cross_entropy(features, weight, bias, labels, ignored=ignored, label_smoothing=label_smoothing)
     features, labels = features.flatten(0, -2), labels.flatten().long().contiguous()
     if features.device.type == "cpu":
-        # looking is free here, and what is not scored is not multiplied
+        # reading values is free on a CPU, and positions without a label need no product
         real = (labels != ignored).nonzero()[:, 0]
         if real.shape[0] < labels.shape[0]:
             features, labels = features[real], labels[real]
@@ -112,7 +111,7 @@ def chunked_cross_entropy(
 
 
 def check(features: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> None:
-    """Sentences for what would end in a kernel's own words, or in a wrong loss."""
+    """Errors with the shapes, in place of a kernel's error or a wrong loss."""
     if features.ndim < 1 or weight.ndim != 2 or features.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"features have shape {tuple(features.shape)} and the weight {tuple(weight.shape)}, expected "
@@ -128,7 +127,7 @@ def check(features: Tensor, weight: Tensor, labels: Tensor, label_smoothing: flo
 
 
 class _Chunked(torch.autograd.Function):
-    """Gradients are formed on the way forward, where they are needed at all."""
+    """Gradients are computed in the forward pass, if any is needed."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes arguments by position
@@ -141,7 +140,7 @@ class _Chunked(torch.autograd.Function):
         label_smoothing: float,
         learns: bool,
     ) -> Tensor:
-        # under no_grad torch says what would be needed
+        # under no_grad, needs_input_grad still says what would be needed
         needed = [learns and each for each in ctx.needs_input_grad[:3]]
         rows = rows_of(weight)
         total = features.new_zeros((), dtype=torch.float32 if features.dtype.itemsize < 8 else features.dtype)
@@ -151,11 +150,11 @@ class _Chunked(torch.autograd.Function):
         for first in range(0, features.shape[0], rows):
             chunk = slice(first, first + rows)
             loss, grad = loss_and_gradient(
-                product(features[chunk], weight, bias), labels[chunk], ignored, label_smoothing, gradient=any(needed)
+                F.linear(features[chunk], weight, bias), labels[chunk], ignored, label_smoothing, gradient=any(needed)
             )
             total += loss
             if feature_grad is not None and grad is not None:
-                feature_grad[chunk] = product(grad, weight.t())
+                feature_grad[chunk] = F.linear(grad, weight.t())
             if weight_grad is not None and grad is not None:
                 add_product(weight_grad, grad, features[chunk])
             if bias_grad is not None and grad is not None:
@@ -173,7 +172,7 @@ class _Chunked(torch.autograd.Function):
 
 
 def rows_of(weight: Float[Tensor, "vocab size"]) -> int:
-    """Tokens in a chunk: a multiple of what a product takes at once."""
+    """Tokens in a chunk, a multiple of the smallest chunk."""
     most = CHUNK_ELEMENTS.get(weight.device.type, CHUNK_ELEMENTS["cuda"]) // weight.shape[0]
     return max(most // SMALLEST_CHUNK, 1) * SMALLEST_CHUNK
 
