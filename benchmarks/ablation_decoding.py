@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from benchmarks.ablation_batches import SEED, VOCAB_SIZE, pair_lengths
-from benchmarks.ablation_training import refused
 from benchmarks.sides import Case, Duel, Side
+from regard import fused
 from regard.contracts import EOS, UNK, LengthLimit, PaddedTokens
 from regard.decoding import Beam, Generation, Greedy, decode, generate
-from regard.kernels import linear
-from regard.layers import lean, lean_gpt, lean_gpt_graph, lean_stack, ready
+from regard.fused import decode_graph, transformer_layers
+from regard.fused import gpt as fused_gpt
+from regard.fused import transformer as fused_transformer
 from regard.models.language_modeling import LANGUAGE_MODELS, gpt
 from regard.models.translation import TRANSLATION_MODELS, transformer
 from regard.recipes import ptb, text
@@ -37,21 +38,14 @@ LARGER = 6.0
 TOLERANCE = 0.1
 """Share of tokens that may differ: two sums in another order now and then name another best token."""
 
-Changes = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
-"""Swaps, what must be called and what must not."""
+Calls = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""What must be called and what must not."""
 
-LEAN = (lean, lean_stack, ready, linear)
-LEAN_GPT = (lean_gpt, gpt.GPT._lean_for, gpt.GPT._made_lean, gpt.places_of)
-BOARD = (lean_gpt_graph, gpt.GPT.stepper, gpt.GPT._on_board)
-
-
-def laid_nowhere(weight: Tensor) -> None:
-    """No layout of oneDNN's: `F.linear` multiplies."""
-
-
-def laid_as_it_is(weight: Tensor) -> Tensor:
-    """The weight itself, which oneDNN multiplies as it lies."""
-    return weight.detach()
+TRANSFORMER = (fused_transformer, transformer_layers)
+GPT = (fused_gpt, transformer_layers, decode_graph)
+TRANSFORMER_STEP = ((fused_transformer, "decoder_layer_step"),)
+GPT_STEP = ((fused_gpt, "causal_layer_outputs"),)
+GRAPH = ((decode_graph.GraphSteps, "__call__"),)
 
 
 @torch.no_grad()
@@ -84,37 +78,27 @@ def padded(answers: Any, length: int) -> list[int]:
     return [token for row in rows for token in [*row, *[EOS] * (length - len(row))]]
 
 
-LEAN_STEP = ((transformer, "lean_step"),)
+def doors(calls: tuple[Any, ...]) -> dict[str, tuple[Callable[[Any], Any], Calls]]:
+    """How a model is decoded, and what must be called and what must not, by the side's name."""
+    return {"readable": (unchanged, ((), calls)), "fused": (fused.fuse, (calls, ()))}
 
 
-def translation_sides(
-    device: str, *, in_parts: bool
-) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]]:
-    """Swaps, what must be called and what must not, by the side's name."""
-    sides: dict[str, Any] = {
-        "readable": (((transformer, "can_be_lean", refused),), (), LEAN_STEP),
-        "fused, weights copied and laid out": ((), LEAN_STEP, ()),
-    }
-    if device == "cpu":
-        sides["fused, weights as they lie"] = (((linear, "lay_out", laid_as_it_is),), LEAN_STEP, ())
-    if device == "cpu" and in_parts:
-        sides["fused, by F.linear"] = (((linear, "lay_out", laid_nowhere),), LEAN_STEP, ())
-    return sides
+def unchanged(model: Any) -> Any:
+    """The model itself."""
+    return model
 
 
 def translation_duel(device: str, beam: int, count: int) -> Duel:
-    """One batch of so many sentences."""
-    source = PaddedTokens.from_lists(sources(count)).to(device)
+    """One batch of `count` sentences."""
+    source = PaddedTokens.from_lists(sources(count))
+    source = PaddedTokens(source.ids.to(device), source.lengths.to(device))
     search = Greedy() if beam == 1 else Beam(size=beam)
     times = max(8 // count, 1) if device == "cpu" else 1
     sides = {}
-    for name, (swaps, calls, avoids) in translation_sides(device, in_parts=beam > 1).items():
-        model = translator(device)
-        run = partial(decode, model, source, search=search, limit=LIMIT)
-        sides[name] = Side(
-            run=repeated(run, times), numbers=numbers_of(run, int(source.lengths.max())), swaps=swaps, calls=calls,
-            avoids=avoids,
-        )  # fmt: skip
+    for name, (door, (calls, avoids)) in doors(TRANSFORMER_STEP).items():
+        run = partial(decode, door(translator(device)), source, search=search, limit=LIMIT)
+        numbers = numbers_of(run, int(source.lengths.max()))
+        sides[name] = Side(run=repeated(run, times), numbers=numbers, calls=calls, avoids=avoids)
     lengths = source.lengths.float()
     notes = {"source tokens": {"mean": float(lengths.mean()), "longest": int(lengths.max())}, "runs a turn": times}
     return Duel(sides=sides, tolerance=TOLERANCE, notes=notes | {"seed": SEED})
@@ -135,45 +119,15 @@ def numbers_of(run: Callable[[], Any], length: int) -> Callable[[], list[int]]:
     return lambda: padded(run(), length)
 
 
-def encode_duel(device: str, count: int) -> Duel:
-    """What is done before the first step."""
-    source = PaddedTokens.from_lists(sources(count)).to(device)
-
-    def run(model: Any) -> Any:
-        with torch.inference_mode():
-            return model.encode(source)
-
-    def first_values(model: Any) -> dict[str, Tensor]:
-        with torch.inference_mode():
-            step = model.step(source.ids[:, 0], model.start(encoded := model.encode(source)), encoded)
-        return {"logits": step.logits}
-
-    sides = {}
-    for name, (swaps, calls, avoids) in translation_sides(device, in_parts=False).items():
-        model = translator(device)
-        sides[name] = Side(
-            run=repeated(partial(run, model), 4), numbers=partial(first_values, model), swaps=swaps, calls=calls,
-            avoids=avoids,
-        )  # fmt: skip
-    return Duel(sides=sides, tolerance=1e-3, notes={"runs a turn": 4, "seed": SEED})
-
-
-def gpt_sides(device: str) -> dict[str, Changes]:
-    """As for translation; on a GPU a side without the graph, and one with it."""
-    step, board = ((gpt, "lean_step"),), ((lean_gpt_graph.Board, "step"),)
-    no_graph = ((gpt.GPT, "stepper", lambda *_, **__: None),)
-    readable = ((gpt, "can_be_lean", refused),)
-    if device == "cuda":
-        return {
-            "readable": (readable, (), (*step, *board)),
-            "fused, no graph": (no_graph, step, board),
-            "fused, one CUDA graph a step": ((), board, step),
-        }
+def gpt_sides(device: str) -> dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Calls]]:
+    """As for translation, with swaps; on a GPU a side without the graph, and one with it."""
+    if device != "cuda":
+        return {name: (door, (), calls) for name, (door, calls) in doors(GPT_STEP).items()}
+    no_graph = ((fused_gpt.FusedGPT, "step_function", lambda *_: None),)
     return {
-        "readable": (readable, (), step),
-        "fused, weights copied and laid out": ((), step, ()),
-        "fused, weights as they lie": (((linear, "lay_out", laid_as_it_is),), step, ()),
-        "fused, by F.linear": (((linear, "lay_out", laid_nowhere),), step, ()),
+        "readable": (unchanged, (), ((), (*GPT_STEP, *GRAPH))),
+        "fused, no graph": (fused.fuse, no_graph, (GPT_STEP, GRAPH)),
+        "fused, one CUDA graph a step": (fused.fuse, (), (GRAPH, ())),
     }
 
 
@@ -183,10 +137,10 @@ def gpt_duel(device: str, recipe: Any, vocab_size: int, count: int) -> Duel:
     prompts = draw.integers(UNK + 1, vocab_size, (count, PROMPT)).tolist()
     options = Generation(max_tokens=NEW, stop_ids=())
     sides = {}
-    for name, (swaps, calls, avoids) in gpt_sides(device).items():
+    for name, (door, swaps, (calls, avoids)) in gpt_sides(device).items():
         torch.manual_seed(SEED)
         config = LANGUAGE_MODELS["gpt"].config(**recipe.SIZES["gpt"] | {"vocab_size": vocab_size})
-        model = larger(gpt.GPT(config)).to(device)
+        model = door(larger(gpt.GPT(config)).to(device))
         run = partial(generate, model, prompts, options)
         # of draws, the first tokens: where one differs, so does all that follows
         few = partial(generate, model, prompts, replace(options, max_tokens=8))
@@ -202,7 +156,7 @@ def cases(device: str) -> list[Case]:
         Case(
             group="transformer decoding", name=f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {count}, {where}",
             build=partial(translation_duel, device, beam, count),
-            own=(*LEAN, transformer.Transformer._made_lean, transformer.Transformer._lean_step),
+            own=TRANSFORMER,
             share=SECONDS[count] * (1.0 if beam > 1 else 0.4),
         )
         for beam in (5, 1)
@@ -210,15 +164,8 @@ def cases(device: str) -> list[Case]:
     ]  # fmt: skip
     made += [
         Case(
-            group="transformer decoding", name=f"encode and prepare, batch {count}, {where}",
-            build=partial(encode_duel, device, count), own=LEAN, share=2.0,
-        )
-        for count in (1, 64)
-    ]  # fmt: skip
-    made += [
-        Case(
             group="GPT decoding", name=f"recipe {label}, batch {count}, {where}",
-            build=partial(gpt_duel, device, recipe, vocab_size, count), own=(*LEAN_GPT, *BOARD), shared=LEAN,
+            build=partial(gpt_duel, device, recipe, vocab_size, count), own=GPT,
             share=GPT_SECONDS[label] * (1.0 if count == 1 else 1.5),
         )
         for label, recipe, vocab_size in (("text", text, 8_000), ("ptb", ptb, 10_002))

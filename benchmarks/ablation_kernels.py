@@ -1,4 +1,4 @@
-"""Kernels by themselves: matrix products, the best columns of a row, the chunked loss.
+"""Kernels by themselves: the best columns of a row, the chunked loss.
 
 Sizes are those that the recipes' models multiply. Each side is the same function of the same tensors.
 """
@@ -8,21 +8,17 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.ablation_batches import SEED
-from benchmarks.ablation_decoding import repeated
 from benchmarks.harness import device_peak_mib, peak_memory_mib
 from benchmarks.sides import Case, Duel, Side
 from regard.contracts import PAD
 from regard.decoding import ops
-from regard.kernels import cross_entropy, linear, product
+from regard.kernels import cross_entropy
 from regard.kernels.cross_entropy import chunked, chunked_cross_entropy, logits_triton, plain_cross_entropy
 from regard.kernels.cross_entropy import chunked as logits
 
-PRODUCTS = {"projection": (256, 256), "hidden": (256, 1024), "output": (1024, 256), "readout": (256, 10_000)}
-"""Input and output of the Multi30k Transformer's layers."""
 LOSSES = {"multi30k": (3_600, 256, 10_000), "ptb, gpt": (4_096, 384, 10_002), "bahdanau": (3_600, 512, 10_000)}
 """Labels, features, vocabulary of a training batch."""
 MEASURED_MEMORY = "multi30k"
@@ -49,44 +45,6 @@ def work(times: int, run: Callable[[], Any]) -> Side:
                 run()
 
     return Side(run=timed, numbers=numbers)
-
-
-def product_duel(num_inputs: int, num_outputs: int, num_rows: int) -> Duel:
-    """One product of few rows, without gradients."""
-    torch.manual_seed(SEED)
-    inputs, weight, bias = (
-        torch.randn(num_rows, num_inputs),
-        torch.randn(num_outputs, num_inputs),
-        torch.randn(num_outputs),
-    )
-    if not linear.HAS_ONEDNN:
-        raise RuntimeError("torch was built without oneDNN.")
-    layer = linear.ReadyLinear.of_weight(weight, bias)
-    assert layer.laid_out is not None
-    times = max(2**24 // (num_inputs * num_outputs), 8)
-    sides = {
-        "F.linear": work(times, lambda: F.linear(inputs, weight, bias)),
-        "oneDNN, weight as it lies": work(times, lambda: product.product(inputs, weight, bias)),
-        "oneDNN, weight laid out": work(times, lambda: layer(inputs)),
-    }
-    return Duel(sides=sides, tolerance=1e-4, notes={"products a turn": times, "seed": SEED})
-
-
-def learned_product_duel(num_inputs: int, num_outputs: int, num_rows: int) -> Duel:
-    """One product of a training loop, with the gradients of inputs, weight and bias."""
-    torch.manual_seed(SEED)
-    shapes = (num_rows, num_inputs), (num_outputs, num_inputs), (num_outputs,)
-    tensors = [torch.randn(shape).requires_grad_() for shape in shapes]
-    grad = torch.randn(num_rows, num_outputs)
-
-    def side(multiply: Callable[..., Tensor]) -> Side:
-        def run() -> tuple[Tensor, ...]:
-            return torch.autograd.grad(multiply(*tensors), tensors, grad)
-
-        return Side(run=repeated(run, 4), numbers=lambda: dict(zip("xwb", run(), strict=True)))
-
-    sides = {"F.linear": side(F.linear), "oneDNN": side(product.linear)}
-    return Duel(sides=sides, tolerance=1e-4, notes={"products a turn": 4, "seed": SEED})
 
 
 def top_duel(num_rows: int, count: int) -> Duel:
@@ -146,23 +104,8 @@ def loss_duel(label: str, device: str) -> Duel:
 
 
 def cpu_cases() -> list[Case]:
-    """Products and the best columns, which are done otherwise on a CPU alone."""
-    made = [
-        Case(
-            group="oneDNN product", name=f"{name} {sizes[0]} x {sizes[1]}, {num_rows} rows",
-            build=partial(product_duel, *sizes, num_rows), own=(linear,), share=0.6,
-        )
-        for name, sizes in PRODUCTS.items()
-        for num_rows in (1, 5, 16, 64, 80, 320)
-    ]  # fmt: skip
-    made += [
-        Case(
-            group="oneDNN product", name=f"training, {sizes[0]} x {sizes[1]}, {num_rows} rows",
-            build=partial(learned_product_duel, *sizes, num_rows), own=(product,), share=2.0,
-        )
-        for sizes, num_rows in (((512, 1536), 256), ((1024, 2048), 256), ((256, 1536), 4_096))
-    ]  # fmt: skip
-    made += [
+    """The best columns, which are chosen in another way on a CPU alone."""
+    return [
         Case(
             group="best columns", name=f"{'the best' if count == 1 else f'{count} best'} of 9,997, {num_rows} rows",
             build=partial(top_duel, num_rows, count), own=BLOCKS, share=0.6,
@@ -170,7 +113,6 @@ def cpu_cases() -> list[Case]:
         for count in (1, 5)
         for num_rows in (1, 5, 16, 80, 320)
     ]  # fmt: skip
-    return made
 
 
 def cases(device: str) -> list[Case]:

@@ -1,7 +1,9 @@
 """Training steps without an optimizer: fused recurrent loops and packed rows, against the readable path.
 
-Models have the sizes of their recipes, language models also their segments (Penn Treebank 32 x 35, text 16 x 32).
-Numbers are compared without dropout; what is timed has the recipe's. On a GPU under bf16 autocast, as by default.
+Models have the sizes of their recipes, language models also their segments (Penn Treebank 32 x 35, text 16 x 32). Both
+sides of a recurrent step are given to the same objective: the readable one as the model, the fused one through
+`regard.fused.fuse`, which runs loops on CUDA devices only. Numbers are compared without dropout; what is timed has the
+recipe's. On a GPU under bf16 autocast, as by default.
 """
 
 from collections.abc import Callable
@@ -22,63 +24,41 @@ from benchmarks.ablation_batches import (
     translation_batch,
 )
 from benchmarks.sides import Case, Duel, Side
+from regard import fused
 from regard.attention import multi_head as heads
 from regard.attention.indices import pad_memory
 from regard.contracts import map_tensors
+from regard.fused import bahdanau, lstmn, lstmn_cell, luong, training
 from regard.kernels import packing as rows
-from regard.kernels import product as product_kernels
-from regard.kernels import recurrent as recurrent_kernels
 from regard.kernels.dot import packed, packed_triton
-from regard.kernels.recurrent import additive_look, gru, look, lstm, repeated, tape, window
-from regard.layers import bidirectional_lstm, maxout, recurrent, steps
-from regard.layers import rolling as rolling_layers
-from regard.layers import tape as tape_layers
-from regard.layers.unroll import looks_plainly, may_fuse
+from regard.kernels.recurrent import deferred_linear, gates, lstmn_memory, stepwise_attention
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
-from regard.models.translation import TRANSLATION_MODELS, bahdanau, lstmn, luong
+from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import ptb, text
 from regard.recipes.multi30k import SIZES
 from regard.recipes.sentences import SIZES as SENTENCE_SIZES
-from regard.training.objective import Objective
-from regard.training.segment_objective import CropObjective
-from regard.training.sentence_objective import ClassificationObjective
+from regard.training import ClassificationObjective, CropObjective, Objective
 
 WARM_UP = 3
 STEPS_A_RUN = {"cpu": 1, "cuda": 3, "captured": 10}
 TOLERANCE = 1e-2
 """On the GPU one of the numbers is a loss in bf16."""
 
-
-def refused(*arguments: Any, **options: Any) -> bool:
-    """A predicate that always says no."""
-    return False
-
-
-READABLE = tuple((owner, "may_fuse", refused) for owner in (recurrent, tape_layers, maxout, bahdanau, luong, lstmn))
-WITH_PARTS = ("bahdanau", "luong")
-"""What they gain is also measured without oneDNN, and without their fused encoder."""
-READABLE_ENCODER = tuple((owner, "may_fuse", refused) for owner in (recurrent, maxout))
-WITHOUT_ONEDNN = ((product_kernels, "HAS_ONEDNN", False),)
-
-LOOPS = (recurrent_kernels, repeated, steps, product_kernels, may_fuse, looks_plainly)
-ADDITIVE = (look, additive_look)
-TAPE = (tape, lstm, tape_layers.TapeLoop, tape_layers.TapeCell.may_fuse)
+LOOPS = (deferred_linear, stepwise_attention, gates, training)
+LSTMN = (lstmn_memory, lstmn_cell, lstmn)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A model to build with or without dropout, its batch, its objective, and what its fused loop calls."""
+    """A model to build with or without dropout, its batch, its objective, and the sources of its fused loop."""
 
     name: str
     build: Callable[[bool], nn.Module]
     batch: Callable[[], Any]
     objective: Callable[..., nn.Module]
-    calls: tuple[Any, ...]
-    own: tuple[Any, ...]
-    on_cuda: bool = True
-    seconds: float = 3.0
-    """Of its case on two CPU cores, about."""
+    loop: type | None = None
+    own: tuple[Any, ...] = ()
 
 
 def built(entry: Any, sizes: dict[str, Any], drops: bool) -> nn.Module:
@@ -92,59 +72,42 @@ def built(entry: Any, sizes: dict[str, Any], drops: bool) -> nn.Module:
     return model
 
 
-def translator(name: str, calls: tuple[Any, ...], own: tuple[Any, ...], **options: Any) -> Task:
+def translator(name: str, loop: type | None, own: tuple[Any, ...]) -> Task:
     """A translator of the Multi30k recipe."""
     sizes = SIZES[name] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
     return Task(
         name=name, build=partial(built, TRANSLATION_MODELS[name], sizes), batch=partial(translation_batch, is_packed=False),
-        objective=partial(Objective, label_smoothing=0.1), calls=calls, own=own, **options,
+        objective=partial(Objective, label_smoothing=0.1), loop=loop, own=own,
     )  # fmt: skip
 
 
-def reader(label: str, recipe: Any, num_rows: int, length: int, vocab_size: int) -> Task:
-    """The LSTMN language model of a recipe; its loop keeps the last cells alone."""
+def language_model(label: str, recipe: Any, batch_size: int, length: int, vocab_size: int) -> Task:
+    """The LSTMN language model of a recipe."""
     sizes = recipe.SIZES["lstmn"] | {"vocab_size": vocab_size}
-    own = (*TAPE, window)
     return Task(
         name=f"lstmn language model, {label}", build=partial(built, LANGUAGE_MODELS["lstmn"], sizes),
-        batch=partial(segment, num_rows, length, vocab_size), objective=CropObjective,
-        calls=((rolling_layers, "TapeLoop"),), own=own,
+        batch=partial(segment, batch_size, length, vocab_size), objective=CropObjective,
+        loop=fused.FusedLSTMNLanguageModel, own=LSTMN,
     )  # fmt: skip
 
 
-def classifier(name: str, calls: tuple[Any, ...], own: tuple[Any, ...], *, on_cuda: bool) -> Task:
+def classifier(name: str, loop: type, own: tuple[Any, ...]) -> Task:
     """A classifier of the sentences recipe."""
     sizes = SENTENCE_SIZES[name] | {"vocab_size": VOCAB_SIZE, "num_classes": 2}
     return Task(
         name=name, build=partial(built, TEXT_CLASSIFICATION_MODELS[name], sizes), batch=sentence_batch,
-        objective=ClassificationObjective, calls=calls, own=own, on_cuda=on_cuda,
+        objective=ClassificationObjective, loop=loop, own=own,
     )  # fmt: skip
 
 
-STEP_LSTM = (recurrent.step_lstm, recurrent.may_step, steps.may_look, lstm)
-DEEP = (lstmn.DeepLayer.move, lstmn.DeepLayer.may_fuse, lstmn.DeepFusion.move, lstmn.DeepFusion.may_fuse)
-SHALLOW = (lstmn.ShallowFusion.move, lstmn.ShallowFusion.may_fuse)
-
 TASKS = (
-    translator(
-        "bahdanau", ((bahdanau, "AdditiveLook"),), (bahdanau.Bahdanau._move, gru, *ADDITIVE, recurrent.step_gru),
-        seconds=45.0,
-    ),
-    translator(
-        "luong", ((luong, "DotLook"),),
-        (luong.Luong._move, luong.Luong._look, luong.Luong._drops, look, *STEP_LSTM), seconds=45.0,
-    ),
-    translator(
-        "lstmn", ((lstmn, "AdditiveLook"), (lstmn, "TapeLoop")), (*DEEP, *SHALLOW, *ADDITIVE, *TAPE), seconds=20.0
-    ),
-    reader("Penn Treebank", ptb, 32, 35, 10_002),
-    reader("text", text, 16, 32, 8_000),
-    classifier("lstmn_encoder", ((tape_layers, "TapeLoop"),), TAPE, on_cuda=True),
-    translator("seq2seq", ((recurrent, "step_lstm"),), STEP_LSTM, on_cuda=False, seconds=18.0),
-    translator("rnn_encoder_decoder", ((maxout, "linear"),), (), on_cuda=False, seconds=18.0),
-    classifier("bilstm", ((bidirectional_lstm, "step_lstm"),), STEP_LSTM, on_cuda=False),
-    classifier("structured_self_attention", ((bidirectional_lstm, "step_lstm"),), STEP_LSTM, on_cuda=False),
-)  # fmt: skip
+    translator("bahdanau", fused.FusedBahdanau, (bahdanau,)),
+    translator("luong", fused.FusedLuong, (luong,)),
+    translator("lstmn", fused.FusedLSTMN, LSTMN),
+    language_model("Penn Treebank", ptb, 32, 35, 10_002),
+    language_model("text", text, 16, 32, 8_000),
+    classifier("lstmn_encoder", fused.FusedLSTMNEncoder, LSTMN),
+)
 
 
 def placed(task: Task, device: str, *, drops: bool) -> tuple[nn.Module, Any]:
@@ -226,25 +189,26 @@ def unmade() -> None:
 
 
 def recurrent_duel(task: Task, mode: str) -> Duel:
-    """The readable path and the fused one; on a CPU also the fused one without its encoder, and without oneDNN."""
+    """The model's own loop, and the fused one."""
     task = replace(task, batch=filled(task.batch)) if mode == "captured" else task
+    loop = ((task.loop, "loop"),)
     sides = {
-        "readable": Side(run=unmade, swaps=READABLE, avoids=task.calls),
-        "fused": Side(run=unmade, calls=task.calls),
+        "readable": one_side(task, mode, Side(run=unmade, avoids=loop)),
+        "fused": one_side(through_the_door(task), mode, Side(run=unmade, calls=loop)),
     }
-    if mode == "cpu" and task.name in WITH_PARTS:
-        sides["fused without oneDNN"] = Side(run=unmade, swaps=WITHOUT_ONEDNN, calls=task.calls)
-    if mode == "cpu" and task.name in WITH_PARTS:
-        sides["fused decoder, readable encoder"] = Side(run=unmade, swaps=READABLE_ENCODER, calls=task.calls)
     batch = task.batch()
     notes = {"batch": shapes(batch), "steps a run": STEPS_A_RUN[mode], "real labels": batch.num_tokens, "seed": SEED}
-    made = {name: one_side(task, mode, side) for name, side in sides.items()}
-    return Duel(sides=made, tolerance=TOLERANCE, notes=notes)
+    return Duel(sides=sides, tolerance=TOLERANCE, notes=notes)
+
+
+def through_the_door(task: Task) -> Task:
+    """The same task with an objective that is given `fuse`."""
+    return replace(task, objective=partial(task.objective, fuse=fused.fuse))
 
 
 def transformer_task(*, is_packed: bool, score: str = "scaled_dot") -> Task:
     """The Transformer of the Multi30k recipe."""
-    task = translator("transformer", (), (), on_cuda=True)
+    task = translator("transformer", None, ())
     sizes = SIZES["transformer"] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE, "score": score}
     build = partial(built, TRANSLATION_MODELS["transformer"], sizes)
     return replace(task, build=build, batch=partial(translation_batch, is_packed=is_packed))
@@ -279,12 +243,11 @@ def cases(device: str) -> list[Case]:
     recurrent_cases = [
         Case(
             group="recurrent training step", name=f"{task.name}, {names[mode]}",
-            build=partial(recurrent_duel, task, mode), own=task.own, shared=LOOPS,
-            share=task.seconds if mode == "cpu" else 10.0,
+            build=partial(recurrent_duel, task, mode), own=task.own, shared=LOOPS, share=10.0,
         )
         for mode in modes
         for task in TASKS
-        if mode == "cpu" or task.on_cuda
+        if mode != "cpu"
     ]  # fmt: skip
     heads_alone = heads.MultiHeadAttention._kernel_serves, heads.MultiHeadAttention._read_end_to_end
     packed_cases = [

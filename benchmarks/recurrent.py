@@ -2,10 +2,10 @@
 
 Bahdanau, Luong and LSTMN with the sizes of their Multi30k recipes; batches of about 4,000 source and target tokens, in
 the order of a shuffle ("mixed lengths", as Joey NMT 2.3 trains) and with rows of like length together ("bucketed", as
-ours are); label smoothing 0.1. The plain loop is the same model with everything inside the loop:
-embed, look, move, read out, then cross-entropy over all logits. Joey NMT's RNN reads both ways; against Bahdanau it has
-GRUs of the same size, against the others LSTMs whose two ways together are as wide as our one. Adam (fused) is part of
-a step.
+ours are); label smoothing 0.1. The plain loop is the same model with everything inside the loop: embedding, attention,
+update, readout; then cross-entropy over all logits. Joey NMT's RNN has an encoder of both directions; against Bahdanau
+it has GRUs of the same size, against the others LSTMs whose two directions together are as wide as our one. Adam
+(fused) is part of a step.
 
 On a GPU there is no Joey: the plain loop, our eager step, and our step captured as one CUDA graph, forward and backward
 on one batch, without an optimiser. REGARD_BENCHMARK_TURNS sets how often each takes its turn.
@@ -27,9 +27,11 @@ from benchmarks.joey import JoeyRNN, joey_recurrent, joey_steps
 from benchmarks.peers import LABEL_SMOOTHING, available, versions
 from benchmarks.translation_pairs import SEED, Pairs, batches_of, load_pairs, our_batch, padding_share, real_tokens
 from regard.contracts import PAD, Batch, map_tensors
+from regard.fused import fuse
 from regard.layers import unroll
 from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes.multi30k import SIZES
+from regard.training import Objective
 
 VOCAB_SIZE = 10_000
 TOKENS = 4_000
@@ -96,9 +98,8 @@ def textbook_loss(model: Any, batch: Batch) -> Tensor:
 
 
 def our_loss(model: Any, batch: Batch) -> Tensor:
-    """As training takes it."""
-    features = model.features(batch.source, batch.target).features
-    loss: Tensor = model.readout.loss(features, batch.labels, label_smoothing=LABEL_SMOOTHING)
+    """As training computes it by default: through `regard.fused.fuse`, which runs fused loops on CUDA devices."""
+    loss: Tensor = Objective(model, label_smoothing=LABEL_SMOOTHING, fuse=fuse)(batch)
     return loss
 
 

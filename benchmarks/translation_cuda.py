@@ -25,7 +25,7 @@ from benchmarks.translation_training import CONFIG, LEARNING_RATE, VOCAB_SIZE, R
 from regard.contracts import PAD, Batch
 from regard.models.translation.transformer import TransformerConfig
 from regard.training.cuda_graph import GraphedStep, ShapePadder, round_up
-from regard.training.objective import Objective
+from regard.training.objectives import Objective
 
 STEPS_A_TURN = 8
 MULTIPLE, TOKENS = 8, 256

@@ -170,6 +170,14 @@ def test_what_is_undone_is_no_reason_any_more(monkeypatch):
     assert not has_hooks(model) and reasons(model) == []
 
 
+def test_a_method_that_another_package_adds_to_all_modules_is_no_reason(monkeypatch):
+    model = make_transformer()
+    monkeypatch.setattr(nn.Module, "smart_apply", lambda *_: None, raising=False)
+    assert reasons(model) == []
+    monkeypatch.setattr(nn.Module, "_call_impl", lambda *_: None)
+    assert reasons(model) == ["Module._call_impl was replaced"]
+
+
 def test_weights_are_no_reason():
     model = make_transformer()
     assert reasons(model) == []
@@ -226,4 +234,5 @@ def test_which_says_what_runs_and_why():
     assert which(generator) == "GPT decodes with its own code: norm.eps is 0.5 in place of 1e-05."
     other = LSTMLanguageModel(LSTMLanguageConfig(vocab_size=9, embedding_size=4, hidden_size=4, num_layers=1))
     assert fuse(other) is other
-    assert which(other) == "LSTMLanguageModel decodes with its own code: regard.fused has no implementation of it."
+    reason = "regard.fused has no implementation of it"
+    assert which(other) == f"LSTMLanguageModel decodes and trains with its own code: {reason}."

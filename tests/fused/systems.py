@@ -119,7 +119,7 @@ def translating(model):
         tokenizers=Tokenizers(source=tokenizer, target=tokenizer, joint=True),
         run=make_run("multi30k", "transformer"),
     )
-    found = translator.translate(["a b c", "d", "e e f g"], beam=2)
+    found = translator.predict(["a b c", "d", "e e f g"], beam=2)
     return [(tuple(one.tokens), one.log_prob) for one in found]
 
 

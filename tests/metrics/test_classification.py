@@ -11,7 +11,7 @@ from regard.contracts.report import RunInfo, Speed
 from regard.metrics import ClassPredictions, ConfusionRow, Overlap, classification_quality
 from regard.tasks import read_report, write_report
 from regard.tasks.text_classification.evaluate import classify, make_report
-from regard.training.sentence_objective import ClassificationObjective
+from regard.training.objectives import ClassificationObjective
 
 CLASSES = ("a", "b", "c")
 SHARES = [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.5, 0.25], [0.5, 0.25, 0.25]]

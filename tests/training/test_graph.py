@@ -11,7 +11,7 @@ from regard.models.translation import TRANSLATION_MODELS
 from regard.models.translation.transformer import Transformer, TransformerConfig
 from regard.training import cuda_graph as graph
 from regard.training.cuda_graph import WARM_UP, GraphedStep, ShapePadder, copy_batch, round_up, shape_of
-from regard.training.objective import Objective
+from regard.training.objectives import Objective
 
 VOCAB = 23
 SHAPE_PADDER = ShapePadder(rows=4, tokens=16, longest=4, padded_rows=4, padded_longest=4)

@@ -77,6 +77,8 @@ def device_of(model: Any) -> torch.device:
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 INTERNAL = frozenset(vars(nn.Module()))
 """What every module has; of these, hooks, children, parameters and the mode are compared by themselves."""
+RECURRENT_LISTS = frozenset({"_all_weights", "_flat_weight_refs", "_flat_weights", "_flat_weights_names"})
+"""Where torch's recurrent layers list their own parameters again. Fused code calls such layers as they are."""
 CONSTANTS = (bool, int, float, str, type(None), type, FunctionType, BuiltinFunctionType, torch.dtype, torch.device)
 DRAWS = frozenset({torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.bernoulli_, torch.Tensor.exponential_})
 
@@ -213,6 +215,8 @@ class WithoutNumbers(TorchFunctionMode):
         named = named or {}
         if function in DRAWS or getattr(function, "__module__", "") == "torch.nn.init":
             return arguments[0] if arguments else named["tensor"]
+        # as for `normal_`: drawing on the meta device would import the compiler
+        function = torch.empty if function is torch.randn else function
         return function(*arguments, **named)
 
 
@@ -264,7 +268,8 @@ def compare_attributes(attributes: dict[str, Any], references: dict[str, Any], n
 
 def attributes_of(part: nn.Module) -> dict[str, Any]:
     """What the module keeps beside what every module has."""
-    return {key: value for key, value in vars(part).items() if key not in INTERNAL}
+    ignored = INTERNAL | RECURRENT_LISTS if isinstance(part, nn.RNNBase) else INTERNAL
+    return {key: value for key, value in vars(part).items() if key not in ignored}
 
 
 def is_constant(value: Any) -> bool:
@@ -279,12 +284,21 @@ def is_constant(value: Any) -> bool:
 
 def replaced_methods(model: nn.Module) -> list[str]:
     """Methods of the modules' classes that were put there from outside the class's own source."""
+    kinds = classes_of(list(model.modules()))
+    foreign = [(kind, key) for kind in kinds for key, value in vars(kind).items() if not is_own(kind, value)]
+    # other packages add methods to nn.Module for themselves: such a method counts where a module's code uses its name
+    names = names_in(kinds) if any(kind is nn.Module for kind, _ in foreign) else set()
     return [
         f"{kind.__name__}.{key} was replaced"
-        for kind in classes_of(list(model.modules()))
-        for key, value in vars(kind).items()
-        if not is_own(kind, value)
+        for kind, key in foreign
+        if kind is not nn.Module or key in names or key.startswith("__")
     ]
+
+
+def names_in(kinds: list[type]) -> set[str]:
+    """Every name that the classes' own methods use."""
+    values = (value for kind in kinds for value in vars(kind).values() if is_own(kind, value))
+    return {name for value in values if isinstance(value, FunctionType) for name in value.__code__.co_names}
 
 
 def is_own(kind: type, value: Any) -> bool:

@@ -1,19 +1,31 @@
-"""The one door to speed: models that decode in fewer calls, with their own numbers and their own weights."""
+"""The one door to speed: models that decode or train in fewer calls, with their own numbers and their own weights."""
 
 from typing import Any
 
 from regard.contracts import evaluating, unwrap
+from regard.fused.bahdanau import FusedBahdanau
 from regard.fused.gpt import FusedGPT
+from regard.fused.lstmn import FusedLSTMN, FusedLSTMNEncoder, FusedLSTMNLanguageModel
+from regard.fused.luong import FusedLuong
 from regard.fused.transformer import FusedTransformer
-from regard.models.language_modeling import GPT
-from regard.models.translation import Transformer
+from regard.models.language_modeling import GPT, LSTMNLanguageModel
+from regard.models.text_classification import LSTMNEncoder
+from regard.models.translation import LSTMN, Bahdanau, Luong, Transformer
 
-FUSED: dict[type, type] = {Transformer: FusedTransformer, GPT: FusedGPT}
-"""A model's exact type -> its fused implementation."""
+FUSED: dict[type, type] = {
+    Bahdanau: FusedBahdanau,
+    Luong: FusedLuong,
+    LSTMN: FusedLSTMN,
+    LSTMNLanguageModel: FusedLSTMNLanguageModel,
+    LSTMNEncoder: FusedLSTMNEncoder,
+    Transformer: FusedTransformer,
+    GPT: FusedGPT,
+}
+"""A model's exact type -> its fused implementation, whose `verb` says what it is for: "decodes" or "trains"."""
 
 
 def fuse(model: Any) -> Any:
-    """An object of the same protocol that decodes faster; a model of a type that has none comes back unchanged.
+    """An object of the same protocol that decodes or trains faster; a model of any other type comes back unchanged.
 
     It holds a reference to the model and nothing else. Edited weights are used at once; wherever an edit, a hook, a
     trace or a mode needs the model's own code, that code runs.
@@ -23,23 +35,30 @@ def fuse(model: Any) -> Any:
 
 
 def which(model: Any) -> str:
-    """Which code a model, a fused model or a predictor decodes with, and every reason against the fused one."""
+    """Which code a model, a fused model or a predictor decodes or trains with, and every reason against the fused one.
+
+    A model that a fused implementation trains decodes with its own code, and the other way round.
+    """
     module = unwrap(model)
     name, fused = type(module).__name__, fuse(module)
     if fused is module:
-        return f"{name} decodes with its own code: regard.fused has no implementation of it."
+        return f"{name} decodes and trains with its own code: regard.fused has no implementation of it."
+    own_code = f"{name} {fused.verb} with its own code"
     if getattr(model, "fused", True) is False:
-        return f"{name} decodes with its own code: fused is False."
+        return f"{own_code}: fused is False."
     with evaluating(module):
         reasons = fused.unsupported_reasons()
-    if reasons:
-        return f"{name} decodes with its own code: {'; '.join(reasons)}."
-    return f"{name} decodes with {type(fused).__name__}."
+    return f"{own_code}: {'; '.join(reasons)}." if reasons else f"{name} {fused.verb} with {type(fused).__name__}."
 
 
 __all__ = [
     "FUSED",
+    "FusedBahdanau",
     "FusedGPT",
+    "FusedLSTMN",
+    "FusedLSTMNEncoder",
+    "FusedLSTMNLanguageModel",
+    "FusedLuong",
     "FusedTransformer",
     "fuse",
     "which",

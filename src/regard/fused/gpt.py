@@ -5,7 +5,7 @@ A text is read by the model's own code: there, products dominate and nothing is 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,8 @@ class FusedState(State):
 
 class FusedGPT:
     """A GPT that generates in fewer calls, with the numbers and the weights of `model`."""
+
+    verb: ClassVar[str] = "decodes"
 
     def __init__(self, model: GPT) -> None:
         self.model = model

@@ -5,7 +5,7 @@ The source is encoded by the model's own code: there, products dominate and noth
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -30,6 +30,8 @@ class FusedEncoded(Encoded):
 
 class FusedTransformer:
     """A Transformer that decodes in fewer calls, with the numbers and the weights of `model`."""
+
+    verb: ClassVar[str] = "decodes"
 
     def __init__(self, model: Transformer) -> None:
         self.model = model

@@ -3,7 +3,6 @@
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
 from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, Choice, attend_fused, choose
 from regard.kernels.packing import pack_padded, pad_packed
-from regard.kernels.product import linear
 from regard.kernels.request import Read
 from regard.kernels.softmax import masked_softmax
 
@@ -18,7 +17,6 @@ __all__ = [
     "differentiable_once",
     "is_concrete",
     "is_tracing",
-    "linear",
     "masked_softmax",
     "pack_padded",
     "pad_packed",

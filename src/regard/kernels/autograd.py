@@ -1,13 +1,9 @@
 """What custom autograd functions need: tracing checks, refusal of double backward, query blocks.
 
-What may be done with a tensor: look at its numbers, differentiate by hand, multiply in which precision.
-
-Backward passes that have none of their own, and say so.
-
-Torch's `once_differentiable` speaks up only where the gradient that comes in must itself be differentiated; where it is
-a constant, as after a sum, gradients of gradients would be wrong without a word.
-
-Scores that need many numbers for each pair, a block of queries at a time: memory of one block, backward too.
+A function with a backward of its own has no place under a compiler or torch.func, and may read values of a tensor only
+where that waits for no device. Torch's `once_differentiable` raises an error only if the incoming gradient itself needs
+a gradient. After a sum it is a constant, and a second derivative would be wrong without an error; `differentiable_once`
+raises one there too.
 """
 
 from collections.abc import Callable
@@ -22,17 +18,17 @@ from torch.utils.checkpoint import checkpoint
 
 
 def is_mapped(tensor: Tensor) -> bool:
-    """Whether torch.func maps or differentiates over it."""
+    """Whether a torch.func transform is applied to the tensor."""
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def is_tracing() -> bool:
-    """Whether a function with a backward of its own has no place: in a compiler's graph or under torch.func."""
+    """Whether the call is compiled or under torch.func, which need plain operations."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """The precision in which autocast multiplies it; as torch's own does, it leaves float64 alone."""
+    """The precision in which autocast multiplies a tensor; float64 stays as it is, as in torch."""
     device = tensor.device.type
     if tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return tensor.dtype
@@ -40,7 +36,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """On the CPU, where it costs no synchronisation, and not in a graph, a fake or a mapped tensor, which has none."""
+    """Whether values may be read on the host: on a CPU, and not of a compiled, fake or mapped tensor."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     if type(tensor) not in (Tensor, torch.nn.Parameter):
@@ -48,12 +44,12 @@ def is_concrete(tensor: Tensor) -> bool:
     return not is_mapped(tensor)
 
 
-LOOP = "Recurrent models take readable steps, which can, inside regard.trace(model)."
-"""The way out of a loop's backward pass."""
+LOOP = "The model's own loop can: leave out regard.fused.fuse, or run it inside regard.trace(model)."
+"""The alternative to the backward pass of a fused loop."""
 
 
 def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The backward of an autograd function, refused where somebody asks for a graph of it."""
+    """Decorate the backward of an autograd function: an error, with the way out, if a graph of it is requested."""
 
     def decorate(backward: Callable[..., Any]) -> Callable[..., Any]:
         first = once_differentiable(backward)
@@ -72,16 +68,19 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
 
 
 CELLS = 2**24
-"""Numbers that may be formed at a time."""
+"""Numbers that are formed at a time."""
 
 
 def in_query_blocks(
     score: Callable[[Tensor, Tensor], Tensor], queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]
 ) -> Float[Tensor, "... Q K"]:
-    """`score` of every query against every key, where one pair takes as many numbers as the keys' size."""
+    """`score` of every query against every key in blocks of queries, for scores that form a vector for each pair.
+
+    Memory is that of one block, in the backward pass too.
+    """
     pairs = max(queries.shape[:-1].numel(), keys.shape[:-2].numel() * queries.shape[-2]) * keys.shape[-2]
     num_blocks = -(-pairs * keys.shape[-1] // CELLS)
-    # a compiler forms them one by one anyway
+    # a compiler fuses the vector away
     if num_blocks < 2 or queries.shape[-2] < 2 or torch.compiler.is_compiling():
         return score(queries, keys)
     blocks = queries.tensor_split(min(num_blocks, queries.shape[-2]), dim=-2)

@@ -1,22 +1,39 @@
-"""Modules that several models share."""
+"""Modules that models share and that belong to no single paper."""
 
-from regard.layers.bidirectional_lstm import BidirectionalLSTM
 from regard.layers.convolution import CausalConvolution, Convolved, GatedConvolution, SameConvolution, normalised_linear
 from regard.layers.embedding import Embedding, Readout
-from regard.layers.feed_forward import FeedForward, GatedFeedForward
+from regard.layers.feed_forward import FeedForward, GatedFeedForward, Maxout
 from regard.layers.image_attention import ImageSelfAttention
 from regard.layers.linear_attention import LinearAttention, check_heads, linear_attention
-from regard.layers.maxout import Maxout
+from regard.layers.lstmn import (
+    LSTMNAttention,
+    LSTMNCell,
+    LSTMNMemory,
+    LSTMNScore,
+    LSTMNStack,
+    WindowedMemory,
+    WindowedRun,
+    advance_window,
+    memory_of,
+    run_windowed,
+    start_windowed,
+)
 from regard.layers.pooling import ClassifierHead, WordDropout, max_of_words, mean_of_words, random_words, widened
-from regard.layers.recurrent import BidirectionalGRU, GRUUpdate, LSTMRun, LSTMState, last_states, reverse_rows, run_lstm
+from regard.layers.recurrent import (
+    BidirectionalGRU,
+    BidirectionalLSTM,
+    GRUUpdate,
+    LSTMRun,
+    LSTMState,
+    last_states,
+    reverse_rows,
+    run_lstm,
+)
 from regard.layers.residual import NORMS, PostNorm, PreNorm
-from regard.layers.rolling import RollingTape, roll, start_rolling
-from regard.layers.steps import Steps, going
-from regard.layers.tape import Tape, TapeAttention, TapeCell, TapeLoop, TapeScore, TapeStack
 from regard.layers.task_model import TaskModel
 from regard.layers.transformer import CausalLayer, DecoderLayer, EncoderLayer, LayerSizes
 from regard.layers.ttt import TTT, BareLinear, GradientLearner, NadarayaWatsonLearner, NormedLinear
-from regard.layers.unroll import Advanced, looks_plainly, may_fuse, unroll, unroll_features
+from regard.layers.unroll import Advanced, unroll, unroll_features
 
 __all__ = [
     "NORMS",
@@ -38,6 +55,11 @@ __all__ = [
     "GatedFeedForward",
     "GradientLearner",
     "ImageSelfAttention",
+    "LSTMNAttention",
+    "LSTMNCell",
+    "LSTMNMemory",
+    "LSTMNScore",
+    "LSTMNStack",
     "LSTMRun",
     "LSTMState",
     "LayerSizes",
@@ -48,31 +70,24 @@ __all__ = [
     "PostNorm",
     "PreNorm",
     "Readout",
-    "RollingTape",
     "SameConvolution",
-    "Steps",
-    "Tape",
-    "TapeAttention",
-    "TapeCell",
-    "TapeLoop",
-    "TapeScore",
-    "TapeStack",
     "TaskModel",
+    "WindowedMemory",
+    "WindowedRun",
     "WordDropout",
+    "advance_window",
     "check_heads",
-    "going",
     "last_states",
     "linear_attention",
-    "looks_plainly",
     "max_of_words",
-    "may_fuse",
     "mean_of_words",
+    "memory_of",
     "normalised_linear",
     "random_words",
     "reverse_rows",
-    "roll",
     "run_lstm",
-    "start_rolling",
+    "run_windowed",
+    "start_windowed",
     "unroll",
     "unroll_features",
     "widened",

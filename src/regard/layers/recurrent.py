@@ -1,10 +1,11 @@
-"""Recurrent layers over padded rows: padding never changes what a row gives.
+"""Recurrent layers over padded batches: padding never changes the outputs of a batch element.
 
-A forward layer never sees what comes after a place, so its states at real places are right whatever follows. A backward
-layer reads each row reversed by its own length. A GRU's last state is picked from its outputs; an LSTM's cell is not
-among the outputs, so an LSTM whose last state is wanted is told where each row ends. None of this looks at a length, so
-that no device is waited for and a whole step can be captured in a CUDA graph. On a CPU, layers that nobody listens to
-go by `Steps` instead, with products by kernels/recurrent: the same numbers, and nothing done for padding.
+A forward layer has read nothing after a position, so its states at the positions of a text are right whatever follows
+the text. A backward layer reads each text reversed by its own length. A GRU's last state is gathered from its outputs.
+An LSTM's last cell is not among its outputs, so `run_lstm` with lengths freezes the cell at the end of each text. None
+of this reads a length on the host: no step waits for a device, and a training step can be captured as a CUDA graph.
+
+Graves and Schmidhuber 2005, for the bidirectional LSTM. https://doi.org/10.1016/j.neunet.2005.06.042
 
 Shapes: B batch, L length, N layers, H hidden units.
 """
@@ -16,36 +17,31 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.kernels import linear
-from regard.kernels.recurrent import RepeatedLinear, gru_update, lstm_update
-from regard.layers.steps import Steps, going, may_look
-from regard.layers.unroll import may_fuse
-
 FROZEN = 1e4
-"""So far from 0 that a sigmoid is exactly 0 or 1, and yet within half precision."""
+"""A pre-activation at which a sigmoid is exactly 0 or 1, and which half precision can represent."""
 ALIGNED = 8
-"""Columns added at a time: tensor cores want sizes that are multiples of this."""
+"""Input columns are added in multiples of this, as tensor cores require."""
 
-Weights = tuple[Tensor, Tensor, Tensor, Tensor]
-"""W, U and the biases of both, in the order in which torch lists them."""
+LayerWeights = tuple[Tensor, Tensor, Tensor, Tensor]
+"""W, U and the biases of both, in torch's order."""
 
 
 def reverse_rows(rows: Shaped[Tensor, "B L *size"], lengths: Int[Tensor, " B"]) -> Shaped[Tensor, "B L *size"]:
-    """Each row's real places in reverse order; its padding stays where it is."""
-    places = torch.arange(rows.shape[1], device=rows.device)
-    mirrored = lengths[:, None] - 1 - places
-    index = torch.where(mirrored >= 0, mirrored, places)
+    """Each text in reverse order; its padding stays where it is."""
+    positions = torch.arange(rows.shape[1], device=rows.device)
+    mirrored = lengths[:, None] - 1 - positions
+    index = torch.where(mirrored >= 0, mirrored, positions)
     return rows.gather(1, index.view(*index.shape, *(1 for _ in rows.shape[2:])).expand_as(rows))
 
 
 def last_states(states: Float[Tensor, "B L H"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B H"]:
-    """The state at each row's last real place."""
+    """The state at the last position of each text."""
     index = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
     return states.gather(1, index).squeeze(1)
 
 
 class BidirectionalGRU(nn.Module):
-    """One GRU reads each row forwards, another backwards; a place gets both states, [forward; backward]."""
+    """A GRU forwards and one backwards, side by side at every position: [forward; backward]."""
 
     def __init__(self, *, input_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -53,42 +49,34 @@ class BidirectionalGRU(nn.Module):
         self.backwards = nn.GRU(input_size, hidden_size, batch_first=True)
 
     def forward(self, inputs: Float[Tensor, "B L input"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L states"]:
-        """States of twice the hidden size."""
-        if may_step(self.forwards, lengths) and may_step(self.backwards, lengths):
-            steps, turned = Steps.of(lengths, inputs.shape[1]), reverse_rows(inputs, lengths)
-            states = step_gru(self.forwards, steps.pack(inputs), steps)
-            back = step_gru(self.backwards, steps.pack(turned), steps)
-            return torch.cat([steps.unpack(states), reverse_rows(steps.unpack(back), lengths)], dim=-1)
+        """States of twice the hidden size; those at padding are arbitrary."""
         forwards, _ = self.forwards(inputs)
         backwards, _ = self.backwards(reverse_rows(inputs, lengths))
         return torch.cat([forwards, reverse_rows(backwards, lengths)], dim=-1)
 
 
-def may_step(layer: nn.RNNBase, lengths: Int[Tensor, " B"]) -> bool:
-    """Whether a loop may take the layer's weights: a plain one-way layer with biases, heard by nobody, on a CPU."""
-    plain = type(layer) in (nn.GRU, nn.LSTM) and layer.bias and not layer.bidirectional and not layer.proj_size
-    return bool(plain) and may_look(lengths) and may_fuse(layer)
+class BidirectionalLSTM(nn.Module):
+    """An LSTM forwards and one backwards, side by side at every position: [forward; backward]."""
 
+    def __init__(self, *, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.forwards = nn.LSTM(input_size, hidden_size, batch_first=True)
+        self.backwards = nn.LSTM(input_size, hidden_size, batch_first=True)
 
-def step_gru(gru: nn.GRU, inputs: Float[Tensor, "N input"], steps: Steps) -> Float[Tensor, "N H"]:
-    """States of a one-layer GRU that begins with zeros, in the order of the steps."""
-    from_input, from_state, input_bias, state_bias = weights_for_queries(gru, 0)
-    made = RepeatedLinear(from_state, state_bias, sizes=steps.sizes)
-    given = linear(inputs, from_input, input_bias).split(steps.sizes)
-    state, states = given[0].new_zeros(steps.sizes[0], gru.hidden_size), []
-    for step in given:
-        state = going(state, step.shape[0])
-        state = gru_update(step, made(state), state)
-        states.append(state)
-    return torch.cat(states)
+    def forward(self, inputs: Float[Tensor, "B L input"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L states"]:
+        """States of twice the hidden size, zeros at padding; a text may be empty."""
+        forwards = self.forwards(inputs)[0]
+        backwards = reverse_rows(self.backwards(reverse_rows(inputs, lengths))[0], lengths)
+        is_padding = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
+        return torch.cat([forwards, backwards], dim=-1).masked_fill(is_padding.unsqueeze(-1), 0.0)
 
 
 class GRUUpdate(nn.Module):
-    """One GRU step from the input's share of the three gates, which may be computed for all places beforehand.
+    """One GRU step from the input's share of the three gates, which may be computed for all positions beforehand.
 
         r, z = sigmoid(gates_rz + U_rz s),   s~ = tanh(gates_s + U (r * s)),   s' = (1 - z) s + z s~
 
-    Cho et al. 2014, section 2.3, with the reset gate inside the product and z for what is new, as Bahdanau 2015 A.1.1.
+    Cho et al. 2014, section 2.3, with the reset gate inside the product and z for the new state, as in Bahdanau 2015.
     """
 
     def __init__(self, *, hidden_size: int) -> None:
@@ -98,9 +86,9 @@ class GRUUpdate(nn.Module):
 
     def forward(self, gates: Float[Tensor, "B three_H"], state: Float[Tensor, "B H"]) -> Float[Tensor, "B H"]:
         """The next state; `gates` are ordered reset, update, candidate."""
-        given, new = gates.split([2 * state.shape[1], state.shape[1]], dim=-1)
-        reset, update = torch.sigmoid(given + self.gates(state)).chunk(2, dim=-1)
-        return state + update * (torch.tanh(new + self.candidate(reset * state)) - state)
+        gates, candidate = gates.split([2 * state.shape[1], state.shape[1]], dim=-1)
+        reset, update = torch.sigmoid(gates + self.gates(state)).chunk(2, dim=-1)
+        return state + update * (torch.tanh(candidate + self.candidate(reset * state)) - state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +101,7 @@ class LSTMState:
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMRun:
-    """The top layer's hidden state at every place, and the state of all layers at each row's last."""
+    """The top layer's hidden state at every position, and the state of all layers at the end."""
 
     outputs: Float[Tensor, "B L H"]
     state: LSTMState
@@ -126,86 +114,61 @@ def run_lstm(
     state: LSTMState | None = None,
     lengths: Int[Tensor, " B"] | None = None,
 ) -> LSTMRun:
-    """A batch-first one-way LSTM; given lengths, the state is that at each row's own end, and outputs past it are 0."""
+    """A batch-first one-way LSTM; with lengths, the state is that at each end, and later outputs are 0."""
     if lengths is None:
-        given = None if state is None else (first_layer(state.hidden), first_layer(state.cell))
-        outputs, (hidden, cell) = lstm(inputs, given)
+        initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
+        outputs, (hidden, cell) = lstm(inputs, initial)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
-    if may_step(lstm, lengths):
-        return step_lstm(lstm, inputs, state, lengths)
-    real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
+    is_real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
-    for number in range(lstm.num_layers):
-        begun = None if state is None else LSTMState(hidden=state.hidden[:, [number]], cell=state.cell[:, [number]])
-        if number:
+    for layer in range(lstm.num_layers):
+        initial = None if state is None else (state.hidden[:, layer], state.cell[:, layer])
+        if layer:
             outputs = F.dropout(outputs, lstm.dropout, lstm.training)
-        outputs, cell = run_frozen(outputs, weights_for_queries(lstm, number), begun, lengths)
+        outputs, cell = run_frozen(outputs, weights_for_queries(lstm, layer), initial, lengths)
         ends.append((last_states(outputs, lengths), cell))
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
-    return LSTMRun(outputs=outputs * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
+    return LSTMRun(outputs=outputs * is_real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
 
 
-def step_lstm(
-    lstm: nn.LSTM, inputs: Float[Tensor, "B L input"], state: LSTMState | None, lengths: Int[Tensor, " B"]
-) -> LSTMRun:
-    """`run_lstm` with lengths, step by step."""
-    steps, size = Steps.of(lengths, inputs.shape[1]), lstm.hidden_size
-    outputs, ends = steps.pack(inputs), []
-    for number in range(lstm.num_layers):
-        if number:
-            outputs = F.dropout(outputs, lstm.dropout, lstm.training)
-        from_input, from_state, input_bias, state_bias = weights_for_queries(lstm, number)
-        made = RepeatedLinear(from_state, sizes=steps.sizes)
-        given = linear(outputs, from_input, input_bias + state_bias).split(steps.sizes)
-        hidden = cell = given[0].new_zeros(steps.sizes[0], size)
-        if state is not None:
-            hidden, cell = (steps.sort(part[:, number]) for part in (state.hidden, state.cell))
-        shown, cells = [], []
-        for step in given:
-            hidden, cell = lstm_update(made(going(hidden, len(step)), step), going(cell, len(step)))
-            shown.append(hidden)
-            cells.append(cell)
-        outputs = torch.cat(shown)
-        padded = steps.unpack(outputs)
-        ends.append((last_states(padded, lengths), last_states(steps.unpack(torch.cat(cells)), lengths)))
-    real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
-    hidden, cell = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
-    return LSTMRun(outputs=padded * real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cell))
-
-
-def first_layer(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:
-    """As torch's layers take a state: layers before rows."""
+def layers_first(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:
+    """The layout of torch's recurrent layers."""
     return part.transpose(0, 1).contiguous()
 
 
-def weights_for_queries(layer: nn.RNNBase, number: int) -> Weights:
+def weights_for_queries(lstm: nn.LSTM, layer: int) -> LayerWeights:
     """W, U and both biases of one layer of a stack."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    from_input, from_state, input_bias, state_bias = (getattr(layer, f"{name}_l{number}") for name in names)
-    return from_input, from_state, input_bias, state_bias
+    input_weight, state_weight, input_bias, state_bias = (getattr(lstm, f"{name}_l{layer}") for name in names)
+    return input_weight, state_weight, input_bias, state_bias
 
 
 def run_frozen(
-    inputs: Float[Tensor, "B L input"], weights: Weights, state: LSTMState | None, lengths: Int[Tensor, " B"]
+    inputs: Float[Tensor, "B L input"],
+    weights: LayerWeights,
+    initial: tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]] | None,
+    lengths: Int[Tensor, " B"],
 ) -> tuple[Float[Tensor, "B L H"], Float[Tensor, "B H"]]:
-    """One layer by torch's own kernel; outputs, and the cell at each row's end, which is kept to the last place.
+    """One layer by torch's own kernel: its outputs, and the cell at the end of each text.
 
-    One more input says that a row has ended. Its weights shut the input gate and open the forget gate for good, so that
-    i = 0, f = 1 and c' = c exactly, and no gradient comes from there.
+    One more input is 1 at padding. Its weights close the input gate and open the forget gate there, so that i = 0,
+    f = 1 and c' = c exactly, and no gradient comes from padding. The last cell of the kernel is that of the text's end.
     """
-    from_input, from_state, *biases = weights
-    size = from_state.shape[1]
-    ended = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
-    columns = from_input.new_zeros(4 * size, ALIGNED)
+    input_weight, state_weight, *biases = weights
+    size = state_weight.shape[1]
+    is_padding = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
+    columns = input_weight.new_zeros(4 * size, ALIGNED)
+    # torch's order of the gates is i, f, g, o
     columns[:size, 0], columns[size : 2 * size, 0] = -FROZEN, FROZEN
-    told = F.pad(ended.unsqueeze(-1).to(inputs.dtype), (0, ALIGNED - 1))
-    parts = [torch.cat([from_input, columns], dim=1), from_state, *biases]
-    # one after the other in one piece of memory, as cuDNN wants them
-    flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
-    laid = [piece.view(part.shape) for piece, part in zip(flat, parts, strict=True)]
+    padding_input = F.pad(is_padding.unsqueeze(-1).to(inputs.dtype), (0, ALIGNED - 1))
+    parts = [torch.cat([input_weight, columns], dim=1), state_weight, *biases]
+    # cuDNN requires the weights one after the other in one block of memory, and copies them otherwise
+    block = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
+    views = [piece.view(part.shape) for piece, part in zip(block, parts, strict=True)]
     zeros = inputs.new_zeros(1, inputs.shape[0], size)
-    begun = (zeros, zeros) if state is None else (first_layer(state.hidden), first_layer(state.cell))
-    given = torch.cat([inputs, told], dim=-1)
+    state = (zeros, zeros) if initial is None else (initial[0][None].contiguous(), initial[1][None].contiguous())
     # has_biases, num_layers, dropout, train, bidirectional, batch_first
-    outputs, _, cell = torch.lstm(given, begun, laid, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+    outputs, _, cell = torch.lstm(
+        torch.cat([inputs, padding_input], dim=-1), state, views, True, 1, 0.0, torch.is_grad_enabled(), False, True
+    )
     return outputs, cell[0]

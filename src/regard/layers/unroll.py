@@ -1,11 +1,10 @@
 """Teacher forcing for stepwise decoders: unrolling a step over a target.
 
-`unroll_features` is used in training: words are embedded before the loop, the output layer is applied after it to all
-positions, and only the recurrence is computed stepwise. `unroll` runs the complete step. A model may have a faster loop
-(kernels/recurrent, steps.py); `may_fuse` returns whether it is allowed.
+`unroll_features` is for training: the words are embedded beforehand, the readout is applied afterwards to all positions
+at once, and only what depends on the last state is computed step by step. `unroll` runs whole steps.
 
-The input of each step is the true previous token; with `own_output_ratio`, a share of the batch gets the model's own
-last prediction instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
+Each step reads the true previous token. With an `own_output_ratio`, some batch elements read their own last prediction
+instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.03099).
 """
 
 from collections.abc import Callable
@@ -14,41 +13,18 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention import Attention
-from regard.attention.alignments import Softmax
-from regard.contracts import Step, active_recorders, has_hooks
-from regard.kernels import is_tracing
-
-OURS = ("regard", "torch")
-"""Packages whose classes a fused loop may replace."""
+from regard.contracts import Step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advanced:
-    """One step before the output layer: its input, the next state, and the attention weights over the source."""
+    """One step before its readout: the input of the readout, the next state, and the attention to the source."""
 
     features: Float[Tensor, "B size"]
     state: Any
     alignment: Float[Tensor, "B source"] | None = None
-
-
-def looks_plainly(attention: Attention, *scores: type) -> bool:
-    """Whether an attention uses softmax, one of these scores, and no dropout."""
-    return type(attention.align) is Softmax and type(attention.score) in scores and not attention.dropout
-
-
-def may_fuse(model: nn.Module, *layers: nn.Module) -> bool:
-    """Whether a fused loop may use the weights of these layers instead of calling `advance`.
-
-    False with active traces, tracing or compilation, hooks, classes of other packages, and layers that are not
-    `nn.Linear`, because a fused loop would bypass them.
-    """
-    if active_recorders() or is_tracing() or any(type(layer) is not nn.Linear for layer in layers):
-        return False
-    foreign = any(type(part).__module__.split(".")[0] not in OURS for part in model.modules())
-    return not foreign and not has_hooks(model)
 
 
 def unroll_features(
@@ -58,7 +34,6 @@ def unroll_features(
     features: list[Tensor] = []
     for word in words.unbind(dim=1):
         advanced = advance(word, state, encoded)
-        # the output layer runs once after the loop, so only its inputs are collected
         state = advanced.state
         features.append(advanced.features)
     return torch.stack(features, dim=1)
@@ -81,10 +56,8 @@ def unroll(
     for position in range(tokens.shape[1]):
         inputs = tokens[:, position]
         if logits and own_output_ratio:
-            # drawn per batch element and step
-            is_own = torch.rand(inputs.shape, device=inputs.device) < own_output_ratio
-            # detached: no gradient flows through the sampled choice
-            inputs = torch.where(is_own, logits[-1].detach().argmax(dim=-1), inputs)
+            replaced = torch.rand(inputs.shape, device=inputs.device) < own_output_ratio
+            inputs = torch.where(replaced, logits[-1].detach().argmax(dim=-1), inputs)
         output = step(inputs, state, encoded)
         state = output.state
         logits.append(output.logits)

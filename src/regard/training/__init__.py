@@ -1,13 +1,11 @@
-"""Training: one loop for every model, with schedules, selection of weights, and resumption after any end."""
+"""Training: one loop for every model, with schedules, selection of weights, and resumption."""
 
 from regard.training.engine import is_main_process
 from regard.training.loader import TrainingData
-from regard.training.objective import Objective
+from regard.training.objectives import ClassificationObjective, CropObjective, Objective, StreamObjective
 from regard.training.progress import TensorBoard
 from regard.training.schedules import SCHEDULES
-from regard.training.segment_objective import CropObjective, StreamObjective
 from regard.training.selection import average_tensors
-from regard.training.sentence_objective import ClassificationObjective
 from regard.training.settings import (
     AdamSettings,
     ComputeSettings,

@@ -2,13 +2,20 @@
 
     copy the batch into the input tensors of the graph -> replay: forward, backward, clip, update
 
-A graph has fixed shapes, so batches, packed or padded, are padded to a few shapes. The first steps of each shape run
-eagerly, which warms up kernels and allocations; then the step is captured, and replayed from then on. The results are
-those of the eager step, up to rounding.
+A graph has one shape, so batches are filled up to a few shapes, packed or padded. The first steps of each shape run
+eagerly, which warms up kernels and allocations. Then the step is captured, and from then on replayed. The numbers are
+those of the eager step, to rounding.
 
-A replay runs the captured kernels on the captured tensors. Graphs are therefore dropped when a parameter or buffer of
-the model is replaced or a submodule changes between training and evaluation mode, and no graph is used while the model
-has hooks or a replaced `forward`.
+A replay runs the kernels that were captured, on the tensors that were captured, whatever the model has become. So
+before every step the model is compared with the one at the capture, and this decides:
+
+    a hook, a replaced `forward`, an active trace or intervention   the step runs eagerly; graphs are kept for later
+    another tensor, a mode, an edit of the model's structure        graphs are dropped, and captured again
+    a weight that was edited in place                               nothing: the graph reads the weight
+
+"An edit of the structure" is a change in `unsupported_reasons`, by which fused code decides to run: a module of
+another type, an eps, a dropout rate, a method. So a graph that was captured with fused code is never replayed for a
+model that needs its own code.
 """
 
 import warnings
@@ -19,7 +26,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import PAD, Batch, ClassificationBatch, PackedTokens, PaddedTokens, has_hooks, leaves, map_tensors
+from regard.contracts import (
+    PAD,
+    Batch,
+    ClassificationBatch,
+    PackedTokens,
+    PaddedTokens,
+    active_recorders,
+    has_hooks,
+    leaves,
+    map_tensors,
+)
 from regard.training.settings import ComputeSettings, StepMode
 
 WARM_UP = 3
@@ -83,10 +100,11 @@ def reasons_against_capture(settings: ComputeSettings, *, device: torch.device, 
 
 
 def reasons_against_replay(model: nn.Module) -> list[str]:
-    """Reasons why a replay would skip Python code that the user added to the model."""
+    """Why a step must call the model in Python, which a replay does not."""
     reasons = ["the model has hooks"] if has_hooks(model) else []
-    # a forward in the instance's own dictionary was assigned after the class was defined
-    names = [type(module).__name__ for module in model.modules() if "forward" in module.__dict__]
+    if active_recorders():
+        reasons.append("attention is being recorded by a trace or an intervention")
+    names = [type(part).__name__ for part in model.modules() if "forward" in part.__dict__]
     return [*reasons, *(f"the forward of a {name} was replaced" for name in names)]
 
 
@@ -181,9 +199,10 @@ class ShapeGraph:
 class GraphedStep:
     """Forward, backward, clip and update with one graph per shape, on the CUDA device of `module`.
 
-    `objective` computes the summed loss of a batch with the parameters of `module`; while `reasons()` is not empty,
-    `readable` computes it without graphs. A step that cannot be captured raises an error; with `cautious` this is
-    detected before the capture where possible, `failure` has the reason, and no further step is captured.
+    `objective` computes a batch's summed loss with the parameters of `module`. While `reasons` returns any, `readable`
+    does, without graphs. Graphs are dropped when what `edits` returns is not what it returned at their capture. A step
+    that cannot be captured raises an error; with `cautious` it is recognised before its capture where possible:
+    `failure` then says why, and from then on no step is captured.
     """
 
     def __init__(
@@ -195,9 +214,11 @@ class GraphedStep:
         clip_norm: float | None = None,
         readable: Callable[[Any], Tensor] | None = None,
         reasons: Callable[[], list[str]] = list,
+        edits: Callable[[], list[str]] = list,
         cautious: bool = False,
     ) -> None:
-        self.objective, self.readable, self.reasons = objective, readable or objective, reasons
+        self.objective, self.readable = objective, readable or objective
+        self.reasons, self.edits = reasons, edits
         self.module, self.optimizer, self.clip_norm = module, optimizer, clip_norm
         self.cautious, self.failure = cautious, ""
         self.shapes: dict[tuple[Any, ...], ShapeGraph] = {}
@@ -210,23 +231,17 @@ class GraphedStep:
         """One step on a padded batch on the host; returns the summed loss as a tensor on the device."""
         self.learning_rate.fill_(learning_rate)
         for group in self.optimizer.param_groups:
-            # a graph reads the learning rate from the captured address, so it must be a tensor
+            # a graph reads the rate from the tensor that was captured, and "capturable" makes the update read a tensor
             group["lr"], group["capturable"] = self.learning_rate, True
-        # a replaced parameter has another address than the captured one
-        if (identity := identity_of(self.module)) != self.identity:
+        is_readable = bool(self.reasons())
+        # hooks and traces are edits too; as they end, the graphs that they leave unused are valid again
+        if not is_readable and (identity := [*identity_of(self.module), tuple(self.edits())]) != self.identity:
             self.drop()
             self.identity = identity
         shape = shape_of(batch)
-        if shape not in self.shapes:
-            on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
-            graph = ShapeGraph(batch=on_device, weight=torch.full((), 1.0 / num_tokens, device=self.device))
-            if self.failure or len(self.shapes) >= MOST_SHAPES:
-                return self._eager(graph, self.readable)
-            self.shapes[shape] = graph
-        graph = self.shapes[shape]
-        copy_batch(batch, graph.batch)
+        graph = self._buffers_of(batch, shape)
         graph.weight.fill_(1.0 / num_tokens)
-        if self.reasons():
+        if is_readable or shape not in self.shapes:
             return self._eager(graph, self.readable)
         graph.runs += 1
         if graph.runs < WARM_UP or (graph.runs == WARM_UP and not self.cautious):
@@ -236,15 +251,26 @@ class GraphedStep:
         if graph.graph is None:
             self._capture(graph)
         graph.graph.replay()
-        # torch does not see that a replay changes the weights; the counters invalidate caches derived from them
+        # autograd does not notice that a replay changes the weights: what was computed from them must be recomputed
         torch.autograd.graph.increment_version(self._parameters())
         assert graph.loss is not None
         return graph.loss
 
+    def _buffers_of(self, batch: Any, shape: tuple[Any, ...]) -> ShapeGraph:
+        """The batch on the device, in the tensors that the graph of its shape reads, or in new ones."""
+        if shape in self.shapes:
+            copy_batch(batch, self.shapes[shape].batch)
+            return self.shapes[shape]
+        on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
+        captured = ShapeGraph(batch=on_device, weight=torch.zeros((), device=self.device))
+        if not self.failure and len(self.shapes) < MOST_SHAPES:
+            self.shapes[shape] = captured
+        return captured
+
     def drop(self) -> None:
-        """Drop all graphs; shapes that occur again are captured again."""
+        """Delete all graphs; shapes that occur again are captured again."""
         self.shapes.clear()
-        # gradients lie in the memory pool of the graphs, and a pool cannot be reused after its last graph is gone
+        # gradients are in the memory of the graphs, whose pool cannot be used again once all graphs are deleted
         self.optimizer.zero_grad(set_to_none=True)
         self.pool = torch.cuda.graph_pool_handle()
 

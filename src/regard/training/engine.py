@@ -20,10 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoint import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
-from regard.contracts import map_tensors
+from regard.contracts import map_tensors, unsupported_reasons
 from regard.training.cuda_graph import SHAPE_PADDER, GraphedStep, StepChoice, choose_step, reasons_against_replay
-from regard.training.objective import Objective
-from regard.training.segment_objective import StreamObjective
+from regard.training.objectives import Objective, StreamObjective
 from regard.training.selection import RunningAverage
 from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
 
@@ -231,6 +230,7 @@ class Engine:
             clip_norm=self.settings.optimizer.clip_norm,
             readable=partial(run, readable),
             reasons=partial(reasons_against_replay, self.model),
+            edits=partial(unsupported_reasons, self.model, gradients=True, autocast=True),
             cautious=self.settings.compute.step == "auto",
         )
 

@@ -24,7 +24,7 @@ from regard.checkpoint import Checkpoint, fit_weights, load_weights, save_tensor
 from regard.training.checkpoint_manager import CheckpointManager, CheckpointTensors, Progress, finite_or_none
 from regard.training.engine import Engine
 from regard.training.loader import BatchLoader, Prefetcher, StepBatches, TrainingData
-from regard.training.objective import Objective
+from regard.training.objectives import Objective
 from regard.training.progress import ProgressDisplay
 from regard.training.schedules import Clock, complete_schedule, find_schedule, is_due, total_steps, warm_up_warning
 from regard.training.selection import all_finite, is_better, metric_of

@@ -1,12 +1,10 @@
-"""LSTMN language model against its formulas, by its fast loop and by its readable steps."""
+"""LSTMN language model against its formulas."""
 
 import pytest
 import torch
 from torch import nn
 
 from regard import trace
-from regard.layers.rolling import roll, start_rolling
-from regard.layers.tape import TapeCell
 from regard.models.language_modeling import LSTMNLanguageConfig, LSTMNLanguageModel
 from tests.models.language_modeling.by_hand import ROWS, TOKENS, VOCAB, randomised, read_out
 
@@ -52,12 +50,9 @@ def by_hand(model, ids):
 def test_by_hand(change):
     model = made(**change)
     logits = model(TOKENS)
-    with trace(model):
-        readable = model(TOKENS)
     for row, ids in enumerate(ROWS):
         expected = read_out(model, by_hand(model, ids)[0])
         assert logits[row].allclose(expected, atol=1e-10)
-        assert readable[row].allclose(expected, atol=1e-10)
 
 
 @torch.no_grad()
@@ -79,27 +74,6 @@ def test_a_hook_is_heard():
     model.cells[0].look.register_forward_hook(lambda *_: heard.append(1))
     model(TOKENS)
     assert len(heard) == TOKENS.shape[1]
-
-
-@pytest.mark.parametrize("written", [0, 2, 5])
-def test_the_loop_learns_what_the_readable_steps_do(written):
-    cell = randomised(TapeCell(input_size=4, hidden_size=SIZE))
-    inputs = torch.randn(2, 6, 4, dtype=torch.float64, requires_grad=True)
-    begun = start_rolling(cell, num_rows=2, span=SPAN)
-    if written:
-        begun = roll(cell, torch.randn(2, written, 4, dtype=torch.float64), begun).tape
-    cells, summary = (part.detach().requires_grad_() for part in (begun.cells, begun.summary))
-    learning = [inputs, cells, summary, *cell.parameters()]
-    grads = []
-    for listen in (False, True):
-        tape = type(begun)(cells=cells, real=begun.real, summary=summary)
-        block = trace(cell) if listen else torch.enable_grad()
-        with block:
-            done = roll(cell, inputs, tape)
-        said = done.hidden.square().sum() + done.tape.cells.sin().sum() + done.tape.summary.cos().sum()
-        grads.append(torch.autograd.grad(said, learning))
-    for loop, readable in zip(*grads, strict=True):
-        assert loop.allclose(readable, atol=1e-10)
 
 
 def test_the_published_size():

@@ -5,8 +5,7 @@ from torch import nn
 
 from regard.attention.trace import trace
 from regard.contracts import PaddedTokens
-from regard.layers.bidirectional_lstm import BidirectionalLSTM
-from regard.layers.pooling import max_of_words, mean_of_words
+from regard.layers import BidirectionalLSTM, max_of_words, mean_of_words
 from regard.models.text_classification import (
     BiLSTM,
     BiLSTMConfig,
@@ -28,9 +27,6 @@ def test_both_ways_as_torch_has_it_row_by_row():
     for name, parameter in layer.backwards.named_parameters():
         getattr(plain, f"{name}_reverse").data.copy_(parameter)
     found = layer(inputs, SENTENCES.lengths)
-    with trace(layer):
-        # whoever listens sees torch's own layer run
-        assert layer(inputs, SENTENCES.lengths).allclose(found, atol=1e-6)
     for row, length in enumerate(SENTENCES.lengths.tolist()):
         assert (found[row, length:] == 0).all()
         if length:

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard import trace
 from regard.contracts import PaddedTokens
-from regard.layers import TapeCell, TapeStack
+from regard.layers import LSTMNCell, LSTMNStack
 from regard.models.translation import LSTMN, LSTMNConfig
 from tests.models.translation.stepping import take_steps
 
@@ -122,8 +122,8 @@ def test_both_fusions_by_hand(fusion, by_hand, num_layers):
             assert seen[row, step, : len(words)].allclose(weights)
 
 
-def test_a_tape_is_an_argument_and_a_result():
-    cell, inputs = randomised(TapeCell(input_size=3, hidden_size=SIZE)), torch.randn(2, 6, 3, dtype=torch.float64)
+def test_a_memory_is_an_argument_and_a_result():
+    cell, inputs = randomised(LSTMNCell(input_size=3, hidden_size=SIZE)), torch.randn(2, 6, 3, dtype=torch.float64)
     whole = cell.run(inputs, cell.start(inputs))
     half = cell.run(inputs[:, :3], cell.start(inputs))
     again = cell.run(inputs[:, 3:], half)
@@ -135,7 +135,7 @@ def test_a_tape_is_an_argument_and_a_result():
 
 
 def test_a_stack_read_at_once_is_the_stack_read_word_by_word():
-    stack = randomised(TapeStack(input_size=3, hidden_size=SIZE, num_layers=3))
+    stack = randomised(LSTMNStack(input_size=3, hidden_size=SIZE, num_layers=3))
     inputs = torch.randn(2, 4, 3, dtype=torch.float64)
     tapes = stack.start(inputs)
     for projected in stack.project(inputs).unbind(dim=1):

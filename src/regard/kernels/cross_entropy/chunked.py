@@ -12,13 +12,13 @@ Departs from plain autograd: the gradients cannot be differentiated again.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.kernels.autograd import differentiable_once, is_concrete, is_tracing, product_dtype
 from regard.kernels.cross_entropy.logits_triton import loss_kernel
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
-from regard.kernels.product import product
 from regard.kernels.triton_support import launch, power_of_two, serves
 
 MAX_BLOCK = 2048
@@ -156,12 +156,12 @@ class _Chunked(torch.autograd.Function):
         # only the logits of one chunk exist at a time
         for first in range(0, features.shape[0], chunk_size):
             chunk = slice(first, first + chunk_size)
-            logits = product(features[chunk], weight, bias)
+            logits = F.linear(features[chunk], weight, bias)
             loss, grad = loss_and_gradient(logits, labels[chunk], ignored, label_smoothing, gradient=any(needs_grad))
             total += loss
             # each token is in one chunk: its gradient is written once, in the features' type
             if feature_grad is not None and grad is not None:
-                feature_grad[chunk] = product(grad, weight.t())
+                feature_grad[chunk] = grad @ weight
             if weight_grad is not None and grad is not None:
                 add_product(weight_grad, grad, features[chunk])
             if bias_grad is not None and grad is not None:

@@ -1,23 +1,23 @@
-"""What a loop over steps does at every one of them, and what it can leave until all are done."""
+"""Parts of fused loops over the steps of a recurrent decoder: what each step computes, and what waits for the last.
 
-from regard.kernels.recurrent.additive_look import AdditiveLook
-from regard.kernels.recurrent.gru import gru_blend, gru_reset, gru_update
-from regard.kernels.recurrent.look import DotLook
-from regard.kernels.recurrent.lstm import TAPE_ORDER, TORCH_ORDER, lstm_update
-from regard.kernels.recurrent.repeated import RepeatedLinear
-from regard.kernels.recurrent.tape import WrittenTape
-from regard.kernels.recurrent.window import WindowTape
+A loop written in plain torch launches a dozen small kernels a step, forward and backward. These functions and classes
+join elementwise work, and leave sums over steps (gradients of weights, keys and values) to one product after the loop.
+"""
+
+from regard.kernels.recurrent.deferred_linear import DeferredLinear
+from regard.kernels.recurrent.gates import LSTMN_ORDER, TORCH_ORDER, gru_blend, gru_reset, lstm_update
+from regard.kernels.recurrent.lstmn_memory import MemoryBuffer, WindowedMemoryBuffer
+from regard.kernels.recurrent.stepwise_attention import StepwiseAdditiveAttention, StepwiseDotAttention
 
 __all__ = [
-    "TAPE_ORDER",
+    "LSTMN_ORDER",
     "TORCH_ORDER",
-    "AdditiveLook",
-    "DotLook",
-    "RepeatedLinear",
-    "WindowTape",
-    "WrittenTape",
+    "DeferredLinear",
+    "MemoryBuffer",
+    "StepwiseAdditiveAttention",
+    "StepwiseDotAttention",
+    "WindowedMemoryBuffer",
     "gru_blend",
     "gru_reset",
-    "gru_update",
     "lstm_update",
 ]

@@ -1,9 +1,9 @@
-"""LSTMN encoder: read the sentence onto a tape, looking back at it before every word, and average what was written.
+"""LSTMN encoder: an LSTMN over the words of a text, its hidden states averaged.
 
-    h_1 .. h_L = hidden tape (layers/tape.py),   z = mean_i h_i,   p = softmax(W_2 relu(W_1 z + b_1) + b_2)
+    h_1 .. h_L = hidden tape (layers/lstmn.py),   z = mean_i h_i,   p = softmax(W_2 relu(W_1 z + b_1) + b_2)
 
 Cheng, Dong and Lapata 2016, sections 3 and 5.2. https://arxiv.org/abs/1601.06733
-The looks back are one for each word, over the words before it: `regard.trace` shows them.
+Each word attends to the words before it: `regard.trace` records these weights.
 
 Departs from the paper: words start at random, where the paper has GloVe, and dropout acts on them too.
 """
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.contracts import ClassifierOutput, PaddedTokens
-from regard.layers import ClassifierHead, TapeStack, WordDropout, mean_of_words, random_words, widened
+from regard.layers import ClassifierHead, LSTMNStack, WordDropout, mean_of_words, random_words, widened
 
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMNEncoderConfig:
-    """Defaults are the published sizes (section 5.2); the classifier's hidden size is the tape's."""
+    """Defaults are the published sizes (section 5.2); the classifier has the hidden size of the cells."""
 
     vocab_size: int = 30_000
     num_classes: int = 2
@@ -30,7 +30,7 @@ class LSTMNEncoderConfig:
 
 
 class LSTMNEncoder(nn.Module):
-    """A stack of tapes, and a classifier over the mean of the top one."""
+    """A stack of LSTMN cells, and a classifier over the mean of the top hidden tape."""
 
     def __init__(self, config: LSTMNEncoderConfig) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class LSTMNEncoder(nn.Module):
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder = TapeStack(
+        self.encoder = LSTMNStack(
             input_size=config.embedding_size, hidden_size=size, num_layers=config.num_layers, dropout=config.dropout
         )
         self.classifier = ClassifierHead(
@@ -49,7 +49,5 @@ class LSTMNEncoder(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
         sentences = widened(sentences)
-        tapes = self.encoder.run(
-            self.dropout(self.embedding(self.word_dropout(sentences.ids))), lengths=sentences.lengths
-        )
+        tapes = self.encoder.run(self.dropout(self.embedding(self.word_dropout(sentences.ids))))
         return ClassifierOutput(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

@@ -3,7 +3,7 @@
 from regard.contracts import ModelEntry
 from regard.models.translation.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.translation.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
-from regard.models.translation.lstmn import LSTMN, LSTMNConfig
+from regard.models.translation.lstmn import LSTMN, DeepFusion, DeepLayer, LSTMNConfig, ShallowFusion
 from regard.models.translation.luong import LUONG_ALIGNMENTS, LUONG_SCORES, Luong, LuongConfig
 from regard.models.translation.rctm import RCTM, RCTMConfig
 from regard.models.translation.rnn_encoder_decoder import RNNEncoderDecoder, RNNEncoderDecoderConfig
@@ -110,6 +110,8 @@ __all__ = [
     "BahdanauConfig",
     "ConvSeq2Seq",
     "ConvSeq2SeqConfig",
+    "DeepFusion",
+    "DeepLayer",
     "Encoded",
     "LSTMNConfig",
     "Luong",
@@ -119,6 +121,7 @@ __all__ = [
     "RNNEncoderDecoderConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "ShallowFusion",
     "State",
     "Transformer",
     "TransformerConfig",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from regard.checkpoint import RunFolder
 from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import read_text
 from regard.data.text import Stream, Tokenizer, make_stream
+from regard.fused import fuse
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.language_modeling.evaluate import likelihood
@@ -71,7 +73,7 @@ def setup_language_modeling(
         data=data,
         validate=LanguageModelingValidation(stream=validation_stream, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
-        objective=CropObjective if run.batch.cut == "crops" else StreamObjective,
+        objective=partial(CropObjective if run.batch.cut == "crops" else StreamObjective, fuse=fuse),
         model=model,
         seconds=seconds,
     )

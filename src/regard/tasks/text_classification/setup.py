@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from regard.checkpoint import RunFolder
 from regard.data.batching import ClassificationExamples, ExampleData, make_classification_examples
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
+from regard.fused import fuse
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
 from regard.tasks.text_classification.evaluate import predict_all
@@ -67,7 +69,7 @@ def setup_text_classification(
         data=ExampleData(examples, run.batch),
         validate=ClassificationValidation(examples=held_out),
         example=validation[0].text,
-        objective=ClassificationObjective,
+        objective=partial(ClassificationObjective, fuse=fuse),
     )
 
 

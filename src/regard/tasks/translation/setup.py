@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from regard.checkpoint import RunFolder
 from regard.data.batching import ExampleData, Examples, make_examples
 from regard.data.corpora import SPLITS, read_files
 from regard.data.text import Pair, Pairs, Tokenizers
+from regard.fused import fuse
 from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of
 from regard.tasks.tokenizers import read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
 from regard.tasks.translation.predictor import Translator
 from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
+from regard.training import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,7 @@ def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: boo
         run=run,
         files=files,
         data=ExampleData(examples, run.batch),
+        objective=partial(Objective, fuse=fuse),
         validate=TranslationValidation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
         example=validation[0].source,
     )
