@@ -96,7 +96,9 @@ def translator(name: str, calls: tuple[Any, ...], own: tuple[Any, ...], **option
     """A translator of the Multi30k recipe."""
     sizes = SIZES[name] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
     return Task(
-        name=name, build=partial(built, TRANSLATION_MODELS[name], sizes), batch=partial(translation_batch, is_packed=False),
+        name=name,
+        build=partial(built, TRANSLATION_MODELS[name], sizes),
+        batch=partial(translation_batch, is_packed=False),
         objective=partial(Objective, label_smoothing=0.1), calls=calls, own=own, **options,
     )  # fmt: skip
 
