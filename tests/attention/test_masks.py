@@ -66,7 +66,7 @@ def test_asked_index_by_index_a_rule_says_the_same(mask_name, first_key):
         for query in range(5):
             for key in range(7):
                 at = Grid(
-                    rows=(torch.tensor(row),),
+                    leading=(torch.tensor(row),),
                     queries=torch.tensor(query + first_key + 2),
                     keys=torch.tensor(key + first_key),
                 )
@@ -90,7 +90,7 @@ def test_a_span_never_hides_what_is_allowed(data):
     first, count = data.draw(st.integers(0, 12)), data.draw(st.integers(1, 5))
     low, high = mask.span(first, first + count - 1)
     keys = torch.arange(20)
-    seen = mask.allowed(Grid(rows=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
+    seen = mask.allowed(Grid(leading=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
     outside = torch.zeros(20, dtype=torch.bool)
     if low is not None:
         outside |= keys < low

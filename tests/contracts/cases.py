@@ -85,8 +85,8 @@ def position_info(num_queries=QUERIES):
 
 def allowed(mask, batch=BATCH, queries=QUERIES, keys=KEYS):
     """The mask written out by a plain loop over its own rule, as (batch, queries, keys)."""
-    from regard.attention.attention import allowed as write_out
     from regard.attention.masks import as_mask
+    from regard.attention.prepared import allowed_keys as write_out
 
     if mask is None:
         return torch.ones(batch, queries, keys, dtype=torch.bool)

@@ -57,8 +57,8 @@ def test_keeps_the_contract(score_name, align_name, mask_name, dtype):
 def check_gradients(found, tensors, may):
     """Finite everywhere, and exactly 0 at what nobody may read."""
     loss = found.context.float().square().sum()
-    if found.log_prob is not None:
-        loss = loss + found.log_prob.float().sum()
+    if found.sample_log_prob is not None:
+        loss = loss + found.sample_log_prob.float().sum()
     gradients = torch.autograd.grad(loss, tensors, allow_unused=True)
     unread = ~may.any(-2)
     for gradient in gradients:

@@ -38,7 +38,7 @@ def test_formed_path_passes_gradcheck(score_name, align_name):
 def test_fused_path_passes_gradcheck(score_name):
     score = make_score(score_name)
     tensors = inputs(score_name, requires_grad=True)
-    assert which_backend(*tensors, score=score, mask=causal() & padding(LENGTHS)).path == "sdpa"
+    assert which_backend(*tensors, score=score, mask=causal() & padding(LENGTHS)).backend == "sdpa"
 
     def context(*tensors):
         return attend(*tensors, score=score, mask=causal() & padding(LENGTHS)).context
@@ -72,8 +72,8 @@ def test_sampled_frequencies_follow_softmax_and_log_prob_its_gradient():
     assert aligned.weights.mean(dim=1).squeeze(0).allclose(torch.softmax(scores, -1).flatten(), atol=0.02)
     assert not aligned.weights.requires_grad
     expected = torch.log_softmax(many, -1).gather(-1, aligned.weights.argmax(-1, keepdim=True)).squeeze(-1)
-    assert aligned.log_prob.allclose(expected)
-    (gradient,) = torch.autograd.grad(aligned.log_prob.sum(), scores)
+    assert aligned.sample_log_prob.allclose(expected)
+    (gradient,) = torch.autograd.grad(aligned.sample_log_prob.sum(), scores)
     (wanted,) = torch.autograd.grad(expected.sum(), scores)
     assert gradient.allclose(wanted)
 
@@ -86,7 +86,7 @@ def test_reinforce_moves_weight_to_what_pays():
     for _ in range(150):
         aligned = align(logits.expand(16, 1, 4))
         reward = (aligned.weights @ values).squeeze(-1)
-        loss = -((reward - reward.mean()) * aligned.log_prob).mean()
+        loss = -((reward - reward.mean()) * aligned.sample_log_prob).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.contracts import EOS, LanguageModel, Read, Step, leaves, select_batch, where_batch
+from regard.contracts import EOS, LanguageModel, ModelOutput, Step, leaves, select_batch, where_batch
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.models.language_modeling.ngram import NGram
 from tests.contracts.listed import with_variants
@@ -84,7 +84,7 @@ def read_in_pieces(model, sizes):
         done = model.read(piece, state)
         state = done.state
         features.append(done.features)
-    return Read(features=torch.cat(features, dim=1), state=state)
+    return ModelOutput(features=torch.cat(features, dim=1), state=state)
 
 
 def close(found, expected, tolerance=1e-10):
@@ -120,7 +120,7 @@ def test_repeated_step_equals_read_equals_forward(name, change, dtype, tolerance
     assert all(isinstance(step, Step) for step in done)
     assert close(torch.stack([step.logits for step in done], dim=1), logits, tolerance)
     read = model.read(TOKENS, model.start(len(TOKENS)))
-    assert isinstance(read, Read)
+    assert isinstance(read, ModelOutput)
     assert close(model.readout(read.features), logits, tolerance)
 
 

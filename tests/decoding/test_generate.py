@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, PAD, Read, Step
+from regard.contracts import BOS, EOS, PAD, ModelOutput, Step
 from regard.decoding import Generation, generate, stream
 from regard.decoding.sampling import Chooser
 from regard.models.language_modeling.gpt import GPT, GPTConfig
@@ -49,7 +49,7 @@ class Counting(nn.Module):
 
     def read(self, tokens, state):
         totals = state.total[:, None] + (tokens**2 + 1).cumsum(1)
-        return Read(features=self.table[totals % 101], state=Count(totals[:, -1]))
+        return ModelOutput(features=self.table[totals % 101], state=Count(totals[:, -1]))
 
     def step(self, tokens, state):
         self.num_rows += len(tokens)

@@ -123,7 +123,7 @@ def test_the_believed_hint_reads_no_mask(monkeypatch):
         seen.append(read)
         return attend_fused(read)
 
-    monkeypatch.setattr("regard.attention.attention.attend_fused", listen)
+    monkeypatch.setattr("regard.attention.prepared.attend_fused", listen)
     _, ours = make_pair(PLAIN)
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     ours(states, states, states, attn_mask=wrong_hint(), is_causal=True, need_weights=False)

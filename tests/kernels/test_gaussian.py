@@ -22,7 +22,7 @@ def needs_hopper():
 
 
 def path(tensors, **options):
-    return which_backend(*tensors, score=Gaussian().to(tensors[0].device, tensors[0].dtype), **options).path
+    return which_backend(*tensors, score=Gaussian().to(tensors[0].device, tensors[0].dtype), **options).backend
 
 
 def test_on_a_cpu_squares_are_multiplied_out():
@@ -30,7 +30,7 @@ def test_on_a_cpu_squares_are_multiplied_out():
     found = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
     formed = attend(queries, keys, keys, score=Gaussian(width=0.5), return_weights=True).context
     assert found.allclose(formed, atol=1e-6)
-    assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).path == "sdpa"
+    assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).backend == "sdpa"
 
 
 @pytest.mark.unchecked

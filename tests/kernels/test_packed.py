@@ -93,9 +93,9 @@ def test_no_program_reads_beyond_its_row():
     for poisoned in range(len(QUERIES)):
         read = make_read(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():
-            read.values[read.key_rows.rows == poisoned] = float("nan")
+            read.values[read.key_rows.batch_indices == poisoned] = float("nan")
             context = attend_packed(read)
-        clean = read.query_rows.rows != poisoned
+        clean = read.query_rows.batch_indices != poisoned
         assert not context[clean].isnan().any(), f"row {poisoned}"
 
 

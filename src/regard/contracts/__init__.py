@@ -1,4 +1,4 @@
-"""The types and promises that packages hand each other; torch is all they need."""
+"""Data types and protocols that packages exchange. Nothing here needs more than torch."""
 
 from regard.contracts.attention import (
     Aligned,
@@ -39,13 +39,22 @@ from regard.contracts.inspection import (
     Title,
 )
 from regard.contracts.mask import Grid, Mask
-from regard.contracts.model import Classifier, ClassifierOutput, LanguageModel, Model, Read, Readout, Step, StepFunction
+from regard.contracts.model import (
+    Classifier,
+    ClassifierOutput,
+    LanguageModel,
+    Model,
+    ModelOutput,
+    OutputLayer,
+    Step,
+    StepFunction,
+)
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
-from regard.contracts.pytree import leaves, map_tensors, select_batch, where_batch
+from regard.contracts.pytree import leaves, map_tensors, register_pytree, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
 from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens
-from regard.contracts.table import Entry, ModelEntry
-from regard.contracts.trace import AttentionMap, Change, Recorder, RecorderType, Trace
+from regard.contracts.table import MechanismEntry, ModelEntry
+from regard.contracts.trace import AttentionMap, InterventionFunction, Recorder, RecorderType, Trace
 
 __all__ = [
     "BOS",
@@ -65,15 +74,14 @@ __all__ = [
     "Cache",
     "Capabilities",
     "Cell",
-    "Change",
     "ClassesPanel",
     "Classifier",
     "ClassifierOutput",
     "Column",
-    "Entry",
     "Grid",
     "Hypothesis",
     "Inspection",
+    "InterventionFunction",
     "Labelled",
     "LanguageModel",
     "Limit",
@@ -81,19 +89,20 @@ __all__ = [
     "LoweredSquare",
     "LoweredSum",
     "Mask",
+    "MechanismEntry",
     "Memory",
     "Metric",
     "Model",
     "ModelCall",
     "ModelEntry",
+    "ModelOutput",
     "NextTokenPanel",
+    "OutputLayer",
     "PackedTokens",
     "PaddedTokens",
     "PositionInfo",
     "PositionScheme",
     "Predictor",
-    "Read",
-    "Readout",
     "Recorder",
     "RecorderType",
     "Report",
@@ -120,6 +129,7 @@ __all__ = [
     "map_tensors",
     "mode_reasons",
     "recording",
+    "register_pytree",
     "select_batch",
     "unsupported_reasons",
     "unwrap",

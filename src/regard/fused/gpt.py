@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Cache, Read, Readout, Step, StepFunction, mode_reasons, unsupported_reasons
+from regard.contracts import Cache, ModelOutput, OutputLayer, Step, StepFunction, mode_reasons, unsupported_reasons
 from regard.fused.decode_graph import GraphSteps
 from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
 from regard.layers import CausalLayer
@@ -38,7 +38,7 @@ class FusedGPT:
         return own + unsupported_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
         return self.model.readout
 
@@ -50,7 +50,7 @@ class FusedGPT:
         """A state that allows fused steps if the model does."""
         return state if self.unsupported_reasons() else FusedState(caches=state.caches, ids=state.ids)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """Read many tokens by the model's own code."""
         return self.model.read(tokens, state)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import GrowingCache
-from regard.contracts import PackedTokens, PaddedTokens, Readout, Step, mode_reasons, unsupported_reasons
+from regard.contracts import OutputLayer, PackedTokens, PaddedTokens, Step, mode_reasons, unsupported_reasons
 from regard.fused.transformer_layers import decoder_layer_step
 from regard.layers import DecoderLayer
 from regard.models.translation import Encoded, State, Transformer
@@ -41,7 +41,7 @@ class FusedTransformer:
         return own + unsupported_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
         return self.model.readout
 

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention import SOFTMAX, read
+from regard.attention import SOFTMAX, attend_prepared
 from regard.attention.masks import causal
 from regard.contracts import Attended
 from regard.interop.multihead_masks import (
@@ -243,7 +243,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return_weights: bool,
     ) -> Attended:
         """Every head's read: fused, unless the weights are asked for or traced."""
-        return read(
+        return attend_prepared(
             queries,
             keys,
             values,

@@ -1,10 +1,10 @@
-"""Fused maths; nothing here knows a model."""
+"""Fused computations of attention and of its neighbours. Nothing here depends on a model."""
 
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
-from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, GAUSSIAN_PATHS, Choice, attend_fused, choose
+from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, GAUSSIAN_PATHS, BackendChoice, attend_fused, choose
 from regard.kernels.packing import pack_padded, pad_packed
 from regard.kernels.product import linear
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 from regard.kernels.softmax import masked_softmax
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "DOT_PATHS",
     "GAUSSIAN_PATHS",
     "LOOP",
-    "Choice",
-    "Read",
+    "AttentionRequest",
+    "BackendChoice",
     "attend_fused",
     "choose",
     "differentiable_once",

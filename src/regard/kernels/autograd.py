@@ -1,14 +1,4 @@
-"""What custom autograd functions need: tracing checks, refusal of double backward, query blocks.
-
-What may be done with a tensor: look at its numbers, differentiate by hand, multiply in which precision.
-
-Backward passes that have none of their own, and say so.
-
-Torch's `once_differentiable` speaks up only where the gradient that comes in must itself be differentiated; where it is
-a constant, as after a sum, gradients of gradients would be wrong without a word.
-
-Scores that need many numbers for each pair, a block of queries at a time: memory of one block, backward too.
-"""
+"""Helpers of custom autograd functions: checks of the tracing state, refusal of double backward, query blocks."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,17 +12,17 @@ from torch.utils.checkpoint import checkpoint
 
 
 def is_mapped(tensor: Tensor) -> bool:
-    """Whether torch.func maps or differentiates over it."""
+    """True if torch.func maps or differentiates over the tensor."""
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def is_tracing() -> bool:
-    """Whether a function with a backward of its own has no place: in a compiler's graph or under torch.func."""
+    """True under torch.compile or a torch.func transform, which custom autograd functions do not support."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """The precision in which autocast multiplies it; as torch's own does, it leaves float64 alone."""
+    """The dtype in which a matrix product of the tensor runs under autocast, which leaves float64 unchanged."""
     device = tensor.device.type
     if tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return tensor.dtype
@@ -40,7 +30,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """On the CPU, where it costs no synchronisation, and not in a graph, a fake or a mapped tensor, which has none."""
+    """True if values may be read on the host: a CPU tensor (no synchronisation) that is neither traced nor mapped."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     if type(tensor) not in (Tensor, torch.nn.Parameter):
@@ -49,11 +39,15 @@ def is_concrete(tensor: Tensor) -> bool:
 
 
 LOOP = "Recurrent models take readable steps, which can, inside regard.trace(model)."
-"""The way out of a loop's backward pass."""
+"""The remedy in the error of a fused recurrent loop that is differentiated twice."""
 
 
 def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The backward of an autograd function, refused where somebody asks for a graph of it."""
+    """Decorator of a backward pass that does not support double backward; `way_out` completes its error.
+
+    torch's `once_differentiable` raises only if the incoming gradient requires one. If it is a constant, as after
+    a sum, second derivatives would silently be wrong.
+    """
 
     def decorate(backward: Callable[..., Any]) -> Callable[..., Any]:
         first = once_differentiable(backward)
@@ -62,7 +56,7 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
         def guarded(ctx: Any, *grads: Any) -> Any:
             if torch.is_grad_enabled():
                 raise RuntimeError(
-                    f"a fused backward pass cannot be differentiated in turn (create_graph=True). {way_out}"
+                    f"a fused backward pass does not support double backward (create_graph=True). {way_out}"
                 )
             return first(ctx, *grads)
 
@@ -72,16 +66,19 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
 
 
 CELLS = 2**24
-"""Numbers that may be formed at a time."""
+"""Numbers that `in_query_blocks` forms at a time, at most."""
 
 
 def in_query_blocks(
     score: Callable[[Tensor, Tensor], Tensor], queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]
 ) -> Float[Tensor, "... Q K"]:
-    """`score` of every query against every key, where one pair takes as many numbers as the keys' size."""
+    """`score` of every query and key, where each pair needs as many numbers as the keys' size, block by block.
+
+    Memory is that of one block, in the backward pass too.
+    """
     pairs = max(queries.shape[:-1].numel(), keys.shape[:-2].numel() * queries.shape[-2]) * keys.shape[-2]
     num_blocks = -(-pairs * keys.shape[-1] // CELLS)
-    # a compiler forms them one by one anyway
+    # a compiler fuses the expression and does not store the pairs
     if num_blocks < 2 or queries.shape[-2] < 2 or torch.compiler.is_compiling():
         return score(queries, keys)
     blocks = queries.tensor_split(min(num_blocks, queries.shape[-2]), dim=-2)

@@ -112,7 +112,7 @@ class Fill:
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         filled = [
-            side.fill(num_rows=num_rows, num_tokens=tokens, max_seqlen=longest)
+            side.pad_to(batch_size=num_rows, num_tokens=tokens, max_seqlen=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
         labels = torch.full_like(filled[1].ids, PAD)

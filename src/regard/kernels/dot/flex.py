@@ -115,7 +115,7 @@ def make_block_mask(mask: Mask, asked: Asked) -> BlockMask:
 
     def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         rows = (batch, head)[2 - rank :]
-        return mask.allowed(Grid(rows=rows, queries=query + asked.first_query, keys=key + asked.first_key))
+        return mask.allowed(Grid(leading=rows, queries=query + asked.first_query, keys=key + asked.first_key))
 
     batch, heads = (*(1,) * (2 - rank), *leading)
     return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=asked.device)

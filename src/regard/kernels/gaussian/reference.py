@@ -25,11 +25,11 @@ from regard.contracts import Lowered, LoweredSquare
 from regard.kernels.autograd import in_query_blocks, is_concrete
 from regard.kernels.dot.reference import DotRequest, join_groups, split_groups
 from regard.kernels.gaussian.features import feature_refusals, gaussian_features
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRequest(Read):
+class GaussianRequest(AttentionRequest):
     """One read on a GPU; there is one width, or one for each dimension."""
 
     width: Float[Tensor, "..."]

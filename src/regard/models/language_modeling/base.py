@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Read, Readout, Step, leaves, map_tensors
+from regard.contracts import ModelOutput, OutputLayer, Step, leaves, map_tensors
 from regard.layers import LSTMRun, LSTMState, run_lstm
 
 Nest = TypeVar("Nest")
@@ -19,14 +19,14 @@ Nest = TypeVar("Nest")
 class Reader(nn.Module, ABC):
     """A language model that says how it starts and how it reads; step and forward follow."""
 
-    readout: Readout
+    readout: OutputLayer
 
     @abstractmethod
     def start(self, num_rows: int) -> Any:
         """The state before the first token, for so many rows, where the model is."""
 
     @abstractmethod
-    def read(self, tokens: Int[Tensor, "B T"], state: Any) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: Any) -> ModelOutput:
         """Read many tokens."""
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:

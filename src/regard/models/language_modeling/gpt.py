@@ -28,7 +28,7 @@ from regard._utils import named
 from regard.attention import GrowingCache, WindowCache
 from regard.attention.masks import causal, window
 from regard.attention.positions import Alibi, Learned, Rotary, Sinusoidal
-from regard.contracts import Cache, PositionScheme, Read
+from regard.contracts import Cache, ModelOutput, PositionScheme
 from regard.layers import CausalLayer, Readout
 from regard.models.language_modeling.base import Reader
 
@@ -107,7 +107,7 @@ class GPT(Reader):
             return tuple(GrowingCache() for _ in self.layers)
         return tuple(WindowCache(size=self.config.context) for _ in self.layers)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """Read many tokens: those that the context has room for at once."""
         features, first = [], 0
         while first < tokens.shape[1]:
@@ -116,8 +116,8 @@ class GPT(Reader):
             features.append(piece)
             first = last
         if len(features) == 1:
-            return Read(features=features[0], state=state)
-        return Read(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
+            return ModelOutput(features=features[0], state=state)
+        return ModelOutput(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
 
     def _room(self, state: State) -> int:
         """How many tokens may be read at once."""

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.masks import causal, window
 from regard.attention.scores import Additive
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import LSTMState, Readout
 from regard.models.language_modeling.base import Reader, WordLSTM, as_kept, draw_uniform, open_forget_gates
 
@@ -102,7 +102,7 @@ class LookingBack(Reader):
         past = lstm.hidden.new_zeros(num_rows, length, kept)
         return State(lstm=lstm, past=past, real=past.new_zeros(num_rows, length, dtype=torch.bool))
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """All words through the LSTM, then all looks back."""
         run, num_tokens = self.words(tokens, state.lstm), tokens.shape[1]
         # under autocast the work is all in one precision
@@ -110,7 +110,7 @@ class LookingBack(Reader):
         real = torch.cat([state.real, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         features = self._look(run.outputs, past, real)
         after = State(lstm=run.state, past=past[:, num_tokens:], real=real[:, num_tokens:])
-        return Read(features=self.dropout(features), state=as_kept(after, state))
+        return ModelOutput(features=self.dropout(features), state=as_kept(after, state))
 
     def _look(
         self,

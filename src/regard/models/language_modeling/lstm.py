@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import LSTMState, Readout
 from regard.models.language_modeling.base import Reader, WordLSTM, draw_uniform, open_forget_gates
 
@@ -58,7 +58,7 @@ class LSTMLanguageModel(Reader):
         """Zeros in every layer."""
         return self.words.start(num_rows)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> ModelOutput:
         """The whole text through torch's own loop."""
         run = self.words(tokens, state)
-        return Read(features=self.dropout(run.outputs), state=run.state)
+        return ModelOutput(features=self.dropout(run.outputs), state=run.state)

@@ -20,7 +20,7 @@ from typing import cast
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import Readout, RollingTape, TapeCell, roll, start_rolling
 from regard.models.language_modeling.base import Reader
 
@@ -62,11 +62,11 @@ class LSTMNLanguageModel(Reader):
         """A tape a layer, with nothing written."""
         return tuple(start_rolling(cell, num_rows=num_rows, span=self.config.span) for cell in self.cells)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: tuple[RollingTape, ...]) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: tuple[RollingTape, ...]) -> ModelOutput:
         """Layer by layer: none asks a later one."""
         states, after = self.dropout(self.embedding(tokens)), []
         for cell, tape in zip(self.cells, state, strict=True):
             done = roll(cell, states, tape)
             states = self.dropout(done.hidden)
             after.append(done.tape)
-        return Read(features=states, state=tuple(after))
+        return ModelOutput(features=states, state=tuple(after))

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.contracts import EOS, Read
+from regard.contracts import EOS, ModelOutput
 from regard.layers import Readout
 from regard.models.language_modeling.base import Reader
 
@@ -55,7 +55,7 @@ class MLPLanguageModel(Reader):
         """Nothing but ends of lines."""
         return torch.full((num_rows, self.config.order - 1), EOS, device=self.embedding.weight.device)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B seen"]) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B seen"]) -> ModelOutput:
         """All places at once; the state is the last words."""
         ids = torch.cat([state, tokens], dim=1)
         # of no tokens the window over the state alone, which is cut off again
@@ -64,4 +64,4 @@ class MLPLanguageModel(Reader):
         features = self.dropout(torch.tanh(self.hidden(seen)))
         if self.config.direct:
             features = torch.cat([features, seen.to(features.dtype)], dim=-1)
-        return Read(features=features, state=ids[:, tokens.shape[1] :])
+        return ModelOutput(features=features, state=ids[:, tokens.shape[1] :])

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import BOS, EOS, PAD, Read
+from regard.contracts import BOS, EOS, PAD, ModelOutput
 from regard.models.language_modeling.base import Reader
 from regard.models.language_modeling.kneser_ney import Table, count_tables
 
@@ -190,7 +190,7 @@ class NGram(Reader):
         device = self.readout.tables[0].keys.device
         return torch.full((num_rows, self.config.order - 1), BOS, device=device)
 
-    def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B size"]) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B size"]) -> ModelOutput:
         """The context behind every token: after <eos> a line begins, and knows nothing of the one before."""
         size, length = state.shape[1], tokens.shape[1]
         words = torch.cat([state, tokens.to(state.dtype)], dim=1)
@@ -200,4 +200,4 @@ class NGram(Reader):
         window = torch.arange(1, length + 1, device=words.device)[:, None] + places[:size]
         contexts = torch.where(window > ends[:, size:, None], words[:, window], BOS)
         state = torch.cat([state[:, None], contexts], dim=1)[:, -1]
-        return Read(features=contexts.double(), state=state)
+        return ModelOutput(features=contexts.double(), state=state)

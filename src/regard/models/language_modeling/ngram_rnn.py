@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import LSTMState, Readout
 from regard.models.language_modeling.base import Reader, WordLSTM, as_kept, draw_uniform, open_forget_gates
 
@@ -73,7 +73,7 @@ class NGramRNN(Reader):
         lstm, size = self.words.start(num_rows), self.words.lstm.hidden_size
         return State(lstm=lstm, past=lstm.hidden.new_zeros(num_rows, self.config.order - 2, size))
 
-    def read(self, tokens: Int[Tensor, "B T"], state: State) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """All words through the LSTM; part i comes from i - 1 outputs ago."""
         run, num_tokens = self.words(tokens, state.lstm), tokens.shape[1]
         outputs = torch.cat([state.past.to(run.outputs.dtype), run.outputs], dim=1)
@@ -81,4 +81,4 @@ class NGramRNN(Reader):
         seen = [part[:, len(parts) - 1 - ago :][:, :num_tokens] for ago, part in enumerate(parts)]
         features = torch.tanh(self.joined(torch.cat(seen, dim=-1)))
         after = State(lstm=run.state, past=outputs[:, num_tokens:])
-        return Read(features=self.dropout(features), state=as_kept(after, state))
+        return ModelOutput(features=self.dropout(features), state=as_kept(after, state))

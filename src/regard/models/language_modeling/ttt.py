@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import named
-from regard.contracts import Read
+from regard.contracts import ModelOutput
 from regard.layers import (
     TTT,
     BareLinear,
@@ -94,13 +94,13 @@ class TTTLanguageModel(Reader):
         """Every layer's learned start."""
         return tuple(block.mixer.start(num_rows) for block in cast(Iterable[TTTBlock], self.blocks))
 
-    def read(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> Read:
+    def read(self, tokens: Int[Tensor, "B T"], state: tuple[Any, ...]) -> ModelOutput:
         """Many tokens, a mini-batch at a time side by side."""
         states, ends = self.dropout(self.embedding(tokens)), []
         for block, begun in zip(self.blocks, state, strict=True):
             states, end = block(states, begun)
             ends.append(end)
-        return Read(features=self.norm(states), state=tuple(ends))
+        return ModelOutput(features=self.norm(states), state=tuple(ends))
 
 
 def begin_small(module: nn.Module) -> None:
