@@ -7,6 +7,7 @@ from regard import Attention, MultiHeadAttention, attend
 from regard.attention import which_backend
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal, padding, window
+from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
 
 MASKS = {
@@ -116,3 +117,13 @@ def test_which_backend_refuses_what_attend_refuses():
         for ask in (attend, which_backend):
             with pytest.raises((ValueError, TypeError), match=r"dropout|weights_for_queries"):
                 ask(states, states, states, **wrong)
+
+
+@pytest.mark.parametrize("indices", [[3], [6, 0], []])
+@pytest.mark.parametrize("positions", [Alibi(num_heads=2), Rotary(head_size=4), Relative(head_size=4)])
+def test_the_bias_of_a_position_scheme_is_that_of_the_requested_queries(positions, indices):
+    heads, states = MultiHeadAttention(8, 2, positions=positions).eval(), torch.randn(2, 7, 8)
+    every = heads(states, mask=causal(), return_weights=True).weights
+    few = heads(states, mask=causal(), weights_for_queries=indices).weights
+    assert few.shape == (2, 2, len(indices), 7)
+    assert few.allclose(every[..., indices, :], atol=1e-6)

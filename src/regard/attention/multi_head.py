@@ -202,9 +202,8 @@ class MultiHeadAttention(nn.Module):
             refused = (("packed", reasons),)
         arguments = self._arguments(inputs, queries, packed, mask, position_info)
         check_query_indices(arguments["queries"], weights_for_queries, return_weights)
-        must_form = return_weights or arguments.pop("context_term") is not None
-        del arguments["position_info"]
-        choice = choose_backend(**arguments, return_weights=must_form)
+        context_term, _ = arguments.pop("context_term"), arguments.pop("position_info")
+        choice = choose_backend(**arguments, return_weights=return_weights or context_term is not None)
         return replace(choice, refused=(*refused, *choice.refused))
 
     def _inputs(

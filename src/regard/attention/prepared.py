@@ -17,6 +17,7 @@ from regard.attention.backends import fused_request, lower, reasons_to_form
 from regard.attention.checks import check_mask, check_query_indices, check_scores
 from regard.attention.masks.algebra import ComposableMask, as_mask
 from regard.attention.masks.padding import KeyMask
+from regard.attention.scores.with_bias import Biased
 from regard.attention.trace import notify
 from regard.contracts import Alignment, Attended, AttentionMap, Grid, PositionInfo, Score, active_recorders
 from regard.kernels import attend_fused
@@ -136,6 +137,8 @@ def weights_for(
     values: Float[Tensor, "... K value"],
 ) -> Float[Tensor, "... requested K"]:
     """The weights of a few queries, formed for these alone."""
+    if isinstance(score, Biased):
+        score = score.select_queries(indices)
     scores = expand_like_values(score(queries[..., indices, :], keys), values)
     if mask is None:
         return align(scores, None, None).weights

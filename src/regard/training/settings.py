@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import torch
+
 Better = Literal["lower", "higher"]
-Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
+DEVICE_KINDS = ("auto", "cpu", "cuda", "mps")
 StepKind = Literal["auto", "eager", "graphed", "compiled"]
 
 MAY_CHANGE_ON_RESUME = (
@@ -140,7 +142,7 @@ class ComputeSettings:
     minutes at first. `ahead` is how many batches are prepared while the model computes.
     """
 
-    device: Device = "auto"
+    device: str = "auto"
     precision: Precision = "auto"
     step: StepKind = "auto"
     accumulation: int = 1
@@ -148,7 +150,7 @@ class ComputeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what no run can mean."""
-        _check_name("device", self.device, get_args(Device))
+        _check_device(self.device)
         _check_name("precision", self.precision, get_args(Precision))
         _check_name("step", self.step, get_args(StepKind))
         _check_positive("accumulation", self.accumulation)
@@ -183,6 +185,16 @@ class TrainingSettings:
 def _check_positive(name: str, value: int | float, hint: str = "") -> None:
     if not value > 0:
         raise ValueError(f"{name} is {value}, expected more than 0{hint}.")
+
+
+def _check_device(device: str) -> None:
+    """ "auto", or a name that torch.device takes, of a kind that training supports."""
+    try:
+        kind = "auto" if device == "auto" else torch.device(device).type
+    except RuntimeError:
+        kind = ""
+    if kind not in DEVICE_KINDS:
+        raise ValueError(f"device is {device!r}, expected auto, {', '.join(DEVICE_KINDS[1:])}, or one such as cuda:1.")
 
 
 def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:

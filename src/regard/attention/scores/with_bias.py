@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.contracts import Lowered, LoweredSquare, LoweredSum, Score
@@ -15,6 +15,12 @@ class Biased:
 
     score: Score
     bias: Float[Tensor, "..."]
+
+    def select_queries(self, indices: Int[Tensor, " selected"]) -> "Biased":
+        """The score of these queries alone."""
+        if self.bias.ndim < 2 or self.bias.shape[-2] == 1:
+            return self
+        return replace(self, bias=self.bias[..., indices, :])
 
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K prepared"]:
         """Keys as the inner score prepares them."""
