@@ -6,9 +6,10 @@ Vaswani et al. 2017, section 3.2.2. https://arxiv.org/abs/1706.03762
 
 Departs from torch's class:
 - The context of a query that may attend to nothing is zeros (there NaN or zeros, depending on the code path).
-- torch.nn.TransformerEncoderLayer calls this module at inference too. Of torch's own class it would take the weights and
-  compute attention itself, with float masks read as booleans and NaN for such a query.
-- The extra keys of `add_bias_kv` and `add_zero_attn` are allowed under `is_causal` (there only if weights are requested).
+- torch.nn.TransformerEncoderLayer calls this module at inference too. Of torch's own class it would take the weights
+  and compute attention itself, with float masks read as booleans and NaN for such a query.
+- The extra keys of `add_bias_kv` and `add_zero_attn` are allowed under `is_causal` (there only if weights are
+  requested).
 - A float mask of another dtype is converted, and masks of both kinds together cause no warning.
 - What is an AssertionError or a RuntimeError there is a ValueError or a TypeError here.
 

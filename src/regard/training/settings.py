@@ -188,7 +188,7 @@ def _check_positive(name: str, value: int | float, hint: str = "") -> None:
 
 
 def _check_device(device: str) -> None:
-    """ "auto", or a name that torch.device takes, of a kind that training supports."""
+    """Accept "auto" and names of torch devices of a kind that training supports."""
     try:
         kind = "auto" if device == "auto" else torch.device(device).type
     except RuntimeError:
