@@ -76,9 +76,13 @@ def translator(name: str, loop: type | None, own: tuple[Any, ...]) -> Task:
     """A translator of the Multi30k recipe."""
     sizes = SIZES[name] | {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
     return Task(
-        name=name, build=partial(built, TRANSLATION_MODELS[name], sizes), batch=partial(translation_batch, is_packed=False),
-        objective=partial(Objective, label_smoothing=0.1), loop=loop, own=own,
-    )  # fmt: skip
+        name=name,
+        build=partial(built, TRANSLATION_MODELS[name], sizes),
+        batch=partial(translation_batch, is_packed=False),
+        objective=partial(Objective, label_smoothing=0.1),
+        loop=loop,
+        own=own,
+    )
 
 
 def language_model(label: str, recipe: Any, batch_size: int, length: int, vocab_size: int) -> Task:

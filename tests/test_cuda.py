@@ -37,7 +37,7 @@ def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
     }
     for name, mask in masks.items():
         tensors = [torch.randn(2, 3, 2048, 32, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
-        assert which_backend(*tensors, score=score, mask=mask).path == "flex", name
+        assert which_backend(*tensors, score=score, mask=mask).backend == "flex", name
         fused = attend(*tensors, score=score, mask=mask).context
         exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
         double = score.double()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import regard
+
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
 # package -> the packages its line names; all may import contracts and _utils
@@ -90,12 +92,15 @@ def test_imports_point_down(path):
         top, *rest = module.split(".")
         if top == "regard":
             target = rest[0] if rest else "regard"
-            extra = package == "cli" and target == "studio"
+            # the api is composed of packages that `import regard` must not import
+            extra = (package == "cli" and target == "studio") or (package == "_api.py" and late)
             assert late == extra, f"{path.name} hides the import of {module} in a function, or does not and should"
             if package in NAMED:
                 assert target in reachable(package), f"{package} may not import {target} ({path.name})"
             else:
-                assert package in ("__init__.py", "__main__.py", "cli"), f"say in NAMED what {package} may import"
+                assert package in ("__init__.py", "__main__.py", "_api.py", "cli"), (
+                    f"say in NAMED what {package} may import"
+                )
             assert target != "cli" or package in ("cli", "__main__.py"), "nothing imports cli"
         elif top in OPTIONAL:
             assert path.relative_to(SOURCE).as_posix().startswith(OPTIONAL[top]), f"{path.name} imports {top}"
@@ -112,7 +117,7 @@ def test_other_packages_are_imported_through_their_door(path):
     package = path.relative_to(SOURCE).parts[0]
     for module, _ in imports(path):
         top, *rest = module.split(".")
-        if top == "regard" and rest and rest[0] != package:
+        if top == "regard" and rest and rest[0] != package and (package, module) != ("__init__.py", "regard._api"):
             assert SOURCE.joinpath(*rest).is_dir(), f"{path.name} imports {module} past the door of {rest[0]}"
 
 
@@ -170,3 +175,32 @@ def test_a_bare_host_can_import_and_the_error_names_what_is_missing():
         "sparsemax Sparsemax needs the entmax package. Install it with: pip install entmax",
         "entmax Entmax needs the entmax package. Install it with: pip install entmax",
     ]
+
+
+IMPORTED = """
+import sys, time, torch
+before, start = set(sys.modules), time.process_time()
+import regard
+print(time.process_time() - start)
+print(*sorted({name.split(".")[0] for name in set(sys.modules) - before} - {"regard"}))
+print(*sorted(name for name in sys.modules if name.startswith("regard.")))
+print(*dir(regard))
+"""
+
+
+def test_import_regard_imports_torch_and_nothing_else():
+    """Names are imported when they are first used; the limit of the design is 0.15 s of processor time."""
+    result = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    seconds, others, own, names = result.stdout.splitlines()
+    assert float(seconds) < 0.15
+    assert not set(others.split()) - set(sys.stdlib_module_names)
+    assert not own
+    assert names.split() == sorted([*regard.__all__, "__version__"])
+
+
+def test_every_public_name_and_subpackage_is_there():
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None
+    assert regard.interop.MultiheadAttention is not None
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'look'"):
+        regard.look  # noqa: B018 - the access is what is tested

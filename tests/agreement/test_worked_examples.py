@@ -87,7 +87,7 @@ def test_diagonal_ends_where_the_source_ends():
 def test_location_never_looks_past_its_end_and_says_so():
     attention = Attention(Location(query_size=4, max_length=3))
     states = torch.randn(2, 5, 4)
-    with pytest.warns(UserWarning, match="those past 3 are never looked at"):
+    with pytest.warns(UserWarning, match="those past 3 are never attended to"):
         memory = attention.prepare_memory(states)
     for return_weights in (True, False):
         read = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)

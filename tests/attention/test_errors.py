@@ -29,7 +29,7 @@ class Short:
         return queries.sum(-1)
 
 
-CASES = {
+WRONG_VALUES = {
     "sizes differ": (
         lambda: attend(Q, K[..., :6], V, score=Dot()),
         r"keys have size 6 but Dot compares equal sizes: queries have 8\. Use General\(query_size=8, key_size=6\)",
@@ -44,28 +44,16 @@ CASES = {
     ),
     "one value per key": (lambda: attend(Q, K, V[:, :3]), r"4 keys but 3 values"),
     "batch differs": (lambda: attend(Q, K[:1].expand(5, 4, 8), V), r"leading dimensions do not broadcast: queries"),
-    "not a tensor": (lambda: attend(Q.tolist(), K, V), r"queries must be a tensor .* not list"),
     "a vector": (lambda: attend(Q[0, 0], K, V), r"queries have shape \(8,\), expected"),
-    "integers": (lambda: attend(Q.long(), K, V), r"queries have dtype torch.int64, expected a floating-point"),
-    "dtypes differ": (
-        lambda: attend(Q, K.double(), V),
-        r"keys have dtype torch.float64 but queries have torch.float32",
-    ),
     "devices differ": (lambda: attend(Q, K.to("meta"), V), r"keys are on meta but queries are on cpu"),
     "mask device": (
         lambda: attend(Q, K, V, mask=torch.ones(3, 4, dtype=torch.bool, device="meta")),
         r"mask is on meta but queries are on cpu",
     ),
-    "float mask": (
-        lambda: attend(Q, K, V, mask=torch.zeros(3, 4)),
-        r"mask has dtype torch.float32, expected torch.bool",
-    ),
-    "mask is a list": (lambda: attend(Q, K, V, mask=[True]), r"mask must be a boolean tensor or a mask such as causal"),
     "mask shape": (
         lambda: attend(Q, K, V, mask=torch.ones(4, 3, dtype=torch.bool)),
         r"mask has shape \(4, 3\), which does not broadcast to the scores' shape \(2, 3, 4\)",
     ),
-    "mask rank": (lambda: as_mask("causal"), r"not str"),
     "padding batch": (
         lambda: attend(Q, K, V, mask=padding(torch.tensor([1, 2, 3]))),
         r"padding lengths have shape \(3,\), but leading dimension 0 of the attention has size 2",
@@ -74,19 +62,11 @@ CASES = {
         lambda: attend(Q[0], K[0], V[0], mask=padding(torch.tensor([1]))),
         r"only 0 leading dimensions",
     ),
-    "padding below 0": (lambda: padding(torch.tensor([2, -4])), r"a length of -4, expected 0 or more"),
-    "padding of booleans": (lambda: padding(torch.tensor([True])), r"padding takes an integer tensor of lengths"),
-    "predicate": (
-        lambda: attend(Q, K, V, mask=predicate(lambda i, j: i - j)),
-        r"the predicate gave torch.int64, expected a boolean tensor",
-    ),
+    "padding below 0": (lambda: padding(torch.tensor([2, -4])), r"padding lengths contain -4, expected 0 or more"),
     "window": (lambda: window(-1), r"window size is -1, expected a whole number, 0 or more"),
     "prefix": (lambda: prefix(-2), r"prefix length is -2"),
     "dilated": (lambda: dilated(2, 0), r"dilated step is 0, expected a whole number, 1 or more"),
     "dropout": (lambda: attend(Q, K, V, dropout=1.5), r"dropout is 1.5, expected a probability"),
-    "score is a class": (lambda: attend(Q, K, V, score=ScaledDot), r"score is the class ScaledDot, expected an object"),
-    "score is a name": (lambda: Attention("dot"), r"score is 'dot', expected an object such as ScaledDot\(\)"),
-    "align is a class": (lambda: Attention(Dot(), Softmax), r"align is the class Softmax"),
     "heads do not divide": (lambda: MultiHeadAttention(10, 4), r"hidden_size 10 is not divisible by num_heads 4"),
     "groups do not divide": (
         lambda: MultiHeadAttention(12, 6, num_kv_heads=4),
@@ -96,7 +76,7 @@ CASES = {
     "heads of another size": (lambda: MultiHeadAttention(12, 3)(Q), r"queries have size 8 .*hidden_size=12"),
     "ambiguous mask": (
         lambda: MultiHeadAttention(8, 2)(Q, mask=torch.ones(2, 3, 3, dtype=torch.bool)),
-        r"which could be per row or per head",
+        r"whose first dimension could be the batch or the heads",
     ),
     "cache with memory": (
         lambda: HEADS(Q, HEADS.prepare_memory(K), cache=GrowingCache()),
@@ -104,67 +84,43 @@ CASES = {
     ),
     "foreign memory": (
         lambda: MultiHeadAttention(8, 2)(Q, Attention().prepare_memory(K)),
-        r"Make the memory with this attention's own remember",
+        r"Make the memory with this attention's own prepare_memory",
     ),
     "memory mask": (
         lambda: Attention().prepare_memory(K, mask=torch.ones(2, 3, dtype=torch.bool)),
-        r"takes one boolean per key, \(2, 4\), True = real",
+        r"takes one boolean per key, of shape \(2, 4\), True = key exists",
     ),
-    "rule to remember": (
-        lambda: Attention().prepare_memory(K, mask=padding(torch.tensor([1, 2]))),
-        r"mask has Padding, but",
-    ),
-    "mask of heads to remember": (
+    "key mask without heads": (
         lambda: Attention().prepare_memory(torch.randn(2, 2, 4, 8), mask=torch.ones(2, 4, dtype=torch.bool)),
-        r"takes one boolean per key, \(2, 2, 4\)",
+        r"takes one boolean per key, of shape \(2, 2, 4\)",
     ),
-    "and between masks": (lambda: causal() and window(1), r"masks combine with &, \| and ~"),
-    "half a window": (lambda: window(1.5), r"window size is 1.5"),
-    "float prefix": (lambda: prefix(torch.tensor([1.5])), r"padding takes an integer tensor"),
     "lengths elsewhere": (
         lambda: attend(Q, K, V, mask=padding(torch.tensor([1, 2], device="meta"))),
         r"mask is on meta but queries are on cpu",
-    ),
-    "score of another dtype": (
-        lambda: attend(Q.double(), K.double(), V.double(), score=General(query_size=8, key_size=8)),
-        r"queries have dtype torch.float64 but the parameters of General have torch.float32",
     ),
     "score elsewhere": (
         lambda: attend(Q, K, V, score=General(query_size=8, key_size=8).to("meta")),
         r"queries are on cpu but the parameters of General are on meta",
     ),
-    "heads of another dtype": (
-        lambda: HEADS(Q.double()),
-        r"torch.float64 but the parameters of MultiHeadAttention",
-    ),
-    "heads of integers": (lambda: HEADS(Q.long()), r"queries have dtype torch.int64, expected a floating-point"),
     "heads of a vector": (lambda: HEADS(Q[0, 0]), r"queries have shape \(8,\), expected"),
-    "heads of a list": (lambda: HEADS([1.0]), r"queries must be a tensor .* not list"),
     "values of another size": (lambda: HEADS.prepare_memory(K, V), r"values have size 5 .*source_size=8"),
-    "a tensor for a memory": (lambda: HEADS(Q, K), r"memory is a Tensor, but MultiHeadAttention reads a Memory"),
-    "a tensor for Attention": (lambda: Attention()(Q, K), r"attention\(queries, attention.remember\(states\)\)"),
-    "added positions inside": (
-        lambda: MultiHeadAttention(8, 2, positions=Sinusoidal(hidden_size=8)),
-        r"Sinusoidal and Learned are added to the states first",
-    ),
     "relative of another size": (
         lambda: MultiHeadAttention(8, 2, positions=Relative(head_size=8))(Q),
-        r"queries have size 4 .*Relative\(size=8\)",
+        r"queries have size 4 .*Relative\(head_size=8\)",
     ),
-    "a dict for a cache": (lambda: HEADS(Q, cache={}), r"cache is a dict, expected an object such as GrowingCache"),
     "a cache of another batch": (
         lambda: HEADS(Q[:1], cache=HEADS(Q, cache=GrowingCache()).cache),
-        r"A cache goes on with the batch it began with",
+        r"Use one cache per batch, from its first position on",
     ),
     "packed rows and a mask": (
         lambda: HEADS.prepare_memory(
             Q[0], mask=torch.ones(3, dtype=torch.bool), packed=PackedTokens.from_lists([[4, 4, 4]])
         ),
-        r"mask and packed were both given, but packed rows have no padding",
+        r"mask and packed were both given, but packed tokens have no padding",
     ),
     "packed rows of other states": (
         lambda: HEADS.prepare_memory(Q[0], packed=PackedTokens.from_lists([[4, 4]])),
-        r"there are 3 states, but packed says 2 tokens",
+        r"there are 3 states, but packed has 2 tokens",
     ),
     "packed rows of another count": (
         lambda: HEADS(
@@ -172,25 +128,25 @@ CASES = {
             HEADS.prepare_memory(Q[1], packed=PackedTokens.from_lists([[4], [4, 4]])),
             packed=PackedTokens.from_lists([[4, 4, 4]]),
         ),
-        r"there are 1 packed rows of queries, but the memory has 2",
+        r"the packed queries have 1 sequences, but the memory has 2",
     ),
     "scores of the wrong shape": (
         lambda: attend(Q, K, V, score=Short()),
-        r"Short gave scores of shape \(2, 3\), expected \(.., 3 queries, 4 keys\)",
+        r"Short returned scores of shape \(2, 3\), expected \(.., 3 queries, 4 keys\)",
     ),
     "no step over a memory": (
         lambda: MultiHeadAttention(8, 2, align=LocalMonotonic())(Q, MultiHeadAttention(8, 2).prepare_memory(K)),
-        r"LocalMonotonic goes by the step",
+        r"LocalMonotonic depends on the step",
     ),
     "no hidden size": (lambda: MultiHeadAttention(0, 2), r"hidden_size=0"),
-    "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic goes by the step of each query"),
+    "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic depends on the step of each query"),
     "wrong steps": (
         lambda: attend(Q, K, V, align=Diagonal(), position_info=PositionInfo(positions=torch.arange(2))),
-        r"look.positions has 2 steps, but there are 3 queries",
+        r"position_info.positions has 2 steps, but there are 3 queries",
     ),
     "no queries": (
         lambda: LocalPredictive(query_size=8, hidden_size=2)(torch.randn(2, 3, 4)),
-        r"LocalPredictive predicts a place from the queries",
+        r"LocalPredictive predicts a position from the queries",
     ),
     "alpha": (lambda: Entmax(alpha=1.0), r"alpha is 1.0, expected more than 1"),
     "temperature": (lambda: Gumbel(temperature=0), r"temperature is 0"),
@@ -208,7 +164,7 @@ CASES = {
         lambda: Sinusoidal(hidden_size=4)(Q),
         r"states have size 8, but Sinusoidal was built for size 4",
     ),
-    "odd rotary": (lambda: Rotary(head_size=3), r"size is 3, but Rotary turns pairs"),
+    "odd rotary": (lambda: Rotary(head_size=3), r"head_size is 3, but Rotary rotates pairs"),
     "rotary size": (
         lambda: MultiHeadAttention(8, 2, positions=Rotary(head_size=8))(Q),
         r"vectors have size 4, but Rotary",
@@ -218,9 +174,9 @@ CASES = {
     "relative": (lambda: Relative(head_size=4, max_distance=-1), r"max_distance is -1"),
     "full cache": (
         lambda: FixedCache(capacity=3).append(torch.randn(1, 4, 2), torch.randn(1, 4, 2)),
-        r"room for 3 positions, but 4 would be read",
+        r"a capacity of 3 positions, but 4 are needed",
     ),
-    "no room": (lambda: FixedCache(capacity=0), r"capacity is 0"),
+    "no capacity": (lambda: FixedCache(capacity=0), r"capacity is 0"),
     "no window": (lambda: WindowCache(size=0), r"size is 0"),
     "maxout": (lambda: Maxout(input_size=2, output_size=2, pieces=0), r"pieces is 0"),
     "ratio of own outputs": (
@@ -231,14 +187,69 @@ CASES = {
         lambda: unroll(lambda *a: None, torch.zeros(1, 0, dtype=torch.long), state=None),
         r"a target begins with at least one token",
     ),
+}
+
+WRONG_TYPES = {
+    "not a tensor": (lambda: attend(Q.tolist(), K, V), r"queries must be a tensor .* not list"),
+    "integers": (lambda: attend(Q.long(), K, V), r"queries have dtype torch.int64, expected a floating-point"),
+    "dtypes differ": (
+        lambda: attend(Q, K.double(), V),
+        r"keys have dtype torch.float64 but queries have torch.float32",
+    ),
+    "float mask": (
+        lambda: attend(Q, K, V, mask=torch.zeros(3, 4)),
+        r"mask has dtype torch.float32, expected torch.bool",
+    ),
+    "mask is a list": (lambda: attend(Q, K, V, mask=[True]), r"mask must be a boolean tensor or a mask such as causal"),
+    "mask rank": (lambda: as_mask("causal"), r"not str"),
+    "padding of booleans": (lambda: padding(torch.tensor([True])), r"padding takes an integer tensor of lengths"),
+    "predicate": (
+        lambda: attend(Q, K, V, mask=predicate(lambda i, j: i - j)),
+        r"the predicate returned torch.int64, expected a boolean tensor",
+    ),
+    "score is a class": (lambda: attend(Q, K, V, score=ScaledDot), r"score is the class ScaledDot, expected an object"),
+    "score is a name": (lambda: Attention("dot"), r"score is 'dot', expected an object such as ScaledDot\(\)"),
+    "align is a class": (lambda: Attention(Dot(), Softmax), r"align is the class Softmax"),
+    "rule as a key mask": (
+        lambda: Attention().prepare_memory(K, mask=padding(torch.tensor([1, 2]))),
+        r"mask is a Padding, but",
+    ),
+    "and between masks": (lambda: causal() and window(1), r"masks combine with &, \| and ~"),
+    "half a window": (lambda: window(1.5), r"window size is 1.5"),
+    "float prefix": (lambda: prefix(torch.tensor([1.5])), r"padding takes an integer tensor"),
+    "score of another dtype": (
+        lambda: attend(Q.double(), K.double(), V.double(), score=General(query_size=8, key_size=8)),
+        r"queries have dtype torch.float64 but the parameters of General have torch.float32",
+    ),
+    "heads of another dtype": (
+        lambda: HEADS(Q.double()),
+        r"torch.float64 but the parameters of MultiHeadAttention",
+    ),
+    "heads of integers": (lambda: HEADS(Q.long()), r"queries have dtype torch.int64, expected a floating-point"),
+    "heads of a list": (lambda: HEADS([1.0]), r"queries must be a tensor .* not list"),
+    "a tensor for a memory": (lambda: HEADS(Q, K), r"memory is a Tensor, but MultiHeadAttention takes a Memory"),
+    "a tensor for Attention": (lambda: Attention()(Q, K), r"attention\(queries, attention.prepare_memory\(states\)\)"),
+    "added positions inside": (
+        lambda: MultiHeadAttention(8, 2, positions=Sinusoidal(hidden_size=8)),
+        r"Sinusoidal and Learned are added to the states first",
+    ),
+    "a dict for a cache": (lambda: HEADS(Q, cache={}), r"cache is a dict, expected an object such as GrowingCache"),
     "not a module": (lambda: trace(attend).__enter__(), r"trace takes a torch.nn.Module, not function"),
-    "not a nest": (lambda: select_batch(object(), torch.zeros(1, dtype=torch.long)), r"here is a object"),
+    "not a pytree": (lambda: select_batch(object(), torch.zeros(1, dtype=torch.long)), r"not a object"),
 }
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("case", CASES)
-def test_error_is_a_sentence_with_the_value_and_the_way_out(case):
-    wrong, sentence = CASES[case]
+@pytest.mark.parametrize("case", WRONG_VALUES)
+def test_a_wrong_value_is_a_value_error_with_the_value_and_the_way_out(case):
+    wrong, sentence = WRONG_VALUES[case]
     with pytest.raises(ValueError, match=sentence):
+        wrong()
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize("case", WRONG_TYPES)
+def test_a_wrong_type_is_a_type_error_with_the_way_out(case):
+    wrong, sentence = WRONG_TYPES[case]
+    with pytest.raises(TypeError, match=sentence):
         wrong()

@@ -33,8 +33,8 @@ def test_sampled_frequencies_follow_softmax_and_log_prob_its_gradient():
     assert aligned.weights.mean(dim=1).squeeze(0).allclose(torch.softmax(scores, -1).flatten(), atol=0.02)
     assert not aligned.weights.requires_grad
     expected = torch.log_softmax(many, -1).gather(-1, aligned.weights.argmax(-1, keepdim=True)).squeeze(-1)
-    assert aligned.log_prob.allclose(expected)
-    (gradient,) = torch.autograd.grad(aligned.log_prob.sum(), scores)
+    assert aligned.sample_log_prob.allclose(expected)
+    (gradient,) = torch.autograd.grad(aligned.sample_log_prob.sum(), scores)
     (wanted,) = torch.autograd.grad(expected.sum(), scores)
     assert gradient.allclose(wanted)
 
@@ -47,7 +47,7 @@ def test_reinforce_moves_weight_to_what_pays():
     for _ in range(150):
         aligned = align(logits.expand(16, 1, 4))
         reward = (aligned.weights @ values).squeeze(-1)
-        loss = -((reward - reward.mean()) * aligned.log_prob).mean()
+        loss = -((reward - reward.mean()) * aligned.sample_log_prob).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -6,9 +6,9 @@ import torch
 from regard import MultiHeadAttention, attend
 from regard.attention import FixedCache, GrowingCache, WindowCache
 from regard.attention.alignments import ALIGNMENTS
-from regard.attention.attention import narrowed
 from regard.attention.masks import causal, padding, window
 from regard.attention.positions import POSITIONS
+from regard.attention.prepared import combined_mask
 from regard.attention.scores import SCORES, Additive
 from regard.contracts import PositionInfo, select_batch
 from tests.contracts.cases import build
@@ -19,7 +19,14 @@ HEAD = HIDDEN // HEADS
 
 def make(score="scaled_dot", align="softmax", positions=None, **options):
     torch.manual_seed(4)
-    sizes = {"query_size": HEAD, "key_size": HEAD, "hidden_size": 3, "max_length": 20, "size": HEAD, "num_heads": HEADS}
+    sizes = {
+        "query_size": HEAD,
+        "key_size": HEAD,
+        "hidden_size": 3,
+        "max_length": 20,
+        "head_size": HEAD,
+        "num_heads": HEADS,
+    }
     return (
         MultiHeadAttention(
             HIDDEN,
@@ -241,7 +248,7 @@ def test_a_predicted_place_does_not_see_the_future():
 def test_a_memory_with_holes_is_a_rule_that_kernels_can_ask():
     attention = MultiHeadAttention(HIDDEN, HEADS).double()
     real = torch.rand(2, LENGTH) > 0.4
-    rule = narrowed(causal(), real, num_head_axes=1)
+    rule = combined_mask(causal(), real, num_head_axes=1)
     assert rule.structured
     memory = attention.prepare_memory(states(), mask=real)
     read = attention(states(), memory, mask=causal(), return_weights=True)

@@ -72,7 +72,7 @@ def test_a_span_never_hides_what_is_allowed(data):
     first, count = data.draw(st.integers(0, 12)), data.draw(st.integers(1, 5))
     low, high = mask.span(first, first + count - 1)
     keys = torch.arange(20)
-    seen = mask.allowed(Grid(rows=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
+    seen = mask.allowed(Grid(leading=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
     outside = torch.zeros(20, dtype=torch.bool)
     if low is not None:
         outside |= keys < low

@@ -35,12 +35,12 @@ def test_rotary_products_know_only_the_distance():
     q, k = torch.randn(1, 8, dtype=torch.float64), torch.randn(1, 8, dtype=torch.float64)
 
     def product(i, j):
-        return (scheme.turn(q, torch.tensor([i])) * scheme.turn(k, torch.tensor([j]))).sum()
+        return (scheme.transform(q, torch.tensor([i])) * scheme.transform(k, torch.tensor([j]))).sum()
 
     assert product(3, 7).allclose(product(53, 57), atol=1e-5)
     assert not product(3, 7).allclose(product(3, 8), atol=1e-3)
-    assert scheme.turn(q, torch.tensor([0])).allclose(q)
-    assert scheme.turn(q, torch.tensor([9])).norm().allclose(q.norm())
+    assert scheme.transform(q, torch.tensor([0])).allclose(q)
+    assert scheme.transform(q, torch.tensor([9])).norm().allclose(q.norm())
 
 
 def test_alibi_slopes_of_the_paper_and_between():
@@ -74,7 +74,7 @@ def test_relative_equals_the_sums_of_the_paper():
 def test_every_scheme_breaks_permutation_equivariance(name):
     torch.manual_seed(0)
     inside = issubclass(POSITIONS[name].build, PositionScheme)
-    scheme = build(POSITIONS[name], size=4 if inside else 8, num_heads=2).double()
+    scheme = build(POSITIONS[name], head_size=4, hidden_size=8, num_heads=2).double()
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()
     place = (lambda states: states) if inside else scheme
     x, order = torch.randn(6, 8, dtype=torch.float64), torch.tensor([3, 1, 0, 5, 4, 2])
@@ -86,7 +86,7 @@ def test_every_scheme_breaks_permutation_equivariance(name):
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_gradients_saved_state_and_batch(name):
-    scheme = build(POSITIONS[name], size=4, num_heads=2).double()
+    scheme = build(POSITIONS[name], head_size=4, hidden_size=4, num_heads=2).double()
     inside = isinstance(scheme, PositionScheme)
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()
     x = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
@@ -98,6 +98,6 @@ def test_gradients_saved_state_and_batch(name):
 
     assert torch.autograd.gradcheck(run, x, fast_mode=True)
     assert run(x)[1:].allclose(run(x[1:]), atol=1e-10)
-    other = build(POSITIONS[name], size=4, num_heads=2).double()
+    other = build(POSITIONS[name], head_size=4, hidden_size=4, num_heads=2).double()
     other.load_state_dict(scheme.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(scheme.parameters(), other.parameters(), strict=True))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import Attention, MultiHeadAttention, attend, change, trace
+from regard import Attention, MultiHeadAttention, attend, intervene, trace
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal
 from regard.attention.positions import Alibi, Relative, Rotary
@@ -176,9 +176,9 @@ def test_weights_are_exchanged_where_asked_and_nowhere_else():
 
     with trace(model) as before:
         model(states)
-    with change(model, evenly), trace(model) as within:
+    with intervene(model, evenly), trace(model) as within:
         model(states)
-    with trace(model) as around, change(model, evenly):
+    with trace(model) as around, intervene(model, evenly):
         changed = model(states)
     assert torch.equal(before["layers.0"][0].weights, around["layers.0"][0].weights)
     read = around[asked][0]
@@ -196,7 +196,7 @@ def test_a_head_that_reads_nothing_gives_what_its_absence_gives():
         keep = torch.tensor([1.0, 0.0])[:, None, None]
         return read.weights * keep
 
-    with change(heads, ablate):
+    with intervene(heads, ablate):
         found = heads(states).context
     alone = attend(*(part.unflatten(-1, (2, 4)).transpose(1, 2)[:, :1] for part in (
         heads.query_proj(states), heads.key_proj(states), heads.value_proj(states)
@@ -218,7 +218,7 @@ def test_nothing_that_was_recorded_keeps_a_graph_alive():
 
 def test_a_few_rows_that_are_asked_for_are_those_that_were_exchanged():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
-    with change(heads, lambda path, read: torch.zeros_like(read.weights)):
+    with intervene(heads, lambda path, read: torch.zeros_like(read.weights)):
         found = heads(states, weights_for_queries=[1])
     assert found.weights.shape == (3, 2, 1, 5) and not found.weights.any()
 

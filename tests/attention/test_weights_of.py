@@ -7,6 +7,7 @@ from regard import Attention, MultiHeadAttention, attend
 from regard.attention import which_backend
 from regard.attention.alignments import Sparsemax
 from regard.attention.masks import causal, padding, window
+from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
 
 MASKS = {
@@ -59,20 +60,20 @@ def test_an_alignment_that_no_kernel_knows():
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("indices", "error", "sentence"),
     [
-        ([7], "names query 7, but there are 7"),
-        ([-8], "names query -8"),
-        ([0.5], "has 0.5 in it"),
-        ([True], "has True in it"),
-        (torch.tensor([[1]]), r"shape \(1, 1\)"),
-        (torch.ones(7, dtype=torch.bool), r"nonzero\(\)"),
+        ([7], ValueError, "contains 7, expected a list of indices of queries, 0 to 6"),
+        ([-8], ValueError, "contains -8"),
+        ([0.5], TypeError, r"contains 0\.5"),
+        ([True], TypeError, "contains True"),
+        (torch.tensor([[1]]), ValueError, r"shape \(1, 1\)"),
+        (torch.ones(7, dtype=torch.bool), TypeError, r"nonzero\(\)"),
     ],
 )
-def test_what_is_no_query_is_said(chosen, told):
+def test_what_is_no_index_of_a_query_is_refused(indices, error, sentence):
     states = torch.randn(2, 7, 4)
-    with pytest.raises(ValueError, match=told):
-        attend(states, states, states, weights_for_queries=chosen)
+    with pytest.raises(error, match=sentence):
+        attend(states, states, states, weights_for_queries=indices)
 
 
 def test_none_and_negative_numbers():
@@ -105,7 +106,7 @@ def test_heads_and_memories_give_them_too():
 
 
 @pytest.mark.unchecked
-def test_explain_refuses_what_attend_refuses():
+def test_which_backend_refuses_what_attend_refuses():
     states = torch.randn(2, 7, 4)
     for wrong in (
         {"dropout": 3.0},
@@ -114,5 +115,15 @@ def test_explain_refuses_what_attend_refuses():
         {"weights_for_queries": [1], "return_weights": True},
     ):
         for ask in (attend, which_backend):
-            with pytest.raises(ValueError, match=r"dropout|weights_for_queries"):
+            with pytest.raises((ValueError, TypeError), match=r"dropout|weights_for_queries"):
                 ask(states, states, states, **wrong)
+
+
+@pytest.mark.parametrize("indices", [[3], [6, 0], []])
+@pytest.mark.parametrize("positions", [Alibi(num_heads=2), Rotary(head_size=4), Relative(head_size=4)])
+def test_the_bias_of_a_position_scheme_is_that_of_the_requested_queries(positions, indices):
+    heads, states = MultiHeadAttention(8, 2, positions=positions).eval(), torch.randn(2, 7, 8)
+    every = heads(states, mask=causal(), return_weights=True).weights
+    few = heads(states, mask=causal(), weights_for_queries=indices).weights
+    assert few.shape == (2, 2, len(indices), 7)
+    assert few.allclose(every[..., indices, :], atol=1e-6)

@@ -25,18 +25,18 @@ def test_fill_keeps_the_rows_and_adds_only_padding(rows, added, longer):
     packed = PackedTokens.from_lists(rows)
     longest = packed.max_seqlen + longer
     missing = added * longest // 2
-    filled = packed.fill(num_rows=len(rows) + added, num_tokens=len(packed.ids) + missing, max_seqlen=longest)
+    filled = packed.pad_to(batch_size=len(rows) + added, num_tokens=len(packed.ids) + missing, max_seqlen=longest)
     assert filled.ids.shape[0] == len(packed.ids) + missing
     assert filled.lengths.tolist()[: len(rows)] == [len(row) for row in rows]
     assert int(filled.lengths.sum()) == filled.ids.shape[0]
     assert int(filled.lengths.max()) <= longest
     assert (filled.ids[len(packed.ids) :] == PAD).all()
-    assert filled.cells.unique().shape == filled.cells.shape
+    assert filled.padded_indices.unique().shape == filled.padded_indices.shape
 
 
 def test_a_shape_too_small_is_refused():
-    with pytest.raises(ValueError, match="do not fit into 2 rows of 4 tokens"):
-        PackedTokens.from_lists([[4, 5, 6], [7, 8]]).fill(num_rows=2, num_tokens=4, max_seqlen=3)
+    with pytest.raises(ValueError, match="do not fit into 2 sequences of 4 tokens"):
+        PackedTokens.from_lists([[4, 5, 6], [7, 8]]).pad_to(batch_size=2, num_tokens=4, max_seqlen=3)
 
 
 def test_spread_and_gather_are_each_others_gradient():

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from regard import change, trace
+from regard import intervene, trace
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import Dot
 from regard.layers import FeedForward, GatedFeedForward
@@ -317,7 +317,7 @@ def test_a_trace_records_every_step(system):
 def test_changed_weights_are_used(system):
     model = system.make()
     answer = system.answer(model)
-    with change(model, lambda path, attended: torch.ones_like(attended.weights)):
+    with intervene(model, lambda path, attended: torch.ones_like(attended.weights)):
         changed = system.answer(model)
     assert changed != answer
     assert check_answer(system, model) == answer

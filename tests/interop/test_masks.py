@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.interop import MultiheadAttention
-from regard.interop.multihead_masks import over_heads, restriction
+from regard.interop.multihead_masks import over_heads, restriction_of
 from regard.kernels import attend_fused
 from tests.interop.cases import EMBED, FLAGS, HEADS, PLAIN, make_case, make_masks, make_pair
 
@@ -16,24 +16,24 @@ INF = float("inf")
 
 def test_polarity_is_turned_around():
     mask = torch.tensor([[True, False], [False, False]])
-    turned = restriction([mask], extra_keys=0, dtype=torch.float32)
-    assert turned.added is None
-    assert torch.equal(turned.rule.tensors()[0], ~mask)
+    turned = restriction_of([mask], extra_keys=0, dtype=torch.float32)
+    assert turned.bias is None
+    assert torch.equal(turned.mask.tensors()[0], ~mask)
 
 
 def test_extra_keys_are_open():
     masks = [torch.ones(2, 3, dtype=torch.bool), torch.full((2, 3), -INF)]
-    turned = restriction(masks, extra_keys=2, dtype=torch.float32)
-    for allowed in turned.rule.tensors():
+    turned = restriction_of(masks, extra_keys=2, dtype=torch.float32)
+    for allowed in turned.mask.tensors():
         assert allowed.tolist() == [[False] * 3 + [True] * 2] * 2
-    assert (turned.added == 0).all()
+    assert (turned.bias == 0).all()
 
 
 def test_finite_terms_may_add_up_to_a_closed_door():
     lowest = torch.full((1, 2), torch.finfo(torch.float32).min)
-    turned = restriction([lowest, lowest], extra_keys=0, dtype=torch.float32)
-    assert not turned.rule.tensors()[0].any()
-    assert turned.added.isfinite().all()
+    turned = restriction_of([lowest, lowest], extra_keys=0, dtype=torch.float32)
+    assert not turned.mask.tensors()[0].any()
+    assert turned.bias.isfinite().all()
 
 
 def test_three_dimensions_are_batch_and_heads():
@@ -123,7 +123,7 @@ def test_the_believed_hint_reads_no_mask(monkeypatch):
         seen.append(read)
         return attend_fused(read)
 
-    monkeypatch.setattr("regard.attention.attention.attend_fused", listen)
+    monkeypatch.setattr("regard.attention.prepared.attend_fused", listen)
     _, ours = make_pair(PLAIN)
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     ours(states, states, states, attn_mask=wrong_hint(), is_causal=True, need_weights=False)

@@ -44,7 +44,7 @@ def made(kind=Additive, dtype=torch.float32):
 @pytest.mark.parametrize("name", MASKS)
 def test_fused_and_formed_agree(name, kind):
     score, tensors = made(kind, torch.float64)
-    assert which_backend(*tensors, score=score, mask=MASKS[name]).path == "blocked"
+    assert which_backend(*tensors, score=score, mask=MASKS[name]).backend == "blocked"
     found = []
     for return_weights in (False, True):
         context = attend(*tensors, score=score, mask=MASKS[name], return_weights=return_weights).context

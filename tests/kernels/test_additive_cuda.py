@@ -129,7 +129,7 @@ def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
     lengths = torch.tensor([400, 150], device="cuda")
     mask = window(100) & padding(lengths) & causal()
     tensors = [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True) for shape in shapes]
-    assert which_backend(*tensors, score=score, mask=mask).path == ("sine" if dtype == torch.bfloat16 else "exact")
+    assert which_backend(*tensors, score=score, mask=mask).backend == ("sine" if dtype == torch.bfloat16 else "exact")
 
     def run(*given, return_weights=False):
         return attend(*given, score=score, mask=mask, return_weights=return_weights).context

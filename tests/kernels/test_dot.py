@@ -87,12 +87,12 @@ def test_blocks_read_only_what_a_window_reaches(monkeypatch):
 
 def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
     long = torch.zeros(1, 8192, 4)
-    assert which_backend(long, long, long, mask=causal() & window(64)).path == "blocked"
-    assert which_backend(long, long, long, mask=causal()).path == "sdpa"
-    assert which_backend(long, long, long).path == "sdpa"
+    assert which_backend(long, long, long, mask=causal() & window(64)).backend == "blocked"
+    assert which_backend(long, long, long, mask=causal()).backend == "sdpa"
+    assert which_backend(long, long, long).backend == "sdpa"
     written = torch.ones(8192, 8192, dtype=torch.bool)
     choice = which_backend(long, long, long, mask=written)
-    assert choice.path == "sdpa" and "the mask holds a boolean tensor" in str(choice)
+    assert choice.backend == "sdpa" and "the mask holds a boolean tensor" in str(choice)
 
 
 def test_keys_shared_by_a_batch_are_read_without_forming_scores():
@@ -106,8 +106,8 @@ def test_keys_shared_by_a_batch_are_read_without_forming_scores():
 def test_padding_alone_is_not_worth_blocks():
     states = torch.zeros(32, 2, 1024, 4)
     lengths = torch.full((32,), 900)
-    assert which_backend(states, states, states, mask=padding(lengths)).path == "sdpa"
-    assert which_backend(states, states, states, mask=causal() & padding(lengths)).path == "blocked"
+    assert which_backend(states, states, states, mask=padding(lengths)).backend == "sdpa"
+    assert which_backend(states, states, states, mask=causal() & padding(lengths)).backend == "blocked"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -125,12 +125,12 @@ def test_every_reason_against_a_fused_path_is_told():
     choice = which_backend(
         x, x, x, score=Additive(query_size=8, key_size=8, hidden_size=2), align=Sparsemax(), return_weights=True
     )
-    assert choice.path == "plain"
+    assert choice.backend == "plain"
     for reason in ("the weights are needed", "Sparsemax is not softmax"):
         assert reason in str(choice)
     assert "Ratio sees the constant per row" in str(which_backend(x, x, x, score=Gaussian(), align=Ratio()))
     assert "FlexAttention has no backward on cpu" in str(which_backend(x, x, x, mask=window(1)))
-    with pytest.warns(UserWarning, match="never looked at"):
+    with pytest.warns(UserWarning, match="never attended to"):
         assert "more keys than Location" in str(which_backend(x, x, x, score=Location(query_size=8, max_length=2)))
     assert "nothing to attend to" in str(which_backend(x[:0], x[:0], x[:0]))
 
@@ -138,4 +138,4 @@ def test_every_reason_against_a_fused_path_is_told():
 def test_a_mask_is_evaluated_where_it_stands():
     request = make_request(as_mask(causal()), queries=1, keys=5, group_size=1)
     assert request.allowed() is None, "a decoder's step after all keys needs no mask"
-    assert choose(request).path == "sdpa"
+    assert choose(request).backend == "sdpa"

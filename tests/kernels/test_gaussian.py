@@ -23,7 +23,7 @@ def test_on_a_cpu_squares_are_multiplied_out():
     found = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
     formed = attend(queries, keys, keys, score=Gaussian(width=0.5), return_weights=True).context
     assert found.allclose(formed, atol=1e-6)
-    assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).path == "sdpa"
+    assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).backend == "sdpa"
 
 
 @pytest.mark.unchecked

@@ -95,9 +95,9 @@ def test_no_program_reads_beyond_its_row():
     for poisoned in range(len(QUERIES)):
         request = make_request(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():
-            request.values[request.key_rows.rows == poisoned] = float("nan")
+            request.values[request.key_rows.batch_indices == poisoned] = float("nan")
             context = attend_packed(request)
-        clean = request.query_rows.rows != poisoned
+        clean = request.query_rows.batch_indices != poisoned
         assert not context[clean].isnan().any(), f"row {poisoned}"
 
 

@@ -118,7 +118,7 @@ class State:
     hidden: torch.Tensor
     layers: tuple
     note: Any = None
-    table: Any = field(default=None, metadata={"rows": False})
+    table: Any = field(default=None, metadata={"batched": False})
 
 
 def test_select_rows_reorders_a_nest_and_leaves_the_rest():

@@ -6,7 +6,7 @@ import torch
 from fastapi.testclient import TestClient
 from torch import nn
 
-from regard.attention import Attention, change, trace
+from regard.attention import Attention, intervene, trace
 from regard.attention.scores import ScaledDot
 from regard.contracts import Axis, Capabilities, ClassesPanel, Inspection, Predictor, Response, Title
 from regard.studio.app import make_app
@@ -164,7 +164,7 @@ def test_a_swap_and_an_ablation_change_its_output_as_an_intervention_does(toy, i
     def without_first(path, attention_map):
         return attention_map.weights * torch.tensor([0.0, 1.0])[:, None, None]
 
-    with change(predictor.model, without_first):
+    with intervene(predictor.model, without_first):
         expected = predictor.score(["aeon"], [inspection["output"]])[0]
     assert ablated["after"]["log_prob_of_first"] == pytest.approx(expected, abs=1e-6)
     assert ablated["before"]["log_prob"] == pytest.approx(inspection["log_prob"], abs=1e-6)

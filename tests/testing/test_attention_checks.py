@@ -317,7 +317,7 @@ MASK_MUTANTS = [
     ("check_span", NarrowSpan(), "allowed pairs lie outside"),
     ("check_interval", WrongInterval(), "are allowed by the interval or by the mask, not by both"),
     ("check_parts", LostPart(), "differ between the mask and its parts together"),
-    ("check_declarations", DeniesElements(), "per_row is False, but batch elements differ"),
+    ("check_declarations", DeniesElements(), "per_example is False, but batch elements differ"),
     ("check_declarations", DeniesQueries(), "per_query is False, but queries differ"),
     ("check_declarations", ClaimsTheTriangle(), "is_triangle is True, but it is not the causal triangle"),
     ("check_algebra", WrongNot(), "~ with"),

@@ -1,14 +1,15 @@
-"""Score, align, aggregate."""
+"""Attention: score, align, aggregate. Scores, alignments, masks and position schemes are objects of subpackages."""
 
 from regard.attention.alignments import ALIGNMENTS
-from regard.attention.attention import SCALED_DOT, SOFTMAX, Attention, attend, read, which_backend
-from regard.attention.cache import FixedCache, GrowingCache, Room, WindowCache
+from regard.attention.attention import SCALED_DOT, SOFTMAX, Attention, attend, which_backend
+from regard.attention.cache import FixedCache, GrowingCache, PreallocatedCache, WindowCache
 from regard.attention.indices import pad_memory
 from regard.attention.masks import MASKS
 from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.positions import POSITIONS
+from regard.attention.prepared import attend_prepared
 from regard.attention.scores import SCORES
-from regard.attention.trace import change, trace
+from regard.attention.trace import intervene, trace
 
 __all__ = [
     "ALIGNMENTS",
@@ -21,12 +22,12 @@ __all__ = [
     "FixedCache",
     "GrowingCache",
     "MultiHeadAttention",
-    "Room",
+    "PreallocatedCache",
     "WindowCache",
     "attend",
-    "change",
+    "attend_prepared",
+    "intervene",
     "pad_memory",
-    "read",
     "trace",
     "which_backend",
 ]

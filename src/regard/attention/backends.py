@@ -1,4 +1,4 @@
-"""From a score to a fused kernel: the read a kernel is asked for, or every reason why the weights must be formed."""
+"""From a score to a fused kernel: the request to a kernel, or every reason why the weights must be formed."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,21 +10,22 @@ from torch import Tensor
 from regard.attention.alignments.softmax import Softmax
 from regard.attention.masks.algebra import ComposableMask
 from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders
-from regard.kernels import Read, is_concrete
+from regard.kernels import AttentionRequest, BackendChoice, choose, is_concrete
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.dot import DotRequest, expand_groups, join_groups, split_groups
 from regard.kernels.gaussian import dot_product_form
 
 
 def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
-    """Why the weights must be formed whatever the score."""
+    """Why the weights must be formed, whatever the score."""
     reasons = []
     if return_weights:
         reasons.append("the weights are needed")
     if active_recorders():
         reasons.append("the model is being traced")
+    # a subclass may compute something else
     if type(align) is not Softmax:
-        reasons.append(f"{type(align).__name__} is not softmax, the one alignment fused kernels know")
+        reasons.append(f"{type(align).__name__} is not Softmax, the only alignment of fused kernels")
     return reasons
 
 
@@ -35,9 +36,9 @@ def lower(
     keys: Float[Tensor, "... K prepared"],
     group_size: int = 1,
 ) -> Lowered | LoweredSum | str:
-    """The score's lowering, if the alignment can use it; heads that share a key head are more queries of that head.
+    """The score's lowering, or the reason why it cannot be used; a squared distance is lowered to a dot product.
 
-    A square is lowered to a dot product.
+    Query heads that share a key head are lowered as more queries of that head.
     """
     lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
     if isinstance(lowered, LoweredSquare):
@@ -45,9 +46,9 @@ def lower(
     if group_size > 1 and not isinstance(lowered, str):
         lowered = replace(lowered, queries=split_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
-        return f"{type(align).__name__} sees the constant per row that the lowering drops"
+        return f"{type(align).__name__} depends on the constant per query that the lowering drops"
     if isinstance(lowered, Lowered) and may_overflow(lowered):
-        return "scores may overflow, or are not numbers, which only formed scores define"
+        return "scores may overflow or are NaN, which is defined only for formed scores"
     return lowered
 
 
@@ -59,30 +60,56 @@ def fused_request(
     dropout: float,
     first_key: int = 0,
     group_size: int = 1,
-) -> Read:
-    """The fused read of a lowered score; the last query meets the last key."""
+) -> AttentionRequest:
+    """The request of a lowered score; the last query has the position of the last key."""
     keys = lowered.keys
     if isinstance(lowered, LoweredSum):
         keys, values, group_size = expand_groups(keys, group_size), expand_groups(values, group_size), 1
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "queries": lowered.queries, "keys": keys, "values": values, "mask": mask, "dropout": dropout,
         "first_query": first_key + values.shape[-2] - lowered.queries.shape[-2], "first_key": first_key,
         "group_size": group_size,
     }  # fmt: skip
     if isinstance(lowered, LoweredSum):
-        return AdditiveRequest(**asked, energy=lowered.energy)
-    return DotRequest(**asked, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
+        return AdditiveRequest(**arguments, energy=lowered.energy)
+    return DotRequest(**arguments, scale=lowered.scale, key_bias=lowered.key_bias, bias=lowered.bias)
+
+
+def choose_backend(
+    queries: Float[Tensor, "... Q query"],
+    keys: Float[Tensor, "... K prepared"],
+    values: Float[Tensor, "... K value"],
+    *,
+    score: Score,
+    align: Alignment,
+    mask: ComposableMask | None,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+    first_key: int = 0,
+    group_size: int = 1,
+) -> BackendChoice:
+    """The backend that `attend_prepared` runs for these arguments."""
+    reasons = reasons_to_form(align, return_weights)
+    lowered = lower(score, align, queries, keys, group_size)
+    if isinstance(lowered, str):
+        reasons.append(lowered)
+    if reasons or isinstance(lowered, str):
+        return BackendChoice("plain", (("fused", tuple(reasons)),))
+    return choose(
+        fused_request(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
+    )
 
 
 def may_overflow(lowered: Lowered) -> bool:
-    """Whether a score may pass the largest number, or is NaN already: fused kernels answer that with NaN or with zeros.
+    """True if a score may exceed the largest number or is NaN; False where values cannot be read on the host.
 
-    Formed, infinite scores are defined and NaN stays visible. Asked on the CPU only.
+    Formed scores of +inf share the weight and NaN stays visible; fused kernels return NaN or zeros for both.
     """
     sides = (lowered.queries.detach(), lowered.keys.detach())
     if not all(is_concrete(side) and side.numel() for side in sides):
         return False
     largest = [max(-float(low), float(high)) for low, high in map(torch.aminmax, sides)]
-    wide = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))
+    accumulator = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))
     bound = largest[0] * largest[1] * sides[0].shape[-1] * max(abs(lowered.scale), 1.0)
-    return not bound < wide.max
+    # written so that a NaN bound is an overflow too
+    return not bound < accumulator.max

@@ -1,7 +1,7 @@
-"""Key-value caches: what self-attention has read, so that the next token need not read it again.
+"""Key-value caches: keys and values of earlier positions, so that self-attention computes each of them once.
 
-Each `append` gives the next cache and leaves this one as it was, so that hypotheses may branch. Cached equals uncached
-to rounding for every score that has keys.
+`append` returns the next cache and leaves the old one unchanged, so that hypotheses may branch. Attention with a cache
+equals attention without one to rounding.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,41 +11,59 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.contracts import register_pytree
 
-def joined(old: Tensor | None, new: Tensor) -> Tensor:
-    """Old keys, then new."""
+
+def concatenated(old: Tensor | None, new: Tensor) -> Tensor:
+    """Old positions, then new ones."""
     return new if old is None else torch.cat([old, new], dim=-2)
 
 
-def is_inference(room: Tensor | None) -> bool:
-    """Whether the room was made under torch.inference_mode, outside which it cannot be written."""
-    if room is None or torch.compiler.is_compiling():
+def is_inference_tensor(buffer: Tensor | None) -> bool:
+    """True for a tensor made under torch.inference_mode, which cannot be written to outside of it."""
+    if buffer is None or torch.compiler.is_compiling():
         return False
-    return room.is_inference() and not torch.is_inference_mode_enabled()
+    return buffer.is_inference() and not torch.is_inference_mode_enabled()
+
+
+class FillMark:
+    """How many positions of shared buffers are filled, by whichever of the caches that share them.
+
+    All marks are equal: caches of equal shapes have the same pytree structure.
+    """
+
+    def __init__(self, length: int = 0) -> None:
+        self.length = length
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FillMark)
+
+    def __hash__(self) -> int:
+        return hash(FillMark)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
-    """Keys and values in room taken ahead: without gradients, appending copies only what is new.
+class PreallocatedCache:
+    """Keys and values in buffers with room for more: without gradients, `append` copies the new positions only.
 
-    Successive caches share the room. `written` says how far the newest of them filled it, so that a second continuation
-    of an older cache is given room of its own and neither overwrites the other.
+    Successive caches share their buffers. The mark shows how far the newest of them has filled these, so that a second
+    continuation of an older cache gets buffers of its own, and neither overwrites the other.
     """
 
     length: int = 0
-    key_room: Float[Tensor, "... room key"] | None = None
-    value_room: Float[Tensor, "... room value"] | None = None
-    written: list[int] = field(default_factory=lambda: [0])
+    key_buffer: Float[Tensor, "... capacity key"] | None = None
+    value_buffer: Float[Tensor, "... capacity value"] | None = None
+    mark: FillMark = field(default_factory=FillMark, metadata={"static": True})
 
     @property
     def keys(self) -> Float[Tensor, "... K key"] | None:
-        """The part that is filled."""
-        return None if self.key_room is None else self.key_room[..., : self.length, :]
+        """The filled part of the buffer."""
+        return None if self.key_buffer is None else self.key_buffer[..., : self.length, :]
 
     @property
     def values(self) -> Float[Tensor, "... K value"] | None:
-        """The part that is filled."""
-        return None if self.value_room is None else self.value_room[..., : self.length, :]
+        """The filled part of the buffer."""
+        return None if self.value_buffer is None else self.value_buffer[..., : self.length, :]
 
     @property
     def first(self) -> int:
@@ -53,52 +71,55 @@ class Room:
         return 0
 
     def filled(self, keys: Tensor, values: Tensor, capacity: int) -> dict[str, Any]:
-        """The fields of the cache after reading more positions, with room for `capacity`."""
+        """Fields of the next cache, with buffers for `capacity` positions."""
         stop = self.length + keys.shape[-2]
-        # what a gradient may still need, or another continuation wrote, must not be written over
-        shared = self.written[0] != self.length or torch.is_grad_enabled() or is_inference(self.key_room)
-        rooms = []
-        for old, new in ((self.key_room, keys), (self.value_room, values)):
-            if old is None or shared or old.shape[-2] < capacity:
-                room = new.new_zeros(*new.shape[:-2], capacity, new.shape[-1])
+        # autograd may still need the buffers, another continuation may have written to them, and inference tensors
+        # are read-only outside inference mode
+        must_copy = self.mark.length != self.length or torch.is_grad_enabled() or is_inference_tensor(self.key_buffer)
+        buffers = []
+        for old, new in ((self.key_buffer, keys), (self.value_buffer, values)):
+            if old is None or must_copy or old.shape[-2] < capacity:
+                buffer = new.new_zeros(*new.shape[:-2], capacity, new.shape[-1])
                 if old is not None and self.length:
-                    room[..., : self.length, :] = old[..., : self.length, :]
+                    buffer[..., : self.length, :] = old[..., : self.length, :]
             else:
-                room = old
-            room[..., self.length : stop, :] = new
-            rooms.append(room)
-        written = [0] if shared else self.written
-        written[0] = stop
-        return {"length": stop, "key_room": rooms[0], "value_room": rooms[1], "written": written}
+                buffer = old
+            buffer[..., self.length : stop, :] = new
+            buffers.append(buffer)
+        mark = FillMark() if must_copy else self.mark
+        mark.length = stop
+        return {"length": stop, "key_buffer": buffers[0], "value_buffer": buffers[1], "mark": mark}
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
-class GrowingCache(Room):
-    """Keeps everything; `GrowingCache()` is empty. Go on with the cache of the result: `cache = read.cache`.
+class GrowingCache(PreallocatedCache):
+    """Keeps all positions. `GrowingCache()` is empty; continue with the cache of the result, `attended.cache`.
 
-    Room is a power of two, the same in whatever pieces a text was read; it doubles when it is full, so that reading n
-    positions one by one copies each about once.
+    Capacities are powers of two, so buffers have the same shape however a text was divided. They double when full:
+    appending n positions one by one copies each about once.
     """
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "GrowingCache":
-        """The cache after reading more positions."""
-        needed = self.length + keys.shape[-2]
+        """The cache with more positions."""
+        length = self.length + keys.shape[-2]
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return replace(
                 self,
-                length=needed,
-                key_room=joined(self.keys, keys),
-                value_room=joined(self.values, values),
-                written=[needed],
+                length=length,
+                key_buffer=concatenated(self.keys, keys),
+                value_buffer=concatenated(self.values, values),
+                mark=FillMark(length),
             )
-        return replace(self, **self.filled(keys, values, max(16, 1 << (needed - 1).bit_length())))
+        return replace(self, **self.filled(keys, values, max(16, 1 << (length - 1).bit_length())))
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class WindowCache:
-    """Keeps the last `size` positions; exact where the mask looks no further back, as causal() & window(size - 1) does.
+    """Keeps the last `size` positions; exact if the mask allows none before them, as causal() & window(size - 1).
 
-    While several positions are read at once, the first of them still sees its whole window.
+    If several positions are appended at once, the whole window of the first of them is kept.
     """
 
     size: int
@@ -112,24 +133,25 @@ class WindowCache:
 
     @property
     def first(self) -> int:
-        """The oldest position held."""
+        """Position of the oldest key in the cache."""
         return self.length - (0 if self.keys is None else self.keys.shape[-2])
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "WindowCache":
-        """The cache after reading more positions; those no window reaches any more are gone."""
-        grown, read = joined(self.keys, keys), joined(self.values, values)
-        kept = slice(max(grown.shape[-2] - (self.size - 1 + keys.shape[-2]), 0), None)
+        """The cache with more positions, without those that have left the window of the first new one."""
+        all_keys, all_values = concatenated(self.keys, keys), concatenated(self.values, values)
+        window = slice(max(all_keys.shape[-2] - (self.size - 1 + keys.shape[-2]), 0), None)
         return replace(
             self,
-            keys=grown[..., kept, :],
-            values=read[..., kept, :],
+            keys=all_keys[..., window, :],
+            values=all_values[..., window, :],
             length=self.length + keys.shape[-2],
         )
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
-class FixedCache(Room):
-    """Room for `capacity` positions, taken once."""
+class FixedCache(PreallocatedCache):
+    """Buffers for `capacity` positions, allocated once."""
 
     capacity: int
 
@@ -138,11 +160,11 @@ class FixedCache(Room):
             raise ValueError(f"capacity is {self.capacity}, expected 1 position or more.")
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "FixedCache":
-        """The cache after reading more positions."""
+        """The cache with more positions."""
         stop = self.length + keys.shape[-2]
         if stop > self.capacity:
             raise ValueError(
-                f"the cache has room for {self.capacity} positions, but {stop} would be read. "
+                f"the cache has a capacity of {self.capacity} positions, but {stop} are needed. "
                 f"Use FixedCache(capacity={stop}) or more, GrowingCache(), or WindowCache(size=..)."
             )
         return replace(self, **self.filled(keys, values, self.capacity))

@@ -1,9 +1,4 @@
-"""Argument checks whose errors name the argument, its value and the way out.
-
-Errors that say which argument is wrong, what it is, and the way out.
-
-Errors of multi-head attention: heads that do not divide, masks that could mean two things, caches of others.
-"""
+"""Argument checks. Their errors name the argument, its value and the way out."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +12,7 @@ from regard.kernels import is_concrete
 
 
 def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
-    """The last dimension of `tensor` must be what `owner` was built for."""
+    """The last dimension of `tensor` is the one that `owner` was built for."""
     if tensor.shape[-1] != expected:
         raise ValueError(
             f"{name} have size {tensor.shape[-1]} (shape {tuple(tensor.shape)}), but {owner} was built for "
@@ -26,7 +21,7 @@ def check_size(name: str, tensor: Tensor, expected: int, owner: str) -> None:
 
 
 def check_equal_sizes(queries: Tensor, keys: Tensor, owner: str) -> None:
-    """A score without parameters compares like with like."""
+    """Queries and keys have equal sizes, as scores without a projection need."""
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
             f"keys have size {keys.shape[-1]} but {owner} compares equal sizes: queries have {queries.shape[-1]}. "
@@ -35,28 +30,28 @@ def check_equal_sizes(queries: Tensor, keys: Tensor, owner: str) -> None:
 
 
 def check_parts(score: object, align: object) -> None:
-    """Variants are objects: an instance, not a class or a name."""
-    for name, part, telling, example, family in (
+    """Score and alignment are instances, not classes or names."""
+    for name, part, attribute, example, family in (
         ("score", score, "lower", "ScaledDot()", "scores"),
         ("align", align, "ignores_row_constant", "Softmax()", "alignments"),
     ):
-        # isinstance of a protocol would cost more than a short attention
-        if isinstance(part, type) or not (callable(part) and hasattr(part, telling)):
-            given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)
-            raise ValueError(
-                f"{name} is {given}, expected an object such as {example}, out of regard.attention.{family} or your "
-                f"own (it has no {telling!r}). `regard list {family}` shows how each is made."
+        # isinstance with a runtime protocol takes longer than a short attention
+        if isinstance(part, type) or not (callable(part) and hasattr(part, attribute)):
+            value = f"the class {part.__name__}" if isinstance(part, type) else repr(part)
+            raise TypeError(
+                f"{name} is {value}, expected an object such as {example}, from regard.attention.{family} or your "
+                f"own (it has no {attribute!r}). `regard list {family}` shows how each is made."
             )
 
 
 def check_states(name: str, states: object, module: object = None) -> None:
-    """Floating-point vectors of shape (.., length, size), where the module's parameters are and in their dtype."""
+    """Floating-point vectors of shape (.., length, size), with the device and dtype of the module's parameters."""
     if not isinstance(states, Tensor):
-        raise ValueError(f"{name} must be a tensor of shape (.., length, size), not {type(states).__name__}.")
+        raise TypeError(f"{name} must be a tensor of shape (.., length, size), not {type(states).__name__}.")
     if states.ndim < 2:
         raise ValueError(f"{name} have shape {tuple(states.shape)}, expected (.., length, size).")
     if not states.is_floating_point():
-        raise ValueError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
+        raise TypeError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
     parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
     if parameter is None:
         return
@@ -66,14 +61,14 @@ def check_states(name: str, states: object, module: object = None) -> None:
             f"Move one of them with .to(device)."
         )
     if parameter.dtype != states.dtype and not torch.is_autocast_enabled(states.device.type):
-        raise ValueError(
+        raise TypeError(
             f"{name} have dtype {states.dtype} but the parameters of {type(module).__name__} have {parameter.dtype}. "
             f"Convert one of them with .to(dtype)."
         )
 
 
 def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = None) -> None:
-    """Queries, keys and values that can be read together, by this score."""
+    """Queries, keys and values have devices, dtypes and shapes that go together, and that fit the score."""
     check_states("queries", queries, score)
     for name, tensor in (("keys", keys), ("values", values)):
         check_states(name, tensor)
@@ -82,9 +77,9 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = 
                 f"{name} are on {tensor.device} but queries are on {queries.device}. "
                 f"Move them with {name}.to(queries.device)."
             )
-        # under autocast the projections may differ from what was not projected; torch's own operations settle it
+        # under autocast projected and other tensors may differ, and torch's operations convert them
         if tensor.dtype != queries.dtype and not torch.is_autocast_enabled(queries.device.type):
-            raise ValueError(
+            raise TypeError(
                 f"{name} have dtype {tensor.dtype} but queries have {queries.dtype}. "
                 f"Convert them with {name}.to(queries.dtype)."
             )
@@ -93,6 +88,7 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = 
             f"keys have shape {tuple(keys.shape)} and values {tuple(values.shape)}: {keys.shape[-2]} keys but "
             f"{values.shape[-2]} values. Each key needs one value."
         )
+    # broadcast_shapes takes microseconds even for equal shapes
     if queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
         return
     try:
@@ -105,17 +101,17 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = 
 
 
 def check_scores(scores: Tensor, score: object, queries: Tensor, keys: Tensor) -> None:
-    """A score of one's own must give one number per pair."""
+    """A score returned one number per query and key."""
     expected = (queries.shape[-2], keys.shape[-2])
     if scores.ndim < 2 or tuple(scores.shape[-2:]) != expected:
         raise ValueError(
-            f"{type(score).__name__} gave scores of shape {tuple(scores.shape)}, expected (.., {expected[0]} queries, "
-            f"{expected[1]} keys)."
+            f"{type(score).__name__} returned scores of shape {tuple(scores.shape)}, expected "
+            f"(.., {expected[0]} queries, {expected[1]} keys)."
         )
 
 
 def check_mask(mask: ComposableMask, queries: Tensor) -> None:
-    """A tensor inside a mask must live where the queries do."""
+    """Tensors of the mask are on the device of the queries."""
     for tensor in mask.tensors():
         if tensor.device != queries.device:
             raise ValueError(
@@ -124,28 +120,34 @@ def check_mask(mask: ComposableMask, queries: Tensor) -> None:
 
 
 def check_key_mask(mask: object, states: Tensor) -> None:
-    """One boolean per key, or none."""
+    """None, or one boolean per key."""
     if mask is None:
         return
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != states.shape[:-1]:
-        given = f"shape {tuple(mask.shape)} and {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__
-        raise ValueError(
-            f"mask has {given}, but what is remembered takes one boolean per key, {tuple(states.shape[:-1])}, True = "
-            f"real: torch.arange({states.shape[-2]}) < lengths[:, None]. Rules such as causal() go with the queries."
-        )
+    remedy = (
+        f"prepare_memory takes one boolean per key, of shape {tuple(states.shape[:-1])}, True = key exists: "
+        f"torch.arange({states.shape[-2]}) < lengths[:, None]. Pass rules such as causal() with the queries."
+    )
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask is a {type(mask).__name__}, but {remedy}")
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask has dtype {mask.dtype}, but {remedy}")
+    if mask.shape != states.shape[:-1]:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, but {remedy}")
 
 
 def check_memory(memory: object, owner: str) -> None:
-    """Attention reads what it remembers."""
+    """The memory is a Memory."""
     if not isinstance(memory, Memory):
-        raise ValueError(
-            f"memory is a {type(memory).__name__}, but {owner} reads a Memory: "
+        raise TypeError(
+            f"memory is a {type(memory).__name__}, but {owner} takes a Memory: "
             f"attention(queries, attention.prepare_memory(states))."
         )
 
 
 def check_probability(name: str, value: float) -> None:
-    """A probability that leaves something."""
+    """A probability below 1."""
+    if isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}, expected a number from 0 up to, not including, 1.")
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{name} is {value}, expected a probability from 0 up to, not including, 1.")
 
@@ -153,43 +155,37 @@ def check_probability(name: str, value: float) -> None:
 def check_query_indices(
     queries: Tensor, weights_for_queries: Tensor | Sequence[int] | None, return_weights: bool
 ) -> Tensor | None:
-    """Numbers of queries as a tensor to index with; the range is looked at where that costs nothing."""
+    """Indices of queries as a tensor; their range is checked where this needs no synchronisation."""
     if weights_for_queries is None:
         return None
     if return_weights:
         raise ValueError(
-            "return_weights and weights_for_queries were both given. Ask for all weights, or for those of a few."
+            "return_weights and weights_for_queries were both given. Request all weights, or those of a few queries."
         )
-    count = queries.shape[-2]
-    if not isinstance(weights_for_queries, Iterable):
-        raise ValueError(
-            f"weights_for_queries is {weights_for_queries!r}, expected a list of numbers of queries, 0 to {count - 1}."
-        )
+    num_queries = queries.shape[-2]
+    expected = f"expected a list of indices of queries, 0 to {num_queries - 1}"
     if isinstance(weights_for_queries, Tensor):
-        rows = weights_for_queries.to(queries.device)
-    else:
-        wrong = [row for row in weights_for_queries if not isinstance(row, int) or isinstance(row, bool)]
-        if wrong:
-            raise ValueError(
-                f"weights_for_queries has {wrong[0]!r} in it, expected numbers of queries, 0 to {count - 1}."
+        indices = weights_for_queries.to(queries.device)
+        if indices.is_floating_point() or indices.dtype == torch.bool:
+            raise TypeError(
+                f"weights_for_queries has dtype {indices.dtype}, {expected}. For a boolean mask pass "
+                f"mask.nonzero()[:, 0]."
             )
-        rows = torch.tensor(list(weights_for_queries), dtype=torch.long, device=queries.device)
-    if rows.ndim != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
-        raise ValueError(
-            f"weights_for_queries has shape {tuple(rows.shape)} and dtype {rows.dtype}, expected a list of numbers of queries; "
-            f"of a mask take mask.nonzero()[:, 0]."
-        )
-    given = (
-        weights_for_queries
-        if not isinstance(weights_for_queries, Tensor)
-        else rows.tolist()
-        if is_concrete(rows)
-        else []
-    )
-    for row in given:
-        if not -count <= row < count:
-            raise ValueError(f"weights_for_queries names query {row}, but there are {count}: 0 to {count - 1}.")
-    return rows
+        values = indices.flatten().tolist() if is_concrete(indices) else []
+    elif isinstance(weights_for_queries, Iterable):
+        values = list(weights_for_queries)
+        for value in values:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"weights_for_queries contains {value!r}, {expected}.")
+        indices = torch.tensor(values, dtype=torch.long, device=queries.device)
+    else:
+        raise TypeError(f"weights_for_queries is {weights_for_queries!r}, {expected}.")
+    if indices.ndim != 1:
+        raise ValueError(f"weights_for_queries has shape {tuple(indices.shape)}, {expected}.")
+    for value in values:
+        if not -num_queries <= value < num_queries:
+            raise ValueError(f"weights_for_queries contains {value}, {expected}.")
+    return indices
 
 
 def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int) -> None:
@@ -211,67 +207,69 @@ def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int) -> None:
 
 
 def check_positions(positions: object) -> None:
-    """A scheme for inside the heads; the others are added to states before any attention."""
+    """A position scheme inside the heads; absolute positions are added to the states instead."""
     if positions is not None and not isinstance(positions, PositionScheme):
-        raise ValueError(
+        raise TypeError(
             f"positions is {positions!r}, expected a scheme that works inside the heads: Rotary, Relative or Alibi. "
             f"Sinusoidal and Learned are added to the states first: attention(positions(states))."
         )
 
 
-def checked_mask(mask: ComposableMask | Tensor | None, queries: Float[Tensor, "... Q hidden"]) -> ComposableMask | None:
-    """A mask over heads: (batch, Q, K) would be read as (heads, Q, K), so it must say which it is."""
+def check_mask_over_heads(
+    mask: ComposableMask | Tensor | None, queries: Float[Tensor, "... Q hidden"]
+) -> ComposableMask | None:
+    """A mask that says whether it differs per batch element or per head: (batch, Q, K) would broadcast over heads."""
     if mask is None:
         return None
     rule = as_mask(mask)
     for tensor in rule.tensors():
         if tensor.ndim == 3 and queries.ndim == 3:
             raise ValueError(
-                f"mask has shape {tuple(tensor.shape)}, which could be per row or per head. Write it as "
-                f"(batch, 1, Q, K) or (1, heads, Q, K)."
+                f"mask has shape {tuple(tensor.shape)}, whose first dimension could be the batch or the heads. "
+                f"Pass it as (batch, 1, Q, K) or (1, heads, Q, K)."
             )
     return rule
 
 
 def check_cache(cache: object) -> None:
-    """An object, not a class or a flag."""
+    """A cache is an instance, not a class or a flag."""
     if isinstance(cache, type) or not isinstance(cache, Cache):
-        given = cache.__name__ if isinstance(cache, type) else type(cache).__name__
-        raise ValueError(f"cache is a {given}, expected an object such as GrowingCache().")
+        value = f"the class {cache.__name__}" if isinstance(cache, type) else f"a {type(cache).__name__}"
+        raise TypeError(f"cache is {value}, expected an object such as GrowingCache().")
 
 
 def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
-    """A cache of these rows and heads."""
-    held = cache.keys if cache.length else None
-    if held is not None and (held.shape[:-2] != keys.shape[:-2] or held.dtype != keys.dtype):
+    """The cache has the batch and heads of the new keys."""
+    old_keys = cache.keys if cache.length else None
+    if old_keys is not None and (old_keys.shape[:-2] != keys.shape[:-2] or old_keys.dtype != keys.dtype):
         raise ValueError(
-            f"the cache holds keys of shape {tuple(held.shape)} and {held.dtype}, but the new ones have "
-            f"{tuple(keys.shape)} and {keys.dtype}. A cache goes on with the batch it began with."
+            f"the cache has keys of shape {tuple(old_keys.shape)} and {old_keys.dtype}, but the new ones have "
+            f"{tuple(keys.shape)} and {keys.dtype}. Use one cache per batch, from its first position on."
         )
 
 
 def check_packed(packed: PackedTokens, states: Float[Tensor, "N size"], mask: object) -> None:
-    """Rows that these states are, and no other word on which are real."""
+    """The states are those of the packed tokens, and no mask is given."""
     if mask is not None:
-        raise ValueError("mask and packed were both given, but packed rows have no padding. Leave out the mask.")
+        raise ValueError("mask and packed were both given, but packed tokens have no padding. Leave out the mask.")
     if states.shape[0] != packed.ids.shape[0]:
         raise ValueError(
-            f"there are {states.shape[0]} states, but packed says {packed.ids.shape[0]} tokens. Give the rows that "
-            f"these states were made of."
+            f"there are {states.shape[0]} states, but packed has {packed.ids.shape[0]} tokens. Pass the PackedTokens "
+            f"that the states were computed from."
         )
 
 
-def check_same_rows(packed: PackedTokens, memory: Memory) -> None:
-    """As many rows of queries as of memory."""
-    rows = packed.cu_seqlens.shape[0] - 1
-    held = memory.keys.shape[0] if memory.packed is None else memory.packed.cu_seqlens.shape[0] - 1
-    if rows != held:
+def check_same_batch_size(packed: PackedTokens, memory: Memory) -> None:
+    """Queries and memory have equally many sequences."""
+    batch_size = packed.cu_seqlens.shape[0] - 1
+    expected = memory.keys.shape[0] if memory.packed is None else memory.packed.cu_seqlens.shape[0] - 1
+    if batch_size != expected:
         raise ValueError(
-            f"there are {rows} packed rows of queries, but the memory has {held}. Row by row they belong together: "
-            f"make both of the same batch."
+            f"the packed queries have {batch_size} sequences, but the memory has {expected}. Make both of the same "
+            f"batch."
         )
 
 
 def is_triangle(mask: ComposableMask | Tensor | None) -> bool:
-    """Whether this is the causal triangle: then no real query sees the padding behind it."""
+    """True for the causal triangle alone, under which no token attends to the padding after it."""
     return isinstance(mask, ComposableMask) and mask.is_triangle

@@ -1,9 +1,4 @@
-"""Position indices of queries and keys.
-
-Where the queries and keys of one sequence stand, and those of many that lie end to end.
-
-Where queries and keys stand, for alignments that go by position.
-"""
+"""Positions and lengths of queries and keys, and padding of packed memories."""
 
 from dataclasses import replace
 
@@ -14,31 +9,30 @@ from torch import Tensor
 from regard.contracts import Memory, PositionInfo
 from regard.kernels import pad_packed
 
+Positions = tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
+"""Positions of the queries and of the keys."""
 
-def positions_of(
-    queries: Float[Tensor, "... Q size"], num_keys: int, first_key: int
-) -> tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]:
-    """Where queries and keys of one sequence stand; the last query meets the last key."""
+
+def positions_of(queries: Float[Tensor, "... Q size"], num_keys: int, first_key: int) -> Positions:
+    """Positions of the queries and keys of one sequence; the last query has the position of the last key."""
     keys = torch.arange(first_key, first_key + num_keys, device=queries.device)
     first_query = first_key + num_keys - queries.shape[-2]
     return torch.arange(first_query, first_query + queries.shape[-2], device=queries.device), keys
 
 
-def placed(
-    position_info: PositionInfo | None,
-    num_keys: int = 0,
-    states: Float[Tensor, "... Q size"] | None = None,
-    first_key: int = 0,
+def per_head_positions(
+    position_info: PositionInfo | None, self_attention: Positions | None = None
 ) -> PositionInfo | None:
-    """The look as the heads see it: given positions serve every head; in one sequence they are known without it."""
-    if position_info is not None and position_info.positions is not None and position_info.positions.ndim > 1:
-        position_info = replace(position_info, positions=position_info.positions.unsqueeze(-2))
+    """Position information for all heads: positions get a head axis, and self-attention provides missing ones."""
     if position_info is not None:
+        # the queries of the heads differ from those of the module
         position_info = replace(position_info, queries=None)
-    if states is None:
+        if position_info.positions is not None and position_info.positions.ndim > 1:
+            position_info = replace(position_info, positions=position_info.positions.unsqueeze(-2))
+    if self_attention is None:
         return position_info
-    position_info = position_info or PositionInfo()
-    query_positions, key_positions = positions_of(states, num_keys, first_key)
+    position_info = PositionInfo() if position_info is None else position_info
+    query_positions, key_positions = self_attention
     return replace(
         position_info,
         positions=query_positions if position_info.positions is None else position_info.positions,
@@ -47,58 +41,61 @@ def placed(
 
 
 def pad_memory(memory: Memory) -> Memory:
-    """(N, heads, size) end to end as (rows, heads, longest, size), padded and masked."""
+    """A packed memory, (N, heads, size), as a padded and masked one, (B, heads, L, size)."""
     if memory.packed is None:
         return memory
-    num_heads, rows = memory.keys.shape[-2], memory.packed
+    num_heads, packed = memory.keys.shape[-2], memory.packed
     keys, values = (
-        pad_packed(tensor.flatten(-2), rows).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+        pad_packed(tensor.flatten(-2), packed).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
         for tensor in (memory.keys, memory.values)
     )
-    return Memory(keys=keys, values=values, mask=rows.mask)
+    return Memory(keys=keys, values=values, mask=packed.mask)
 
 
-def steps(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"], owner: str) -> Float[Tensor, "... Q"]:
+def query_steps(
+    position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"], owner: str
+) -> Float[Tensor, "... Q"]:
     """The step t of each query."""
     if position_info is None or position_info.positions is None:
         raise ValueError(
-            f"{owner} goes by the step of each query, which scores of shape {tuple(scores.shape)} do not tell. "
-            f"Pass position_info=regard.PositionInfo(positions=torch.arange({scores.shape[-2]})), or the decoder's current step."
+            f"{owner} depends on the step of each query, which scores of shape {tuple(scores.shape)} do not contain. "
+            f"Pass position_info=regard.PositionInfo(positions=torch.arange({scores.shape[-2]})), or the decoder's "
+            f"current step."
         )
-    given = position_info.positions.shape[-1]
-    if given != scores.shape[-2]:
-        raise ValueError(f"position_info.positions has {given} steps, but there are {scores.shape[-2]} queries.")
-    return position_info.positions.to(scores.device, wide(scores))
-
-
-def wide(scores: Tensor) -> torch.dtype:
-    """Positions do not fit bfloat16's 8 bits: 257 would be 256."""
-    return torch.promote_types(scores.dtype, torch.float32)
+    num_steps = position_info.positions.shape[-1]
+    if num_steps != scores.shape[-2]:
+        raise ValueError(f"position_info.positions has {num_steps} steps, but there are {scores.shape[-2]} queries.")
+    return position_info.positions.to(scores.device, position_dtype(scores))
 
 
 def key_steps(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, " K"]:
     """The position j of each key."""
     if position_info is not None and position_info.key_positions is not None:
-        return position_info.key_positions.to(scores.device, wide(scores))
-    return torch.arange(scores.shape[-1], device=scores.device, dtype=wide(scores))
+        return position_info.key_positions.to(scores.device, position_dtype(scores))
+    return torch.arange(scores.shape[-1], device=scores.device, dtype=position_dtype(scores))
+
+
+def position_dtype(scores: Tensor) -> torch.dtype:
+    """float32 or wider: bfloat16 has 8 bits of precision and would round 257 to 256."""
+    return torch.promote_types(scores.dtype, torch.float32)
 
 
 def source_lengths(
     position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "..."]:
-    """The length S that each query knows of, to broadcast against (.., Q): given, or up to the last key it may read."""
+    """The source length S of each query, to broadcast against (.., Q); by default up to its last allowed key."""
     if position_info is not None and position_info.lengths is not None:
-        return per_row(position_info.lengths, scores)
+        return per_query_lengths(position_info.lengths, scores)
     ends = key_steps(position_info, scores) + 1
     if scores.shape[-1] == 0:
         return ends.new_zeros(())
     if mask is None:
         return ends[-1]
-    readable = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1])))
-    return torch.where(readable, ends, 0.0).amax(dim=-1)
+    allowed = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1])))
+    return torch.where(allowed, ends, 0.0).amax(dim=-1)
 
 
-def per_row(lengths: Num[Tensor, "..."], scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "..."]:
+def per_query_lengths(lengths: Num[Tensor, "..."], scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "..."]:
     """Lengths of the first leading dimensions, shaped to broadcast against (.., Q)."""
     missing = scores.ndim - 1 - lengths.ndim
-    return lengths.to(scores.device, wide(scores)).reshape(*lengths.shape, *(1,) * missing)
+    return lengths.to(scores.device, position_dtype(scores)).reshape(*lengths.shape, *(1,) * missing)

@@ -1,44 +1,46 @@
-"""Multi-head attention: several small reads side by side, each with its own view of queries, keys and values.
+"""Multi-head attention: several attentions in parallel, each with its own projections of queries, keys and values.
 
     head_h = attend(W_q^h x, W_k^h y, W_v^h y),   output = W_o [head_1; ...; head_H]
 
 Vaswani et al. 2017, section 3.2.2. https://arxiv.org/abs/1706.03762
-Multi-query (Shazeer 2019, https://arxiv.org/abs/1911.02150) and grouped-query (Ainslie et al. 2023,
+Multi-query (Shazeer 2019, https://arxiv.org/abs/1911.02150) and grouped-query attention (Ainslie et al. 2023,
 https://arxiv.org/abs/2305.13245) share one key head among several query heads.
 
-Shapes: *B batch, H heads, Q queries, K keys.
+Shapes: *B batch, H heads, Q queries, K keys, N packed tokens.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.alignments.softmax import Softmax
-from regard.attention.attention import narrowed, read
-from regard.attention.backends import reasons_to_form
+from regard.attention.backends import choose_backend, reasons_to_form
 from regard.attention.checks import (
     check_cache,
     check_heads,
     check_inputs,
     check_key_mask,
+    check_mask_over_heads,
     check_memory,
     check_packed,
     check_parts,
     check_positions,
     check_probability,
+    check_query_indices,
     check_same_batch,
-    check_same_rows,
+    check_same_batch_size,
     check_size,
     check_states,
-    checked_mask,
     is_triangle,
 )
-from regard.attention.indices import pad_memory, placed, positions_of
+from regard.attention.indices import pad_memory, per_head_positions, positions_of
 from regard.attention.masks.algebra import ComposableMask
+from regard.attention.prepared import attend_prepared, combined_mask
 from regard.attention.scores.dot import Dot, ScaledDot
 from regard.attention.scores.with_bias import Biased
 from regard.contracts import (
@@ -52,15 +54,26 @@ from regard.contracts import (
     PositionScheme,
     Score,
 )
-from regard.kernels import pack_padded, pad_packed
+from regard.kernels import BackendChoice, pack_padded, pad_packed
 from regard.kernels.dot import PackedRequest, attend_packed, packed_unsupported_reasons
 
 
-class MultiHeadAttention(nn.Module):
-    """Any score and alignment inside the heads; self-attention, or cross-attention over a remembered memory.
+@dataclass(frozen=True, kw_only=True)
+class HeadInputs:
+    """What the heads attend to: projected queries and memory, and the position of the memory's first key."""
 
-    `num_kv_heads` below `num_heads` groups them (1 is multi-query); `source_size` is the size of what is remembered,
-    where it differs; `positions` is a scheme that works inside the heads, such as Rotary.
+    projected: Float[Tensor, "... size"]
+    memory: Memory
+    cache: Cache | None
+    first_key: int
+    is_self_attention: bool
+
+
+class MultiHeadAttention(nn.Module):
+    """Any score and alignment inside the heads; self-attention, or cross-attention over a prepared memory.
+
+    `num_kv_heads` below `num_heads` groups the query heads (1 is multi-query). `source_size` is the size of the
+    memory's states, if it differs. `positions` is a scheme inside the heads, such as Rotary.
     """
 
     def __init__(
@@ -87,16 +100,25 @@ class MultiHeadAttention(nn.Module):
         self.key_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
         self.value_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
         self.output_proj = nn.Linear(hidden_size, hidden_size)
-        self.score = score or ScaledDot()
-        self.align = align or Softmax()
+        self.score = ScaledDot() if score is None else score
+        self.align = Softmax() if align is None else align
         check_parts(self.score, self.align)
         check_positions(positions)
         self.positions = positions
         self.dropout = dropout
         self.reset_parameters()
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        kv_heads = "" if self.group_size == 1 else f", num_kv_heads={self.num_kv_heads}"
+        source = "" if self.source_size == self.hidden_size else f", source_size={self.source_size}"
+        return (
+            f"{self.hidden_size}, num_heads={self.num_heads}{kv_heads}, head_size={self.head_size}{source}, "
+            f"dropout={self.dropout}"
+        )
+
     def reset_parameters(self) -> None:
-        """Glorot's matrices, no bias to begin with."""
+        """Glorot initialisation of the matrices, zero biases."""
         for proj in (self.query_proj, self.key_proj, self.value_proj, self.output_proj):
             nn.init.xavier_uniform_(proj.weight)
             nn.init.zeros_(proj.bias)
@@ -108,19 +130,21 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "... K"] | None = None,
         packed: PackedTokens | None = None,
     ) -> Memory:
-        """Keys and values of every head, prepared once; the states themselves are read unless values are given.
+        """Prepare keys and values of every head; values are computed from the states unless others are given.
 
-        `packed` says that the states lie end to end, (N, size), and where; their rows' lengths are then the mask.
+        `mask` is True for keys that exist. With `packed` the states are (N, size), the sequences end to end, and their
+        lengths are the mask.
         """
-        for name, given in (("states", states), ("values", states if values is None else values)):
-            check_states(name, given, self)
-            check_size(name, given, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
+        values = states if values is None else values
+        for name, tensor in (("states", states), ("values", values)):
+            check_states(name, tensor, self)
+            check_size(name, tensor, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
         if packed is not None:
             check_packed(packed, states, mask)
             mask = packed.mask
         else:
             check_key_mask(mask, states)
-        return self._prepare_memory(states, states if values is None else values, mask, first=0, packed=packed)
+        return self._prepare_memory(states, values, mask, first=0, packed=packed)
 
     def forward(
         self,
@@ -132,24 +156,76 @@ class MultiHeadAttention(nn.Module):
         cache: Cache | None = None,
         packed: PackedTokens | None = None,
         return_weights: bool = False,
-        weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None = None,
+        weights_for_queries: Int[Tensor, " requested"] | Sequence[int] | None = None,
     ) -> Attended:
-        """Read the memory, or without one the queries themselves; weights come per head, (.., H, Q, K).
+        """Attend to the memory, or without one to the queries themselves; weights are per head, (.., H, Q, K).
 
-        `weights_for_queries` asks for those of a few queries alone, which are formed beside a fused read.
-
-        A cache holds what self-attention read before: its keys come first, and the result carries the next cache.
-        `packed` says that the queries lie end to end, (N, size), and where; so does the context then.
+        `cache` holds keys and values of earlier positions in self-attention; the result has the next cache.
+        With `packed` the queries are (N, size), the sequences end to end, and so is the context.
         """
+        inputs = self._inputs(queries, memory, mask=mask, cache=cache, packed=packed)
+        needs_weights = return_weights or weights_for_queries is not None
+        if packed is not None and not any(True for _ in self._reasons_to_pad(inputs, packed, mask, needs_weights)):
+            return Attended(context=self.output_proj(self._attend_packed(inputs, packed, mask)))
+        attended = attend_prepared(
+            **self._arguments(inputs, queries, packed, mask, position_info),
+            return_weights=return_weights,
+            weights_for_queries=weights_for_queries,
+        )
+        context = attended.context.transpose(-3, -2).flatten(-2)
+        context = self.output_proj(context if packed is None else pack_padded(context, packed))
+        return replace(attended, context=context, cache=inputs.cache)
+
+    def which_backend(
+        self,
+        queries: Float[Tensor, "... Q hidden"],
+        memory: Memory | None = None,
+        *,
+        mask: ComposableMask | Bool[Tensor, "..."] | None = None,
+        position_info: PositionInfo | None = None,
+        cache: Cache | None = None,
+        packed: PackedTokens | None = None,
+        return_weights: bool = False,
+        weights_for_queries: Int[Tensor, " requested"] | Sequence[int] | None = None,
+    ) -> BackendChoice:
+        """The kernel that `forward` runs for these arguments, and every reason against the faster ones.
+
+        "packed" computes packed batches without padding; the others are those of `attend`.
+        """
+        inputs = self._inputs(queries, memory, mask=mask, cache=cache, packed=packed)
+        needs_weights = return_weights or weights_for_queries is not None
+        refused: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        if packed is not None:
+            reasons = tuple(self._reasons_to_pad(inputs, packed, mask, needs_weights))
+            if not reasons:
+                return BackendChoice("packed")
+            refused = (("packed", reasons),)
+        arguments = self._arguments(inputs, queries, packed, mask, position_info)
+        check_query_indices(arguments["queries"], weights_for_queries, return_weights)
+        context_term, _ = arguments.pop("context_term"), arguments.pop("position_info")
+        choice = choose_backend(**arguments, return_weights=return_weights or context_term is not None)
+        return replace(choice, refused=(*refused, *choice.refused))
+
+    def _inputs(
+        self,
+        queries: Float[Tensor, "... Q hidden"],
+        memory: Memory | None,
+        *,
+        mask: ComposableMask | Tensor | None,
+        cache: Cache | None,
+        packed: PackedTokens | None,
+    ) -> HeadInputs:
+        """Check the arguments, and prepare the memory of self-attention."""
         check_states("queries", queries, self)
         check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
-        first_key, alone = 0, memory is None
+        first_key, is_self_attention = 0, memory is None
         if cache is not None:
             check_cache(cache)
         if memory is None:
             first = 0 if cache is None else cache.length
-            real = None if packed is None or is_triangle(mask) else packed.mask
-            memory = self._prepare_memory(queries, queries, real, first=first, packed=packed)
+            # under the causal mask no token attends to the padding after it
+            key_mask = None if packed is None or is_triangle(mask) else packed.mask
+            memory = self._prepare_memory(queries, queries, key_mask, first=first, packed=packed)
             if cache is not None:
                 check_same_batch(cache, memory.keys)
                 cache = cache.append(memory.keys, memory.values)
@@ -164,67 +240,52 @@ class MultiHeadAttention(nn.Module):
         elif packed is None:
             memory = self._checked_memory(memory, queries)
         else:
-            check_same_rows(packed, memory)
-        projected = self.query_proj(queries)
-        if memory.packed is not None:
-            formed = return_weights or weights_for_queries is not None
-            context = None if formed else self._read_end_to_end(projected, packed, memory, mask)
-            if context is not None:
-                return Attended(context=self.output_proj(context))
-            memory = pad_memory(memory)
-        heads = self._split(projected, self.num_heads, packed)
-        rule = narrowed(checked_mask(mask, queries), memory.mask, num_head_axes=1)
-        position_info = (
-            placed(position_info) if not alone else placed(position_info, memory.keys.shape[-2], heads, first_key)
-        )
-        found = self._read(
-            heads,
-            memory,
-            rule,
-            position_info,
+            check_same_batch_size(packed, memory)
+        return HeadInputs(
+            projected=self.query_proj(queries),
+            memory=memory,
+            cache=cache,
             first_key=first_key,
-            return_weights=return_weights,
-            weights_for_queries=weights_for_queries,
+            is_self_attention=is_self_attention,
         )
-        context = found.context.transpose(-3, -2).flatten(-2)
-        context = self.output_proj(context if packed is None else pack_padded(context, packed))
-        return replace(found, context=context, cache=cache)
 
-    def _read(
+    def _arguments(
         self,
-        queries: Float[Tensor, "... H Q head"],
-        memory: Memory,
-        mask: ComposableMask | None,
+        inputs: HeadInputs,
+        queries: Float[Tensor, "... Q hidden"],
+        packed: PackedTokens | None,
+        mask: ComposableMask | Tensor | None,
         position_info: PositionInfo | None,
-        *,
-        first_key: int,
-        return_weights: bool,
-        weights_for_queries: Int[Tensor, " chosen"] | Sequence[int] | None,
-    ) -> Attended:
-        """Every head's read, with what the position scheme adds before and after."""
+    ) -> dict[str, Any]:
+        """Arguments of `attend_prepared` for all heads, with what the position scheme changes."""
+        memory, first_key = pad_memory(inputs.memory), inputs.first_key
+        heads = self._split(inputs.projected, self.num_heads, packed)
+        mask = combined_mask(check_mask_over_heads(mask, queries), memory.mask, num_head_axes=1)
+        positions = positions_of(heads, memory.keys.shape[-2], first_key) if inputs.is_self_attention else None
         score: Score = self.score
-        extra = None
-        if self.positions is not None:
-            places = positions_of(queries, memory.keys.shape[-2], first_key)
-            added = self.positions.bias(queries, *places)
-            score = score if added is None else Biased(score, added)
-            extra = partial(self.positions.extra, places=places) if self.positions.reads_weights else None
-            queries = self.positions.turn(queries, places[0])
-        return read(
-            queries,
-            memory.keys,
-            memory.values,
-            score=score,
-            align=self.align,
-            mask=mask,
-            position_info=position_info,
-            dropout=self.dropout if self.training else 0.0,
-            return_weights=return_weights,
-            weights_for_queries=weights_for_queries,
-            first_key=first_key,
-            group_size=self.group_size,
-            extra=extra,
-        )
+        context_term = None
+        if self.positions is not None and positions is not None:
+            query_positions, key_positions = positions
+            bias = self.positions.bias(heads, query_positions, key_positions)
+            score = score if bias is None else Biased(score, bias)
+            if self.positions.needs_weights:
+                context_term = partial(
+                    self.positions.context_term, query_positions=query_positions, key_positions=key_positions
+                )
+            heads = self.positions.transform(heads, query_positions)
+        return {
+            "queries": heads,
+            "keys": memory.keys,
+            "values": memory.values,
+            "score": score,
+            "align": self.align,
+            "mask": mask,
+            "position_info": per_head_positions(position_info, positions),
+            "dropout": self.dropout if self.training else 0.0,
+            "first_key": first_key,
+            "group_size": self.group_size,
+            "context_term": context_term,
+        }
 
     def _prepare_memory(
         self,
@@ -235,61 +296,79 @@ class MultiHeadAttention(nn.Module):
         first: int,
         packed: PackedTokens | None,
     ) -> Memory:
-        """Prepared keys and values of states that begin at position `first`; packed ones end to end if they can be."""
+        """Keys and values of states whose first has position `first`; packed if the kernel for it supports them."""
         projected = self.key_proj(states)
-        if packed is not None and self._kernel_serves(projected, packed):
+        if packed is not None and not any(True for _ in self._packed_unsupported_reasons(projected, packed)):
             heads = (self.num_kv_heads, self.head_size)
             keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
             return Memory(keys=keys, values=values, packed=packed)
         keys = self._split(projected, self.num_kv_heads, packed)
         if self.positions is not None:
-            keys = self.positions.turn(keys, torch.arange(first, first + keys.shape[-2], device=states.device))
+            keys = self.positions.transform(keys, torch.arange(first, first + keys.shape[-2], device=states.device))
         values = self._split(self.value_proj(values), self.num_kv_heads, packed)
         return Memory(keys=self.score.prepare(keys), values=values, mask=mask)
 
-    def _kernel_serves(self, projected: Float[Tensor, "N size"], packed: PackedTokens) -> bool:
-        """Whether the kernel for packed rows reads these heads as they lie."""
-        plain = type(self.score) in (Dot, ScaledDot) and self.positions is None and self.group_size == 1
-        if not plain or (self.dropout and self.training) or reasons_to_form(self.align, return_weights=False):
-            return False
-        return not any(packed_unsupported_reasons(projected.unflatten(-1, (-1, self.head_size)), packed))
+    def _packed_unsupported_reasons(self, projected: Float[Tensor, "N size"], packed: PackedTokens) -> Iterator[str]:
+        """Every reason why the kernel for packed sequences cannot compute these queries, or these keys."""
+        if type(self.score) not in (Dot, ScaledDot):
+            yield f"{type(self.score).__name__} is neither Dot nor ScaledDot"
+        if self.positions is not None:
+            yield f"{type(self.positions).__name__} positions are applied inside the heads"
+        if self.group_size != 1:
+            yield "query heads share key heads"
+        if self.dropout and self.training:
+            yield "dropout is active"
+        yield from reasons_to_form(self.align, return_weights=False)
+        yield from packed_unsupported_reasons(projected.unflatten(-1, (-1, self.head_size)), packed)
 
-    def _read_end_to_end(
+    def _reasons_to_pad(
         self,
-        projected: Float[Tensor, "N size"],
-        packed: PackedTokens | None,
-        memory: Memory,
+        inputs: HeadInputs,
+        packed: PackedTokens,
         mask: ComposableMask | Tensor | None,
-    ) -> Float[Tensor, "N size"] | None:
-        """Every row's read with nothing spread out, where the kernel serves: no mask, or one row's own triangle."""
-        if packed is None or memory.packed is None or not self._kernel_serves(projected, packed):
-            return None
+        needs_weights: bool,
+    ) -> Iterator[str]:
+        """Every reason why packed inputs must be padded."""
+        yield from self._packed_unsupported_reasons(inputs.projected, packed)
+        if inputs.memory.packed is None:
+            yield "the memory is padded"
+        if needs_weights:
+            yield "the weights are needed"
         causal = is_triangle(mask)
-        if (mask is not None and not causal) or (causal and packed is not memory.packed):
-            return None
-        queries = projected.unflatten(-1, (self.num_heads, self.head_size))
+        if mask is not None and not causal:
+            yield "the mask is not causal()"
+        if causal and packed is not inputs.memory.packed:
+            yield "a causal mask needs queries and keys of the same sequences"
+
+    def _attend_packed(
+        self, inputs: HeadInputs, packed: PackedTokens, mask: ComposableMask | Tensor | None
+    ) -> Float[Tensor, "N size"]:
+        """The context of packed sequences, without padding."""
+        memory = inputs.memory
+        assert memory.packed is not None
+        queries = inputs.projected.unflatten(-1, (self.num_heads, self.head_size))
         lowered = self.score.lower(queries, memory.keys)
         assert isinstance(lowered, Lowered)
-        asked = PackedRequest(
+        request = PackedRequest(
             queries=queries,
             keys=memory.keys,
             values=memory.values,
             query_rows=packed,
             key_rows=memory.packed,
             scale=lowered.scale,
-            causal=causal,
+            causal=is_triangle(mask),
         )
-        return attend_packed(asked).flatten(-2)
+        return attend_packed(request).flatten(-2)
 
     def _split(
         self, states: Float[Tensor, "... N size"], num_heads: int, packed: PackedTokens | None
     ) -> Float[Tensor, "... H L head"]:
-        """(.., L, H * head) as (.., H, L, head); packed tokens go to their cells first."""
+        """(.., L, H * head) as (.., H, L, head); packed tokens are padded first."""
         states = states if packed is None else pad_packed(states, packed)
         return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
 
     def _checked_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> Memory:
-        """A memory that this attention made, for these queries; spread out if it lay end to end."""
+        """A memory of this attention for these queries; padded if it was packed."""
         check_memory(memory, "MultiHeadAttention")
         memory = pad_memory(memory)
         if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_kv_heads:

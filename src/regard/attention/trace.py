@@ -1,11 +1,11 @@
-"""Tracing: every attention of ours inside any model, by module path, without the model's knowing.
+"""Trace and intervene: record or replace the weights of every attention inside a model, by module path.
 
     with trace(model) as maps:
         model(inputs)
     maps["encoder.layers.0.attention"][0].weights
 
-Inside the block attention forms its weights, so fused kernels wait outside; results agree to rounding. Nothing is kept
-on the modules: hooks tell where the model is, and `attend` hands what it computed to the trace that is listening.
+Inside the block attention forms its weights instead of running fused kernels; results agree to rounding. Nothing is
+stored on the modules: hooks follow which module is running, and `attend` notifies the active recorders.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.contracts import (
     AttentionMap,
-    Change,
+    InterventionFunction,
     Recorder,
     RecorderType,
     Trace,
@@ -31,28 +31,35 @@ from regard.contracts import (
 
 @dataclass(eq=False)
 class Intervention(Recorder):
-    """Exchanges weights."""
+    """Replaces weights by those that a function returns."""
 
-    how: Change = field(kw_only=True)
+    function: InterventionFunction = field(kw_only=True)
 
-    def record(self, seen: AttentionMap) -> Tensor | None:
-        """Whatever the caller makes of them."""
-        return self.how(self.where, seen)
+    def record(self, attention: AttentionMap) -> Tensor | None:
+        """The function's weights for this attention."""
+        return self.function(self.path, attention)
 
 
-def tell(read: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor] | None:
-    """Tell everyone of a read, innermost first; the weights and the context that someone put in place of its own."""
-    changed, seen = None, read.detached()
-    for listener in reversed(active_recorders()):
-        weights = listener.record(seen)
+def notify(attention: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Pass an attention to the active recorders, the innermost first; weights and context if one replaced them.
+
+    A recorder receives the weights as the recorders inside it left them.
+    """
+    replacement, attention = None, attention.detached()
+    for recorder in reversed(active_recorders()):
+        weights = recorder.record(attention)
         if weights is not None:
-            changed = weights, aggregate(weights)
-            seen = replace(seen, weights=weights.detach(), context=changed[1].detach())
-    return changed
+            replacement = weights, aggregate(weights)
+            attention = replace(attention, weights=weights.detach(), context=replacement[1].detach())
+    return replacement
 
 
 class ForceEager:
-    """torch.compile stays away while anyone listens, in whatever thread: the stance is the process's own."""
+    """Context in which torch.compile runs everything eagerly, since compiled code calls no recorder.
+
+    torch's stance is one for the process, so it is set by the first thread that enters and reset by the last that
+    leaves.
+    """
 
     def __init__(self) -> None:
         self._lock, self._count = Lock(), 0
@@ -77,46 +84,49 @@ EAGER = ForceEager()
 
 @contextmanager
 def trace(model: nn.Module) -> Iterator[Trace]:
-    """Collect queries, keys, values, scores, weights and context of every attention `model` performs in the block."""
-    with listening(model, Trace(), "trace") as maps:
+    """Record queries, keys, values, scores, weights and context of every attention of `model` in the block."""
+    with recording_attention(model, Trace(), "trace") as maps:
         yield maps
 
 
 @contextmanager
-def change(model: nn.Module, how: Change) -> Iterator[None]:
-    """Exchange weights while the model runs in the block: `how(path, read)` gives those to use instead, or None.
+def intervene(model: nn.Module, function: InterventionFunction) -> Iterator[None]:
+    """Replace attention weights while the model runs in the block.
 
-    with change(model, lambda path, read: torch.zeros_like(read.weights) if path == "decoder.attention" else None):
+    `function(path, attention)` is called with the module path and the `AttentionMap` of every attention, and returns
+    the weights to use, or None to keep them.
+
+    with intervene(model, lambda path, attention: torch.zeros_like(attention.weights) if path == "decoder" else None):
         model(inputs)
     """
-    with listening(model, Intervention(how=how), "change"):
+    with recording_attention(model, Intervention(function=function), "intervene"):
         yield
 
 
 @contextmanager
-def listening(model: nn.Module, listener: RecorderType, name: str) -> Iterator[RecorderType]:
-    """Hooks tell the listener where the model is, and every attention what it read."""
+def recording_attention(model: nn.Module, recorder: RecorderType, name: str) -> Iterator[RecorderType]:
+    """Make the recorder active in the block, with hooks that follow which module of the model is running."""
     model = unwrap(model)
     if not isinstance(model, nn.Module):
-        raise ValueError(f"{name} takes a torch.nn.Module, not {type(model).__name__}.")
-    # a compiled model wraps the original, whose module names are the ones people know
+        raise TypeError(f"{name} takes a torch.nn.Module, not {type(model).__name__}.")
+    # a compiled model wraps the original, whose module paths users expect
     inner: Any = getattr(model, "_orig_mod", model)
     handles = []
     for path, module in inner.named_modules():
-        # another thread may run the same modules meanwhile: it is not listening
+        # another thread may run the same modules without being recorded
         def enter(module: nn.Module, arguments: Any, path: str = path) -> None:
-            if listener in active_recorders():
-                listener.enter(path)
+            if recorder in active_recorders():
+                recorder.enter(path)
 
         def leave(module: nn.Module, arguments: Any, result: Any, path: str = path) -> None:
-            if listener in active_recorders():
-                listener.leave(path)
+            if recorder in active_recorders():
+                recorder.leave(path)
 
         handles.append(module.register_forward_pre_hook(enter))
         handles.append(module.register_forward_hook(leave, always_call=True))
     try:
-        with recording(listener), EAGER:
-            yield listener
+        with recording(recorder), EAGER:
+            yield recorder
     finally:
         for handle in handles:
             handle.remove()

@@ -16,7 +16,7 @@ from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
-from regard.contracts import Entry, ModelEntry
+from regard.contracts import MechanismEntry, ModelEntry
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import Experiment
 from regard.recipes import Recipe, all_recipes
@@ -29,7 +29,7 @@ MECHANISMS: dict[str, Mapping[str, Any]] = {
     "positions": POSITIONS,
 }
 FACTS: dict[type, tuple[str, ...]] = {
-    Entry: ("year", "formula", "cost", "paper", "call"),
+    MechanismEntry: ("year", "formula", "cost", "paper", "call"),
     ModelEntry: ("year", "formula", "title", "paper", "call"),
     Task: ("verb", "title", "models"),
     Recipe: ("amount", "title", "task", "origin"),

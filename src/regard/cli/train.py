@@ -52,7 +52,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
     steps: Annotated[int | None, typer.Option(help="Train for so many steps.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = None,
     precision: Annotated[str | None, typer.Option(help="auto, fp32 or bf16.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, as it began; --steps: for longer.")

@@ -1,4 +1,4 @@
-"""The types and promises that packages hand each other; torch is all they need."""
+"""Data types and protocols that packages exchange. Nothing here needs more than torch."""
 
 from regard.contracts.attention import (
     Aligned,
@@ -45,16 +45,16 @@ from regard.contracts.model import (
     LanguageModel,
     Model,
     ModelOutput,
-    Readout,
+    OutputLayer,
     Step,
     StepFunction,
 )
 from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
-from regard.contracts.pytree import leaves, map_tensors, select_batch, where_batch
+from regard.contracts.pytree import leaves, map_tensors, register_pytree, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
 from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens, Source
-from regard.contracts.table import Entry, ModelEntry
-from regard.contracts.trace import AttentionMap, Change, Recorder, RecorderType, Trace
+from regard.contracts.table import MechanismEntry, ModelEntry
+from regard.contracts.trace import AttentionMap, InterventionFunction, Recorder, RecorderType, Trace
 
 __all__ = [
     "BOS",
@@ -74,23 +74,23 @@ __all__ = [
     "Cache",
     "Capabilities",
     "Cell",
-    "Change",
     "ClassesPanel",
     "ClassificationBatch",
     "Classifier",
     "ClassifierOutput",
     "Column",
     "DecodingEngine",
-    "Entry",
     "Grid",
     "Hypothesis",
     "Inspection",
+    "InterventionFunction",
     "LanguageModel",
     "LengthLimit",
     "Lowered",
     "LoweredSquare",
     "LoweredSum",
     "Mask",
+    "MechanismEntry",
     "Memory",
     "Metric",
     "Model",
@@ -98,12 +98,12 @@ __all__ = [
     "ModelEntry",
     "ModelOutput",
     "NextTokenPanel",
+    "OutputLayer",
     "PackedTokens",
     "PaddedTokens",
     "PositionInfo",
     "PositionScheme",
     "Predictor",
-    "Readout",
     "Recorder",
     "RecorderType",
     "Report",
@@ -131,6 +131,7 @@ __all__ = [
     "map_tensors",
     "mode_reasons",
     "recording",
+    "register_pytree",
     "select_batch",
     "unsupported_reasons",
     "unwrap",

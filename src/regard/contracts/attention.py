@@ -1,4 +1,4 @@
-"""What the parts of attention hand each other: score -> align -> aggregate.
+"""Data types and protocols of attention: score -> align -> aggregate.
 
 Shapes: *B any leading dimensions (batch; batch and heads), Q queries, K keys.
 """
@@ -9,14 +9,16 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.contracts.pytree import register_pytree
 from regard.contracts.sources import PackedTokens
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What one attention reads: keys already prepared by its score, the values, and which keys may be read.
+    """Keys that their score has prepared, values, and which keys exist.
 
-    With `packed` they lie end to end, (N, heads, size), and it says where each row begins.
+    With `packed`, keys and values are (N, heads, size), the sequences end to end.
     """
 
     keys: Float[Tensor, "... K key"]
@@ -25,12 +27,13 @@ class Memory:
     packed: PackedTokens | None = None
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class PositionInfo:
-    """Where a query stands, for alignments that must know it (Luong's local forms, the fixed diagonal).
+    """Positions and lengths, for alignments that depend on them (Luong's local forms, the fixed diagonal).
 
-    `attend` fills in the queries. Left out, lengths are read off the mask and keys are counted from 0; positions must
-    be given where they are needed, for a decoder that asks one step at a time has no others.
+    `attend` sets the queries. By default lengths follow from the mask and keys are counted from 0. Positions of the
+    queries have no default: a decoder calls attention one step at a time.
     """
 
     queries: Float[Tensor, "... Q query"] | None = None
@@ -40,20 +43,21 @@ class PositionInfo:
     key_positions: Int[Tensor, " K"] | None = None
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Aligned:
-    """The distribution an alignment gives; sampled forms add the log-probability of their choice."""
+    """The weights of an alignment; alignments that sample add the log-probability of the sample."""
 
     weights: Float[Tensor, "... Q K"]
-    log_prob: Float[Tensor, "... Q"] | None = None
+    sample_log_prob: Float[Tensor, "... Q"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """The same scores as one dot product: scale * queries . keys + key_bias + bias.
+    """Scores as a dot product: scale * queries . keys + key_bias + bias.
 
-    `key_bias` is one number per key, whoever asks; `bias` broadcasts to [.., Q, K]. `drops_row_constant` says that a
-    term equal for all keys of a query was left out, which an alignment must ignore for the lowering to be used.
+    `key_bias` is a bias per key, shared by all queries; `bias` broadcasts to [.., Q, K]. `drops_row_constant` says that
+    a term equal for all keys of a query was left out; the alignment must be invariant to it.
     """
 
     queries: Float[Tensor, "... Q size"]
@@ -66,7 +70,7 @@ class Lowered:
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredSum:
-    """The same scores as a sum through a tanh: energy . tanh(queries + keys)."""
+    """Scores as a sum through tanh: energy . tanh(queries + keys)."""
 
     queries: Float[Tensor, "... Q H"]
     keys: Float[Tensor, "... K H"]
@@ -75,7 +79,7 @@ class LoweredSum:
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredSquare:
-    """The same scores as a squared distance: -1/2 |width (queries - keys)|^2, one width or one for each dimension."""
+    """Scores as a squared distance: -1/2 |width (queries - keys)|^2, with one width or one per dimension."""
 
     queries: Float[Tensor, "... Q size"]
     keys: Float[Tensor, "... K size"]
@@ -84,96 +88,100 @@ class LoweredSquare:
 
 @runtime_checkable
 class Score(Protocol):
-    """How well does each key answer each query?
-
-    `forward` is the definition; `lower` hands the same numbers to a fused kernel, or says why it cannot.
-    """
+    """How well each key matches each query. `__call__` defines the scores; `lower` gives the same to fused kernels."""
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What can be computed from the keys alone, once."""
+        """The part of the computation that depends on the keys alone."""
         ...
 
     def lower(self, queries: Tensor, keys: Tensor) -> Lowered | LoweredSum | LoweredSquare | str:
-        """The same scores as a fused kernel knows them, or the reason why they must be formed."""
+        """The scores in a form that a fused kernel computes, or the reason why there is none."""
         ...
 
     def __call__(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Scores of every query against every prepared key, [.., Q, K]."""
+        """Scores of every query with every prepared key, [.., Q, K]."""
         ...
 
 
 @runtime_checkable
 class Alignment(Protocol):
-    """Scores to weights over the keys one may look at; a score of -inf is a key one may not."""
+    """Scores to weights. Keys that the mask forbids, and keys with a score of -inf, get weight 0."""
 
     @property
     def ignores_row_constant(self) -> bool:
-        """Whether a constant added to all scores of a query changes nothing."""
+        """True if a constant added to all scores of a query leaves the weights unchanged."""
         ...
 
     def __call__(
         self, scores: Tensor, mask: Tensor | None = None, position_info: PositionInfo | None = None
     ) -> Aligned:
-        """Weights of every key for every query; a query with nothing to look at gets zeros."""
+        """Weights of every key for every query; zeros for a query that may attend to no key."""
         ...
 
 
 @runtime_checkable
 class Cache(Protocol):
-    """Keys and values of the positions read so far; `append` gives the next cache, this one stays as it is."""
+    """Keys and values of earlier positions. `append` returns the next cache and leaves this one as it is."""
 
     @property
     def keys(self) -> Tensor | None:
-        """Prepared keys still held, oldest first; None where nothing was read."""
+        """Prepared keys in the cache, oldest first; None in an empty cache."""
         ...
 
     @property
     def values(self) -> Tensor | None:
-        """Their values."""
+        """Values of these keys."""
         ...
 
     @property
     def first(self) -> int:
-        """The position of the oldest key still held."""
+        """Position of the oldest key in the cache."""
         ...
 
     @property
     def length(self) -> int:
-        """How many positions were ever read."""
+        """Number of positions appended so far, including those no longer in the cache."""
         ...
 
     def append(self, keys: Tensor, values: Tensor) -> "Cache":
-        """The cache after reading more positions."""
+        """The cache with more positions."""
         ...
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Attended:
-    """What came back: the context, and the weights, log-probability and cache where they were asked for."""
+    """The result of an attention: the context, and what else was requested or applies."""
 
     context: Float[Tensor, "... Q value"]
-    weights: Float[Tensor, "... looking K"] | None = None
-    log_prob: Float[Tensor, "... Q"] | None = None
+    weights: Float[Tensor, "... requested K"] | None = None
+    sample_log_prob: Float[Tensor, "... Q"] | None = None
     cache: Any = None
 
 
 class PositionScheme(nn.Module):
-    """A scheme that changes nothing, for schemes to say where they differ."""
+    """A position scheme inside the heads of self-attention; subclasses override what they change."""
 
-    def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:
-        """Queries and keys as they are compared."""
+    needs_weights: bool = False
+    """True if `context_term` is to be added to the context, for which the weights must be formed."""
+
+    def transform(
+        self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]
+    ) -> Float[Tensor, "*B L size"]:
+        """Queries or keys as the score compares them; unchanged by default."""
         return vectors
 
     def bias(
         self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
     ) -> Float[Tensor, "..."] | None:
-        """What is added to the scores."""
+        """A term added to the scores, if any."""
         return None
 
-    def extra(
-        self, weights: Float[Tensor, "*B Q K"], places: tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
+    def context_term(
+        self,
+        weights: Float[Tensor, "*B Q K"],
+        query_positions: Int[Tensor, " Q"],
+        key_positions: Int[Tensor, " K"],
     ) -> Float[Tensor, "*B Q size"]:
-        """What is added to the context, if the scheme `reads_weights`; places are those of queries and keys."""
-        raise TypeError(f"{type(self).__name__} adds nothing to the context")
-
-    reads_weights: bool = False
+        """A term added to the context, if `needs_weights`."""
+        raise NotImplementedError(f"{type(self).__name__} adds nothing to the context")

@@ -1,19 +1,21 @@
-"""What training and evaluation hand to a model: a source, what its decoder reads, and what it should say."""
+"""Batches of training and evaluation: inputs of the model and labels."""
 
 from dataclasses import dataclass
 
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.contracts.pytree import register_pytree
 from regard.contracts.sources import PackedTokens, PaddedTokens
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """A piece of several streams side by side: what is read, what comes next, and which rows begin anew.
+    """A piece of B token streams: inputs, labels, and which streams begin with it.
 
-    A row that is not fresh goes on where the segment before it ended. `num_tokens` counts the labels that are not
-    <pad>, known to the host.
+    A stream that is not `fresh` continues the previous segment, with the model's state. `num_tokens` is the number of
+    labels that are not <pad>, as a Python number.
     """
 
     tokens: Int[Tensor, "B T"]
@@ -22,21 +24,23 @@ class Segment:
     num_tokens: int
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class ClassificationBatch:
-    """Sentences with their classes; `num_tokens` counts the classes to be learned, one a sentence."""
+    """Sentences with their classes; `num_tokens` is the number of labels."""
 
     sentences: PaddedTokens
     labels: Int[Tensor, " B"]
     num_tokens: int
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Pairs of sentences under teacher forcing.
+    """Pairs of sequences for teacher forcing.
 
-    source x_1 .. x_m <eos>;  target <bos> y_1 .. y_n, what the decoder reads;  labels y_1 .. y_n <eos>, in the shape of
-    the target's ids, <pad> where there is nothing to say. `num_tokens` counts the real labels, known to the host.
+    source x_1 .. x_m <eos>;  target <bos> y_1 .. y_n, the decoder's input;  labels y_1 .. y_n <eos>, in the shape of
+    the target's ids, <pad> where there is no label. `num_tokens` is the number of labels that are not <pad>.
     """
 
     source: PaddedTokens | PackedTokens

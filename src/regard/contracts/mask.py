@@ -1,7 +1,7 @@
-"""Who may look at whom: a mask is a rule over positions, True = may attend.
+"""Masks: rules over positions, True = may attend.
 
-One rule serves every path: evaluated on whole ranges it gives the boolean tensor of plain torch, on single indices the
-mask function of a fused kernel, and its span tells a blocked kernel which keys it need not touch.
+One rule serves every implementation. On whole ranges of positions it gives the boolean tensor of plain torch, on single
+indices the mask function of FlexAttention, and its span tells blocked kernels which keys they can skip.
 """
 
 from dataclasses import dataclass
@@ -14,26 +14,27 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Grid:
-    """Positions at which a rule is asked: an index per leading dimension, of the query and of the key.
+    """Positions at which a mask is evaluated: an index per leading dimension, and of queries and keys.
 
-    The three broadcast against each other.
+    All of them broadcast against each other.
     """
 
-    rows: tuple[Int[Tensor, "..."], ...]
+    leading: tuple[Int[Tensor, "..."], ...]
     queries: Int[Tensor, "..."]
     keys: Int[Tensor, "..."]
 
     @classmethod
     def of(cls, shape: tuple[int, ...], *, device: torch.device, first_query: int, first_key: int = 0) -> "Grid":
-        """The grid of scores of this shape (.., Q, K), counted from these positions."""
-        *leading, num_queries, num_keys = shape
+        """The grid of scores of shape (.., Q, K), whose first query and key have these positions."""
+        *leading_shape, num_queries, num_keys = shape
         rank = len(shape)
-        rows = tuple(
+        leading = tuple(
             torch.arange(size, device=device).view(*(size if axis == dim else 1 for dim in range(rank)))
-            for axis, size in enumerate(leading)
+            for axis, size in enumerate(leading_shape)
         )
         queries = torch.arange(first_query, first_query + num_queries, device=device)[:, None]
-        return cls(rows=rows, queries=queries, keys=torch.arange(first_key, first_key + num_keys, device=device))
+        keys = torch.arange(first_key, first_key + num_keys, device=device)
+        return cls(leading=leading, queries=queries, keys=keys)
 
 
 @runtime_checkable
@@ -42,30 +43,30 @@ class Mask(Protocol):
 
     @property
     def structured(self) -> bool:
-        """Whether the rule needs positions only, so that a kernel may ask it index by index."""
+        """True if the rule can be evaluated index by index inside a kernel; False for an explicit tensor."""
         ...
 
     @property
-    def per_row(self) -> bool:
-        """Whether rows of the batch differ."""
+    def per_example(self) -> bool:
+        """True if batch elements may differ."""
         ...
 
     @property
     def per_query(self) -> bool:
-        """Whether queries differ."""
+        """True if queries may differ."""
         ...
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Tensors the rule reads."""
+        """Tensors that the rule uses."""
         ...
 
     @property
     def is_triangle(self) -> bool:
-        """Whether this is the causal triangle, which fused kernels know by heart."""
+        """True for the causal triangle alone, which fused kernels implement without a mask."""
         ...
 
     def __hash__(self) -> int:
-        """A mask is itself and no other."""
+        """Masks are compared by identity."""
         ...
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
@@ -73,13 +74,13 @@ class Mask(Protocol):
         ...
 
     def span(self, first: int, last: int) -> tuple[int | None, int | None]:
-        """Key positions [low, high) outside which queries first..last may see nothing; None where unbounded."""
+        """Key positions [low, high) outside which queries first..last may attend to nothing; None = unbounded."""
         ...
 
     def parts(self) -> tuple["Mask", ...]:
-        """Masks that all must allow a pair for this one to allow it."""
+        """Masks whose intersection this mask is."""
         ...
 
     def interval(self, queries: Int[Tensor, " Q"]) -> tuple[Tensor | None, Tensor | None] | None:
-        """Key positions [low, high) that each of these queries sees, all of them; None where it is no interval."""
+        """Key positions [low, high) if each of these queries may attend to exactly such an interval, else None."""
         ...

@@ -1,14 +1,8 @@
-"""What decoding, training, tracing and serving need of a model, a language model and a classifier.
+"""Model protocols: what decoding, training, tracing and serving use of a model, a language model and a classifier.
 
-What decoding, training, tracing and serving need of a model, and nothing more.
-
-What generation, training and evaluation need of a language model: it reads a text and says what comes next.
-
-There is no source. What a model keeps of the text is its state, an argument and a result: a text may be read token by
-token, at once, or piece by piece, and the answers are the same. So a training carries the state from one segment to the
-next, and generation goes on where the prompt ended.
-
-What training, evaluation and display need of a system that classifies sentences.
+State is an argument and a result. A language model has no source, and may read a text token by token, at once or in
+pieces with the same result: training carries the state from one segment to the next, generation continues behind the
+prompt.
 """
 
 from dataclasses import dataclass
@@ -17,37 +11,41 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.contracts.pytree import register_pytree
 from regard.contracts.sources import PackedTokens, PaddedTokens
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of decoding: what comes next, the state after it, and where the model looked in the source."""
+    """One decoding step: logits of the next token, the state after it, and the attention to the source."""
 
     logits: Float[Tensor, "B vocab"]
     state: Any
     alignment: Float[Tensor, "B source"] | None = None
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class ModelOutput:
-    """The input of the output layer at every target position, and what else a model computes on the way.
+    """Input of the output layer at every position, and what else a model returns for training.
 
-    `state` is a language model's state after the last token. `weights` are attention weights over the source.
-    `sample_log_prob` is the log-probability of sampled attention, and `penalty` a term that training adds to the loss,
-    summed over the batch and already multiplied by its coefficient.
+    state: after the last position.
+    weights: attention weights.
+    sample_log_prob: log-probability of sampled attention, for REINFORCE.
+    penalty: a term of the loss, summed over the batch and already multiplied by its coefficient.
     """
 
-    features: Float[Tensor, "B T size"] | Float[Tensor, "N size"]
+    features: Float[Tensor, "... size"]
     state: Any = None
-    weights: Float[Tensor, "B T source"] | None = None
-    sample_log_prob: Float[Tensor, "*B"] | None = None
+    weights: Float[Tensor, "..."] | None = None
+    sample_log_prob: Float[Tensor, "..."] | None = None
     penalty: Float[Tensor, ""] | None = None
 
 
 @runtime_checkable
-class Readout(Protocol):
-    """A model's last layer: features to logits, or straight to the loss without writing the logits down."""
+class OutputLayer(Protocol):
+    """The last layer: features to logits, or to the loss without forming all logits."""
 
     def __call__(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
         """Logits over the target vocabulary."""
@@ -62,10 +60,10 @@ class Readout(Protocol):
 
 @runtime_checkable
 class Model(Protocol):
-    """A system that reads a source and writes a target, one token at a time or all at once."""
+    """A model that maps a source to a target sequence, step by step or, with teacher forcing, all at once."""
 
     def encode(self, source: Any) -> Any:
-        """Read the source once; the result is a nest of batch-first tensors."""
+        """Encode the source once; the result is a pytree of batch-first tensors."""
         ...
 
     def start(self, encoded: Any) -> Any:
@@ -73,36 +71,36 @@ class Model(Protocol):
         ...
 
     def step(self, tokens: Int[Tensor, " B"], state: Any, encoded: Any) -> Step:
-        """Read one target token and predict the next."""
+        """Consume one target token and predict the next."""
         ...
 
     def features(self, source: Any, target: PaddedTokens | PackedTokens) -> ModelOutput:
-        """The input of the output layer at every target position, given the true previous tokens.
+        """Input of the output layer at every target position, under teacher forcing.
 
-        A model that supports packed batches returns packed features for a packed target.
+        A model that supports packed batches returns packed features for them.
         """
         ...
 
     if TYPE_CHECKING:
-        # a module inside a module is no class attribute, which is where a run-time check would look for it
+        # a submodule is no class attribute, which is what a run-time check of the protocol would require
         @property
-        def readout(self) -> Readout:
-            """The last layer: the logits are the readout of the features."""
+        def readout(self) -> OutputLayer:
+            """The output layer, which maps features to logits."""
             ...
 
     def forward(
         self, source: Any, target: PaddedTokens | PackedTokens
     ) -> Float[Tensor, "B T vocab"] | Float[Tensor, "N vocab"]:
-        """Logits for every target position, given the true previous tokens."""
+        """Logits at every target position, under teacher forcing."""
         ...
 
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """A system that reads tokens and predicts the next, one token at a time or many at once.
+    """A model that predicts the next token of a text.
 
-    `features` from a state equals as many steps. A state is a nest of batch-first tensors (select_batch may keep, drop
-    and repeat its rows); where a training carries it, its shapes do not depend on how much was read.
+    `features` from a state equals repeated `step`. A state is a pytree of batch-first tensors; where training carries
+    it, its shapes do not depend on the number of tokens.
     """
 
     def start(self, batch_size: int) -> Any:
@@ -110,31 +108,31 @@ class LanguageModel(Protocol):
         ...
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:
-        """Read one token and predict the next."""
+        """Consume one token and predict the next."""
         ...
 
     def features(self, tokens: Int[Tensor, "B T"], state: Any) -> ModelOutput:
-        """Process many tokens, in parallel where the system allows it."""
+        """Process many tokens, in parallel where the model allows it; the output has features and state."""
         ...
 
     if TYPE_CHECKING:
-        # as for Model: a module inside a module is no class attribute
+        # as in Model
         @property
-        def readout(self) -> Readout:
-            """The last layer: the logits are the readout of the features."""
+        def readout(self) -> OutputLayer:
+            """The output layer, which maps features to logits."""
             ...
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T vocab"]:
-        """Logits behind every token, from the start."""
+        """Logits after every token, from the initial state."""
         ...
 
 
 @runtime_checkable
 class StepFunction(Protocol):
-    """One text's steps, token after token: a model's own, or a captured graph's, which has buffers of its own.
+    """Steps of one text, token after token: a model's own, or those of a captured graph with its own buffers.
 
     A language model may offer `step_function(state, limit)`, which continues from a state for at most `limit` tokens;
-    the answer may be None. `LanguageModel.step` cannot express it, since buffers are overwritten in place.
+    the result may be None. `LanguageModel.step` cannot express it, since buffers are overwritten in place.
     """
 
     can_select_batch: bool
@@ -153,11 +151,12 @@ class StepFunction(Protocol):
         ...
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOutput:
-    """A score for every class; where the system looks at words, its rows of attention over them, 0 on padding.
+    """Logits of every class; of models with attention, its weights over the tokens, 0 on padding.
 
-    `penalty` is what training adds to the loss, summed over the sentences and already times its coefficient.
+    `penalty` is a term of the loss, summed over the sentences and already multiplied by its coefficient.
     """
 
     logits: Float[Tensor, "B classes"]
@@ -167,8 +166,8 @@ class ClassifierOutput:
 
 @runtime_checkable
 class Classifier(Protocol):
-    """A system that reads a sentence and says of which class it is."""
+    """A model that assigns a sentence to a class."""
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
-        """Every sentence by itself: padding and company change nothing."""
+        """Classify every sentence; neither padding nor other sentences of the batch change its output."""
         ...

@@ -1,55 +1,115 @@
-"""Nests of tensors: dataclasses, tuples, lists, dicts and None, with batch-first tensors as leaves.
+"""Pytrees: tensors inside dataclasses, tuples, lists and dicts.
 
-One `select_batch` reorders a decoder's state, so that an LSTM pair and a key-value cache go through the same search.
+A decoder's state is such a tree, batch first: `select_batch` reorders any state, be it an LSTM's pair or a key-value
+cache. `register_pytree` makes a dataclass transparent to torch.export, torch.func and DistributedDataParallel as well.
 """
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.utils import _pytree
 
-Nest = TypeVar("Nest")
+Tree = TypeVar("Tree")
+Kind = TypeVar("Kind", bound=type)
+
+CONSTANTS = (bool, int, float, str)
+
+Context = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
+"""Names of the fields that hold subtrees, and the other fields with their values."""
 
 
-def map_tensors(change: Callable[[Tensor], Tensor], nest: Nest) -> Nest:
-    """The same nest with `change` applied to every tensor in it."""
-    result: Any = _map(change, nest)
+def register_pytree(kind: Kind) -> Kind:
+    """Class decorator: torch's pytree functions see the fields of this dataclass as subtrees.
+
+    Fields annotated as a number or a string, and those declared with `field(metadata={"static": True})`, are part of
+    the structure instead. So is a field that is None.
+    """
+    static = {field.name for field in fields(kind) if field.type in CONSTANTS or field.metadata.get("static")}
+    names = tuple(field.name for field in fields(kind))
+    _pytree.register_pytree_node(
+        kind,
+        partial(_flatten, names, static),
+        partial(_unflatten, kind),
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        to_dumpable_context=list,
+        from_dumpable_context=_context_from_json,
+        flatten_with_keys_fn=partial(_flatten_with_keys, names, static),
+    )
+    return kind
+
+
+def _flatten(names: tuple[str, ...], static: set[str], node: Any) -> tuple[list[Any], Context]:
+    values = {name: getattr(node, name) for name in names}
+    children = {name: value for name, value in values.items() if name not in static and value is not None}
+    constants = tuple((name, value) for name, value in values.items() if name not in children)
+    return list(children.values()), (tuple(children), constants)
+
+
+def _flatten_with_keys(names: tuple[str, ...], static: set[str], node: Any) -> tuple[list[Any], Context]:
+    children, context = _flatten(names, static, node)
+    keys = map(_pytree.GetAttrKey, context[0])
+    return list(zip(keys, children, strict=True)), context
+
+
+def _unflatten(kind: type, children: Any, context: Context) -> Any:
+    names, constants = context
+    # torch fills trees with placeholders of its own while it traces, so __init__ and its checks are skipped
+    node: Any = object.__new__(kind)
+    for name, value in (*zip(names, children, strict=True), *constants):
+        object.__setattr__(node, name, value)
+    return node
+
+
+def _context_from_json(dumped: Any) -> Context:
+    names, constants = dumped
+    return tuple(names), tuple((name, value) for name, value in constants)
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
+    """The same tree with `function` applied to every tensor.
+
+    A dataclass field declared with `field(metadata={"batched": False})`, or as static, stays as it is.
+    """
+    result: Any = _map(function, tree)
     return result
 
 
-def _map(change: Callable[[Tensor], Tensor], nest: Any) -> Any:
-    if isinstance(nest, Tensor):
-        return change(nest)
-    if is_dataclass(nest) and not isinstance(nest, type):
-        batched = [field for field in fields(nest) if field.metadata.get("rows", True)]
-        return replace(nest, **{field.name: _map(change, getattr(nest, field.name)) for field in batched})
-    if isinstance(nest, dict):
-        return {key: _map(change, value) for key, value in nest.items()}
-    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
-        return type(nest)(*(_map(change, value) for value in nest))
-    if isinstance(nest, (tuple, list)):
-        return type(nest)(_map(change, value) for value in nest)
-    if nest is None or isinstance(nest, (bool, int, float, str)):
-        return nest
-    raise ValueError(
-        f"a nest holds tensors, dataclasses, tuples, lists, dicts, numbers and None, but here is a "
-        f"{type(nest).__name__}. Make it a dataclass."
+def _map(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        names = [
+            field.name
+            for field in fields(tree)
+            if field.metadata.get("batched", True) and not field.metadata.get("static")
+        ]
+        return replace(tree, **{name: _map(function, getattr(tree, name)) for name in names})
+    if isinstance(tree, dict):
+        return {key: _map(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_map(function, value) for value in tree))
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_map(function, value) for value in tree)
+    if tree is None or isinstance(tree, CONSTANTS):
+        return tree
+    raise TypeError(
+        f"a pytree holds tensors, dataclasses, tuples, lists, dicts, numbers and None, not a "
+        f"{type(tree).__name__}. Make it a dataclass."
     )
 
 
-def select_batch(nest: Nest, rows: Int[Tensor, " N"]) -> Nest:
-    """Row `rows[i]` of every tensor becomes row i: beam search keeps, drops and repeats hypotheses with it.
-
-    A dataclass field that is not batch-first says `field(metadata={"rows": False})` and stays as it is.
-    """
-    return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
+def select_batch(tree: Tree, indices: Int[Tensor, " N"]) -> Tree:
+    """Batch element `indices[i]` of every tensor becomes element i; elements may be dropped and repeated."""
+    return map_tensors(lambda tensor: tensor.index_select(0, indices), tree)
 
 
-def where_batch(condition: Bool[Tensor, " N"], chosen: Nest, other: Nest) -> Nest:
-    """Rows of the one nest where the condition holds, rows of the other elsewhere; both are of one shape."""
+def where_batch(condition: Bool[Tensor, " N"], chosen: Tree, other: Tree) -> Tree:
+    """Batch elements of `chosen` where the condition holds, elements of `other` elsewhere; equal shapes."""
     others = iter(leaves(other))
 
     def choose(tensor: Tensor) -> Tensor:
@@ -58,13 +118,13 @@ def where_batch(condition: Bool[Tensor, " N"], chosen: Nest, other: Nest) -> Nes
     return map_tensors(choose, chosen)
 
 
-def leaves(nest: Any) -> list[Tensor]:
-    """Every tensor of a nest that `map_tensors` would change, in order."""
-    found: list[Tensor] = []
+def leaves(tree: Any) -> list[Tensor]:
+    """Every tensor that `map_tensors` would visit, in order."""
+    tensors: list[Tensor] = []
 
     def collect(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
-    map_tensors(collect, nest)
-    return found
+    map_tensors(collect, tree)
+    return tensors

@@ -1,11 +1,13 @@
-"""Sources: the protocol of a batch of inputs, padded and packed batches of token sequences, the special token ids.
+"""Token sources: padded and packed batches of token sequences, and the special token ids.
 
-A padded batch fills its sequences up to one length, on the right. A packed batch lays them end to end, without padding:
+A padded batch is a rectangle with <pad> on the right. A packed batch has its sequences end to end, without padding:
 
-    "a b c", "d e"   ->   ids = a b c d e,   cu_seqlens = 0 3 5
+    sequences "a b c", "d e"   ->   ids = a b c d e,   cu_seqlens = 0 3 5
 
-Computations on single tokens (projections, feed-forward, the loss) run on the packed tokens; attention needs `cells`,
-the positions of the tokens in the padded rectangle.
+What is computed token by token (projections, feed-forward layers, the loss) runs on the packed tokens. Where a
+rectangle is needed, `padded_indices` gives the position of each token in it, and `packed_indices` the inverse.
+
+Shapes: B sequences, L longest sequence, N tokens of all sequences.
 """
 
 from dataclasses import dataclass
@@ -15,16 +17,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.contracts.pytree import map_tensors
+from regard.contracts.pytree import map_tensors, register_pytree
 
 PAD, BOS, EOS, UNK = range(4)
-"""Padding; the beginning of a target; the end of a sentence; a token that is not in the vocabulary.
-
-Every vocabulary begins with these four.
-"""
+"""Ids of padding, the beginning and the end of a sequence, and unknown tokens, in every vocabulary."""
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""Their spelling, in the order of their ids."""
+"""Their text, in the order of their ids."""
 
 
 @runtime_checkable
@@ -49,21 +48,21 @@ class Source(Protocol):
         ...
 
 
+@register_pytree
 @dataclass(frozen=True)
 class PaddedTokens:
-    """Token ids and the true length of each row; what lies past a length is padding and means nothing."""
+    """Token ids and the length of each sequence; ids at and after a length are padding."""
 
     ids: Int[Tensor, "B L"]
     lengths: Int[Tensor, " B"]
 
     @classmethod
-    def from_lists(cls, rows: list[list[int]]) -> "PaddedTokens":
-        """These rows, filled up with <pad> to the max_seqlen."""
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
-        max_seqlen = int(lengths.max()) if rows else 0
-        ids = torch.full((len(rows), max_seqlen), PAD, dtype=torch.long)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)] = torch.tensor(row, dtype=torch.long)
+    def from_lists(cls, sequences: list[list[int]]) -> "PaddedTokens":
+        """Pad sequences of different lengths with <pad>."""
+        lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.long)
+        ids = torch.full((len(sequences), max(map(len, sequences), default=0)), PAD, dtype=torch.long)
+        for index, sequence in enumerate(sequences):
+            ids[index, : len(sequence)] = torch.tensor(sequence, dtype=torch.long)
         return cls(ids, lengths)
 
     @property
@@ -77,55 +76,58 @@ class PaddedTokens:
 
     @property
     def mask(self) -> Bool[Tensor, "B L"]:
-        """True where a token is real."""
+        """True at tokens, False at padding."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class PackedTokens:
-    """Token ids of all rows, where each row begins, and where each token stands; `max_seqlen` is known to the host.
+    """Token ids of all sequences end to end, where each sequence begins, and the sequence and position of each token.
 
-    A batch may be filled up with rows of <pad>, and with empty rows, so that shapes repeat from batch to batch; their
-    labels, <pad> as well, keep them out of the loss.
+    `max_seqlen` is a Python number, so that shapes are known without a synchronisation. A batch may have sequences of
+    <pad> and empty sequences at its end, added by `pad_to`; their labels are <pad>, which the loss ignores.
     """
 
     ids: Int[Tensor, " N"]
-    cu_seqlens: Int[Tensor, " rows_and_one"]
-    rows: Int[Tensor, " N"]
+    cu_seqlens: Int[Tensor, " B_plus_1"]
+    batch_indices: Int[Tensor, " N"]
     positions: Int[Tensor, " N"]
     max_seqlen: int
 
     @classmethod
     def from_lists(cls, sequences: list[list[int]]) -> "PackedTokens":
-        """These rows, end to end."""
-        lengths = torch.tensor([len(row) for row in sequences], dtype=torch.long)
+        """Join sequences end to end."""
+        lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.long)
         cu_seqlens = torch.zeros(len(sequences) + 1, dtype=torch.long)
         torch.cumsum(lengths, 0, out=cu_seqlens[1:])
-        rows = torch.repeat_interleave(torch.arange(len(sequences)), lengths)
+        batch_indices = torch.repeat_interleave(torch.arange(len(sequences)), lengths)
         return cls(
-            ids=torch.tensor([token for row in sequences for token in row], dtype=torch.long),
+            ids=torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long),
             cu_seqlens=cu_seqlens,
-            rows=rows,
-            positions=torch.arange(len(rows)) - cu_seqlens[rows],
-            max_seqlen=int(lengths.max()) if sequences else 0,
+            batch_indices=batch_indices,
+            positions=torch.arange(len(batch_indices)) - cu_seqlens[batch_indices],
+            max_seqlen=max(map(len, sequences), default=0),
         )
 
-    def fill(self, *, num_rows: int, num_tokens: int, max_seqlen: int) -> "PackedTokens":
-        """The same rows in a batch of this shape: rows of <pad> behind them, then empty ones."""
+    def pad_to(self, *, batch_size: int, num_tokens: int, max_seqlen: int) -> "PackedTokens":
+        """The batch with sequences of <pad>, then empty ones, appended, so that batches have equal shapes."""
+        old_size = self.cu_seqlens.shape[0] - 1
         missing = num_tokens - self.ids.shape[0]
-        added = num_rows - (self.cu_seqlens.shape[0] - 1)
+        added = batch_size - old_size
         if missing < 0 or max_seqlen < self.max_seqlen or added * max_seqlen < missing:
             raise ValueError(
-                f"{self.cu_seqlens.shape[0] - 1} rows of {self.ids.shape[0]} tokens, the max_seqlen {self.max_seqlen}, do not "
-                f"fit into {num_rows} rows of {num_tokens} tokens, the max_seqlen {max_seqlen}. Allow for more."
+                f"{old_size} sequences of {self.ids.shape[0]} tokens, the longest of {self.max_seqlen}, do not fit "
+                f"into {batch_size} sequences of {num_tokens} tokens, the longest of {max_seqlen}. Increase the shape."
             )
+        # the padding fills whole sequences first; those after it are empty
         ends = (torch.arange(1, added + 1) * max_seqlen).clamp_max(missing)
-        extra = torch.arange(missing)
+        padding = torch.arange(missing)
         return PackedTokens(
             ids=torch.cat([self.ids, torch.full((missing,), PAD)]),
             cu_seqlens=torch.cat([self.cu_seqlens, self.cu_seqlens[-1] + ends]),
-            rows=torch.cat([self.rows, self.cu_seqlens.shape[0] - 1 + extra // max_seqlen]),
-            positions=torch.cat([self.positions, extra % max_seqlen]),
+            batch_indices=torch.cat([self.batch_indices, old_size + padding // max_seqlen]),
+            positions=torch.cat([self.positions, padding % max_seqlen]),
             max_seqlen=max_seqlen,
         )
 
@@ -139,22 +141,22 @@ class PackedTokens:
         return map_tensors(lambda tensor: tensor.to(device), self)
 
     @property
-    def lengths(self) -> Int[Tensor, " rows"]:
-        """The true length of each row."""
+    def lengths(self) -> Int[Tensor, " B"]:
+        """Number of tokens of each sequence."""
         return self.cu_seqlens[1:] - self.cu_seqlens[:-1]
 
     @property
-    def mask(self) -> Bool[Tensor, "rows max_seqlen"]:
-        """True where the padded rectangle holds a token."""
+    def mask(self) -> Bool[Tensor, "B max_seqlen"]:
+        """True where the padded rectangle has a token."""
         return torch.arange(self.max_seqlen, device=self.ids.device) < self.lengths[:, None]
 
     @property
     def padded_indices(self) -> Int[Tensor, " N"]:
-        """Where each token stands in the padded (rows, max_seqlen) rectangle, counted along its rows."""
-        return self.rows * self.max_seqlen + self.positions
+        """Index of each token in the flattened (B, max_seqlen) rectangle."""
+        return self.batch_indices * self.max_seqlen + self.positions
 
     @property
-    def tokens(self) -> Int[Tensor, " cells"]:
-        """The other way round: which token each cell of the rectangle holds, N where it holds none."""
-        places = self.cu_seqlens[:-1, None] + torch.arange(self.max_seqlen, device=self.ids.device)
-        return torch.where(self.mask, places, self.ids.shape[0]).flatten()
+    def packed_indices(self) -> Int[Tensor, " cells"]:
+        """Index of the token at each position of the flattened rectangle; N at padding."""
+        indices = self.cu_seqlens[:-1, None] + torch.arange(self.max_seqlen, device=self.ids.device)
+        return torch.where(self.mask, indices, self.ids.shape[0]).flatten()

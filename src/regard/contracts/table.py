@@ -1,9 +1,4 @@
-"""Entries of the literal tables: mechanisms and models.
-
-One line of a table: what the command line, the studio, the docs and the tests all read.
-
-One line of the timeline: what the command line, recipes, the docs and the tests read of a system.
-"""
+"""Entries of the literal tables of mechanisms and models, which the command line, the studio, docs and tests read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +6,8 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A mechanism with its place in history; `build` makes one (its arguments are the mechanism's own)."""
+class MechanismEntry:
+    """A score, alignment, mask or position scheme; `build` is its class or function."""
 
     build: Callable[..., Any]
     year: int
@@ -23,12 +18,13 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEntry:
-    """A system with its place in history: `build(config(..))` makes one.
+    """A model: `build(config(..))` makes one.
 
-    `attends` says that its steps have an alignment (of other families, that it looks back at all), `packs` that it
-    learns from batches without padding, `counts` that it is counted rather than trained. `capturable` says that batches
-    of one shape always run the same kernels, so that a training step can be replayed as a CUDA graph. `variants` are
-    the paper's other forms, as changes of the config.
+    attends: its steps return weights (in families without a source: it attends to earlier positions).
+    packs: it trains on packed batches.
+    counts: it is estimated by counting, not by gradient descent.
+    capturable: batches of equal shape run the same kernels, so a training step can be captured as a CUDA graph.
+    variants: the paper's other forms, as changes of the config.
     """
 
     build: Callable[..., Any]

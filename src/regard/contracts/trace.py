@@ -1,4 +1,4 @@
-"""What a trace records of every attention, and who is notified of it."""
+"""Attention maps, and the recorders that receive them while a model runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +9,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.contracts.attention import Alignment, PositionInfo, Score
+from regard.contracts.pytree import register_pytree
 
 
+@register_pytree
 @dataclass(frozen=True, kw_only=True)
 class AttentionMap:
-    """One read: what was asked, what it was compared with, how well, how much, and what came back; detached.
+    """Inputs, scores, weights and context of one attention; detached in a trace.
 
-    The keys are as the score prepared them; `allowed` is the mask as it broadcasts to the scores. Score, alignment and
-    look are those that made the weights, so that the read can be made again with one of them exchanged.
+    The keys are as the score prepared them; `allowed` is the mask and broadcasts to the scores. With `score`, `align`
+    and `position_info` the weights can be computed again, or by another alignment.
     """
 
     queries: Float[Tensor, "... Q query"]
@@ -26,45 +28,48 @@ class AttentionMap:
     weights: Float[Tensor, "... Q K"]
     context: Float[Tensor, "... Q value"]
     allowed: Bool[Tensor, "..."] | None
-    score: Score
-    align: Alignment
+    score: Score = field(metadata={"static": True})
+    align: Alignment = field(metadata={"static": True})
     position_info: PositionInfo
 
     def detached(self) -> "AttentionMap":
-        """The same numbers, without the graph that made them."""
-        made: dict[str, Any] = {name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)}
-        asked = self.position_info.queries
-        position_info = replace(self.position_info, queries=None if asked is None else asked.detach())
-        return replace(self, position_info=position_info, **made)
+        """The same tensors without their autograd graph."""
+        tensors: dict[str, Any] = {
+            name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        queries = self.position_info.queries
+        position_info = replace(self.position_info, queries=None if queries is None else queries.detach())
+        return replace(self, position_info=position_info, **tensors)
 
 
-Change = Callable[[str, AttentionMap], Tensor | None]
-"""From a module path and the read made there to the weights that are to be used instead; None leaves them."""
+InterventionFunction = Callable[[str, AttentionMap], Tensor | None]
+"""Module path and attention map -> the weights to use instead, or None to keep those of the map."""
 
 
 @dataclass(eq=False)
 class Recorder(ABC):
-    """Who hears of every read of a model, and where the model is."""
+    """Receives every attention of a model, and follows which module is running."""
 
-    _where: list[str] = field(default_factory=list)
+    _paths: list[str] = field(default_factory=list)
 
     @property
-    def where(self) -> str:
-        """The path of the module that is running; '' outside any."""
-        return self._where[-1] if self._where else ""
+    def path(self) -> str:
+        """Path of the innermost module that is running; '' outside of all."""
+        return self._paths[-1] if self._paths else ""
 
     def enter(self, path: str) -> None:
-        """The module at `path` begins."""
-        self._where.append(path)
+        """Record that the module at `path` begins its forward pass."""
+        self._paths.append(path)
 
     def leave(self, path: str) -> None:
-        """The module at `path` ends, and whatever it left behind; one that never began is not there to end."""
-        if path in self._where:
-            del self._where[len(self._where) - 1 - self._where[::-1].index(path) :]
+        """Record that the module at `path` has returned or raised."""
+        # modules inside it that raised without a hook are removed with it; without a beginning there is no end
+        if path in self._paths:
+            del self._paths[len(self._paths) - 1 - self._paths[::-1].index(path) :]
 
     @abstractmethod
-    def record(self, seen: AttentionMap) -> Tensor | None:
-        """What was read; the answer, if any, are the weights to use instead."""
+    def record(self, attention: AttentionMap) -> Tensor | None:
+        """Receive an attention; may return weights to use instead."""
 
 
 RecorderType = TypeVar("RecorderType", bound=Recorder)
@@ -72,7 +77,7 @@ RecorderType = TypeVar("RecorderType", bound=Recorder)
 
 @dataclass(eq=False, repr=False)
 class Trace(Recorder, Mapping[str, tuple[AttentionMap, ...]]):
-    """Module path -> the reads made there, in order. A call of `attend` outside any module of the model is under ''."""
+    """Module path -> attention maps of that module, in order of the calls. Calls outside any module are under ''."""
 
     _maps: dict[str, list[AttentionMap]] = field(default_factory=dict)
 
@@ -89,10 +94,10 @@ class Trace(Recorder, Mapping[str, tuple[AttentionMap, ...]]):
     def __len__(self) -> int:
         return len(self._maps)
 
-    def record(self, seen: AttentionMap) -> None:
-        """Keep one read under the module that is running."""
-        self._maps.setdefault(self.where, []).append(seen)
+    def record(self, attention: AttentionMap) -> None:
+        """Store the attention under the path of the running module."""
+        self._maps.setdefault(self.path, []).append(attention)
 
     def __repr__(self) -> str:
-        told = (f"{path!r}: {len(maps)} x {tuple(maps[0].weights.shape)}" for path, maps in self._maps.items())
-        return f"Trace({', '.join(told)})"
+        parts = (f"{path!r}: {len(maps)} x {tuple(maps[0].weights.shape)}" for path, maps in self._maps.items())
+        return f"Trace({', '.join(parts)})"

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Cache, ModelOutput, Readout, Step, StepFunction, mode_reasons, unsupported_reasons
+from regard.contracts import Cache, ModelOutput, OutputLayer, Step, StepFunction, mode_reasons, unsupported_reasons
 from regard.fused.decode_graph import GraphSteps
 from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
 from regard.layers import CausalLayer
@@ -40,7 +40,7 @@ class FusedGPT:
         return own + unsupported_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
         return self.model.readout
 

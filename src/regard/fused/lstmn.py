@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.scores import Additive
-from regard.contracts import ClassifierOutput, Memory, ModelOutput, PaddedTokens, Readout, Step
+from regard.contracts import ClassifierOutput, Memory, ModelOutput, OutputLayer, PaddedTokens, Step
 from regard.fused.lstmn_cell import CellLoop, run_stack, run_windowed
 from regard.fused.training import FusedTranslation, loop_reasons
 from regard.kernels.recurrent import DeferredLinear, StepwiseAdditiveAttention
@@ -101,7 +101,7 @@ class FusedLSTMNLanguageModel:
         return loop_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
         return self.model.readout
 

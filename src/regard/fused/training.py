@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.attention.alignments import Softmax
-from regard.contracts import ModelOutput, PaddedTokens, Readout, Step, device_of, unsupported_reasons
+from regard.contracts import ModelOutput, OutputLayer, PaddedTokens, Step, device_of, unsupported_reasons
 
 LOOP_DEVICES = frozenset({"cuda"})
 """Types of devices on which loops run. Tests add the CPU, where they hold a loop equal to the readable code."""
@@ -58,9 +58,9 @@ class FusedTranslation(ABC, Generic[ModelT]):
         return loop_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
-        readout: Readout = self.model.readout
+        readout: OutputLayer = self.model.readout
         return readout
 
     def encode(self, source: PaddedTokens) -> Any:

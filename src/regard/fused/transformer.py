@@ -12,7 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import GrowingCache
-from regard.contracts import ModelOutput, PackedTokens, PaddedTokens, Readout, Step, mode_reasons, unsupported_reasons
+from regard.contracts import (
+    ModelOutput,
+    OutputLayer,
+    PackedTokens,
+    PaddedTokens,
+    Step,
+    mode_reasons,
+    unsupported_reasons,
+)
 from regard.fused.transformer_layers import decoder_layer_step
 from regard.layers import DecoderLayer
 from regard.models.translation import Encoded, State, Transformer
@@ -43,7 +51,7 @@ class FusedTransformer:
         return own + unsupported_reasons(self.model)
 
     @property
-    def readout(self) -> Readout:
+    def readout(self) -> OutputLayer:
         """The model's own."""
         return self.model.readout
 

@@ -1,4 +1,4 @@
-"""Drop-ins and converters for classes of other libraries."""
+"""Interoperation with other libraries: drop-in classes and converters."""
 
 from regard.interop.multihead_attention import MultiheadAttention
 

@@ -1,27 +1,21 @@
 """Drop-in for torch.nn.MultiheadAttention: its constructor, state dict, masks and results.
 
-Nested tensors, which torch.nn.TransformerEncoder makes of a padded batch at inference: padded here, and back.
-
-Shapes: N batch, H heads, L longest row.
-
-Queries, keys and values from one packed matrix, or from three.
-
-Shapes: leading dimensions of any layout, E embed_dim, packed 3 E.
-
-torch.nn.MultiheadAttention with our inside: its constructor, state dict, masks and tuple.
-
     head_h = softmax(Q_h K_h^T / sqrt(head_dim) + mask) V_h,   output = out_proj [head_1; ...; head_H]
 
 Vaswani et al. 2017, section 3.2.2. https://arxiv.org/abs/1706.03762
 
-Departs from torch's class: a query with nothing to attend to reads zeros (there NaN or zeros, by the path taken), and
-torch.nn.TransformerEncoderLayer asks us at inference too, where it would compute attention itself, take float masks for
-booleans and give NaN for such a query; the extra keys of `add_bias_kv` and `add_zero_attn` stay open under `is_causal`
-(there they vanish unless weights are asked for); a float mask of another precision is converted, and masks of both
-kinds together are no cause for a warning; what is refused there with an AssertionError or a RuntimeError is a
-ValueError here.
+Departs from torch's class:
+- The context of a query that may attend to nothing is zeros (there NaN or zeros, depending on the code path).
+- torch.nn.TransformerEncoderLayer calls this module at inference too. Of torch's own class it would take the weights
+  and compute attention itself, with float masks read as booleans and NaN for such a query.
+- The extra keys of `add_bias_kv` and `add_zero_attn` are allowed under `is_causal` (there only if weights are
+  requested).
+- A float mask of another dtype is converted, and masks of both kinds together cause no warning.
+- What is an AssertionError or a RuntimeError there is a ValueError or a TypeError here.
 
-Shapes: *N batch (none when unbatched), H heads, L queries, S keys.
+At inference torch.nn.TransformerEncoder makes nested tensors of padded batches; these are padded here and nested again.
+
+Shapes: *N batch (none when unbatched), H heads, L queries, S keys, E embed_dim; packed is 3 E.
 """
 
 from typing import Any
@@ -31,7 +25,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention import SOFTMAX, read
+from regard.attention import SOFTMAX, attend_prepared
 from regard.attention.masks import causal
 from regard.contracts import Attended
 from regard.interop.multihead_masks import (
@@ -41,12 +35,12 @@ from regard.interop.multihead_masks import (
     check_masks,
     check_sizes,
     over_heads,
-    restriction,
+    restriction_of,
 )
 
 
 def check_nested(query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool, has_masks: bool) -> None:
-    """What torch's class serves: self-attention, batch first, its lengths the only mask."""
+    """A nested query is self-attention, batch first, without masks, as torch's class requires."""
     reasons = []
     if query is not key or key is not value:
         reasons.append("query, key and value are not the same tensor")
@@ -61,7 +55,7 @@ def check_nested(query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool
 
 
 def padded(nested: Tensor) -> tuple[Float[Tensor, "N L size"], Bool[Tensor, "N L"]]:
-    """The rows padded with zeros, and True where they are real."""
+    """The sequences padded with zeros, and True where there is no padding."""
     lengths = torch.tensor([row.shape[0] for row in nested.unbind()], device=nested.device)
     states = nested.to_padded_tensor(0.0)
     return states, torch.arange(states.shape[1], device=nested.device) < lengths[:, None]
@@ -70,7 +64,7 @@ def padded(nested: Tensor) -> tuple[Float[Tensor, "N L size"], Bool[Tensor, "N L
 def trimmed(
     states: Float[Tensor, "N L size"], weights: Float[Tensor, "N H L L"] | None, real: Bool[Tensor, "N L"]
 ) -> tuple[Tensor, Float[Tensor, "N H L L"] | None]:
-    """The real part of each row, nested again; the weights stay padded, with zeros for queries that are padding."""
+    """The sequences nested again; the weights stay padded, with zeros for queries that are padding."""
     lengths = real.sum(dim=1).tolist()
     nested = torch.nested.as_nested_tensor([row[:length] for row, length in zip(states, lengths, strict=True)])
     return nested, None if weights is None else weights * real[:, None, :, None]
@@ -86,7 +80,7 @@ def project_packed(
     weight: Float[Tensor, "packed E"],
     bias: Float[Tensor, " packed"] | None,
 ) -> Three:
-    """One product for all that comes from the same tensor: all three in self-attention, keys and values of a memory."""
+    """One matrix product for all that comes from the same tensor: all three in self-attention, else keys and values."""
     size = query.shape[-1]
     if key is not value:
         return project(query, key, value, weight.chunk(3), bias)
@@ -105,14 +99,14 @@ def project(
     weights: tuple[Tensor, ...],
     bias: Float[Tensor, " packed"] | None,
 ) -> Three:
-    """Each with its own matrix (E, its size); the biases come in one vector."""
+    """Queries, keys and values with separate matrices; the biases come in one vector."""
     biases = (None, None, None) if bias is None else bias.chunk(3)
     queries, keys, values = map(F.linear, (query, key, value), weights, biases)
     return queries, keys, values
 
 
 class MultiheadAttention(nn.MultiheadAttention):
-    """Built, initialised, saved and called as torch's class; traced as our own, and never NaN."""
+    """Constructed, initialised, saved and called as torch's class; visible to `regard.trace`, and never NaN."""
 
     def __init__(  # noqa: PLR0917 - as torch has them
         self,
@@ -136,7 +130,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # a new process counts its hooks from 0 again, and would put its first one in the place of the pickled one
+        # hook ids start at 0 again in a new process, whose first hook would overwrite the pickled one
         for number, hook in list(self._forward_pre_hooks.items()):
             if hook is keep_fast_path_out:
                 del self._forward_pre_hooks[number]
@@ -157,8 +151,8 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         query (L, N, embed_dim), with batch_first (N, L, embed_dim), or unbatched (L, embed_dim); key and value likewise
         with S, kdim and vdim. attn_mask (L, S) or (N * H, L, S), key_padding_mask (*N, S): True = may not attend, and
-        floats are added. is_causal says that attn_mask is the causal mask: as in torch it is believed, and attn_mask
-        not read, where neither weights are asked for nor a key_padding_mask is given.
+        floats are added. is_causal says that attn_mask is the causal mask. As in torch, attn_mask is then ignored if
+        neither weights are requested nor a key_padding_mask is given.
         """
         check_hint(is_causal, attn_mask)
         real = None
@@ -168,10 +162,10 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, real = padded(query)
             key, value, key_padding_mask = query, query, ~real
         queries, keys, values = self._heads(query, key, value)
-        believes = is_causal and not need_weights and key_padding_mask is None
-        allowed = self._restriction(attn_mask, key_padding_mask, queries, keys, believes_causal=believes)
-        found = self._read(queries, keys, values, allowed, return_weights=need_weights)
-        output, weights = self._join(found.context), found.weights
+        assume = is_causal and not need_weights and key_padding_mask is None
+        restriction = self._restriction(attn_mask, key_padding_mask, queries, keys, assume_causal=assume)
+        attended = self._attend(queries, keys, values, restriction, return_weights=need_weights)
+        output, weights = self._join(attended.context), attended.weights
         if real is not None:
             output, weights = trimmed(output, weights, real)
         if weights is not None and average_attn_weights:
@@ -180,13 +174,13 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     @property
     def _extra_keys(self) -> int:
-        """Keys that come after those given: a learned one, and one of zeros."""
+        """Number of keys after those of the arguments: a learned one, and one of zeros."""
         return int(self.bias_k is not None) + int(self.add_zero_attn)
 
     def _heads(
         self, query: Tensor, key: Tensor, value: Tensor
     ) -> tuple[Float[Tensor, "*N H L head"], Float[Tensor, "*N H S head"], Float[Tensor, "*N H S head"]]:
-        """Queries, keys and values of every head, the extra ones included."""
+        """Queries, keys and values of every head, with the extra keys."""
         weight = self.in_proj_weight if self._qkv_same_embed_dim else self.q_proj_weight
         sizes = (self.embed_dim, self.kdim, self.vdim)
         check_inputs(query, key, value, sizes=sizes, batch_first=self.batch_first, dtype=weight.dtype)
@@ -199,14 +193,14 @@ class MultiheadAttention(nn.MultiheadAttention):
         return queries, self._extended(keys, self.bias_k), self._extended(values, self.bias_v)
 
     def _split(self, states: Float[Tensor, "... E"]) -> Float[Tensor, "*N H L head"]:
-        """Any of the three layouts as (*N, H, L, head)."""
+        """Any of the three layouts as (*N, H, L, head_dim)."""
         heads = states.unflatten(-1, (self.num_heads, self.head_dim))
         return heads.permute(1, 2, 0, 3) if self._length_first(heads) else heads.transpose(-3, -2)
 
     def _extended(
         self, states: Float[Tensor, "*N H S head"], learned: Float[Tensor, "1 1 E"] | None
     ) -> Float[Tensor, "*N H extended head"]:
-        """The learned key (or value) and the one of zeros, for whoever has them, after those given."""
+        """Append the learned key (or value) and the one of zeros, if the module has them."""
         one = (*states.shape[:-2], 1, self.head_dim)
         parts = [states]
         if learned is not None:
@@ -222,51 +216,50 @@ class MultiheadAttention(nn.MultiheadAttention):
         queries: Float[Tensor, "*N H L head"],
         keys: Float[Tensor, "*N H S head"],
         *,
-        believes_causal: bool,
+        assume_causal: bool,
     ) -> Restriction:
-        """What the masks forbid and add, for the keys given and the extra ones."""
+        """What the masks forbid and add, for all keys."""
         scores = (*queries.shape[:-1], keys.shape[-2] - self._extra_keys)
-        # only the square triangle is one that kernels know by heart; any other must be read
-        if believes_causal and not self._extra_keys and scores[-2] == scores[-1]:
-            return Restriction(rule=causal())
+        # kernels implement the square causal triangle without a mask; any other mask must be passed
+        if assume_causal and not self._extra_keys and scores[-2] == scores[-1]:
+            return Restriction(mask=causal())
         check_masks(attn_mask, key_padding_mask, scores=scores, device=queries.device)
         masks = over_heads(attn_mask, key_padding_mask, tuple(queries.shape[:-2]))
-        return restriction(masks, extra_keys=self._extra_keys, dtype=queries.dtype)
+        return restriction_of(masks, extra_keys=self._extra_keys, dtype=queries.dtype)
 
-    def _read(
+    def _attend(
         self,
         queries: Float[Tensor, "*N H L head"],
         keys: Float[Tensor, "*N H S head"],
         values: Float[Tensor, "*N H S head"],
-        allowed: Restriction,
+        restriction: Restriction,
         *,
         return_weights: bool,
     ) -> Attended:
-        """Every head's read: fused, unless the weights are asked for or traced."""
-        return read(
+        """Attention of all heads: fused, unless weights are requested or traced."""
+        return attend_prepared(
             queries,
             keys,
             values,
-            score=allowed.score,
+            score=restriction.score,
             align=SOFTMAX,
-            mask=allowed.rule,
+            mask=restriction.mask,
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
         )
 
     def _join(self, context: Float[Tensor, "*N H L head"]) -> Float[Tensor, "... E"]:
-        """The heads side by side in the query's layout, contiguous as torch's output is, and projected."""
-        rows = context.permute(2, 0, 1, 3) if self._length_first(context) else context.transpose(-3, -2)
-        return self.out_proj(rows.flatten(-2))
+        """Concatenate the heads in the query's layout, contiguous as torch's output, and project them."""
+        heads = context.permute(2, 0, 1, 3) if self._length_first(context) else context.transpose(-3, -2)
+        return self.out_proj(heads.flatten(-2))
 
     def _length_first(self, heads: Float[Tensor, "... head"]) -> bool:
-        """Whether the caller's layout is (length, batch, size): batched, and batch_first was not asked for."""
+        """True if the caller's layout is (length, batch, size)."""
         return heads.ndim == 4 and not self.batch_first
 
 
 def keep_fast_path_out(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-    """Nothing, as a hook: with one attached, torch.nn.TransformerEncoderLayer leaves attention to its module.
+    """A hook that does nothing: torch.nn.TransformerEncoderLayer calls a module that has hooks.
 
-    At inference it would otherwise take the weights and compute attention itself, with NaN for a query that has nothing
-    to attend to, and float masks read as booleans.
+    Without hooks it would take the weights at inference and compute attention itself.
     """

@@ -1,14 +1,10 @@
 """Masks and argument checks of torch.nn.MultiheadAttention.
 
-What torch.nn.MultiheadAttention refuses, said in sentences.
-
-torch.nn.MultiheadAttention's masks as ours.
-
     bool   True = may NOT attend
     float  is added to the scores; -inf = may not attend
 
-Both kinds may come together. What is forbidden becomes a mask of ours, where True = may attend; what remains finite is
-added to the scores. So a row in which nothing is left reads zeros, and no -inf meets another.
+Both kinds may be given together. What they forbid becomes a mask of regard, where True = may attend; finite terms are
+added to the scores. So a query without allowed keys gets zeros, and -inf is never added to -inf.
 
 Shapes: *N batch (none when unbatched), H heads, L queries, S keys.
 """
@@ -29,7 +25,7 @@ from regard.contracts import Score
 
 
 def check_sizes(embed_dim: int, num_heads: int, dropout: float) -> None:
-    """Heads of equal size, and a probability."""
+    """Heads of equal size, and dropout as a probability."""
     if embed_dim < 1 or num_heads < 1:
         raise ValueError(f"embed_dim={embed_dim}, num_heads={num_heads}: expected 1 or more of each.")
     if embed_dim % num_heads:
@@ -44,7 +40,7 @@ def check_sizes(embed_dim: int, num_heads: int, dropout: float) -> None:
 def check_inputs(
     query: Tensor, key: Tensor, value: Tensor, *, sizes: tuple[int, int, int], batch_first: bool, dtype: torch.dtype
 ) -> None:
-    """Query, key and value of one batch, in the layout and the sizes the module was built for."""
+    """Query, key and value of one batch, in the layout and the sizes of the module."""
     if any(tensor.is_nested for tensor in (query, key, value)):
         raise ValueError("key or value is nested but query is not. Pass the same nested tensor as all three.")
     if query.ndim not in (2, 3):
@@ -67,14 +63,14 @@ def check_inputs(
             )
         if tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device} but query is on {query.device}. Move it there.")
-        # under autocast the projection settles the precision
+        # under autocast the projection converts its input
         if tensor.dtype != dtype and not torch.is_autocast_enabled(query.device.type):
-            raise ValueError(f"{name} has dtype {tensor.dtype} but the module has {dtype}. Convert one of them.")
+            raise TypeError(f"{name} has dtype {tensor.dtype} but the module has {dtype}. Convert one of them.")
     check_lengths(query, key, value, batch_first=batch_first)
 
 
 def check_lengths(query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool) -> None:
-    """One value per key, one batch for all three."""
+    """One value per key, and the same batch size for all three."""
     if key.shape[:-1] != value.shape[:-1]:
         raise ValueError(
             f"key has shape {tuple(key.shape)} and value {tuple(value.shape)}: each key needs one value, so all but "
@@ -91,18 +87,18 @@ def check_lengths(query: Tensor, key: Tensor, value: Tensor, *, batch_first: boo
 def check_masks(
     attn_mask: Tensor | None, key_padding_mask: Tensor | None, *, scores: tuple[int, ...], device: torch.device
 ) -> None:
-    """Masks of a kind and shape that fit scores (N, heads, L, S), or unbatched (heads, L, S)."""
+    """Masks have a dtype and shape that fit scores (N, heads, L, S), or unbatched (heads, L, S)."""
     *batch, heads, queries, keys = scores
-    rows = heads * batch[0] if batch else heads
-    fitting = {
-        "attn_mask": (attn_mask, ((queries, keys), (rows, queries, keys))),
+    batch_heads = heads * batch[0] if batch else heads
+    expected = {
+        "attn_mask": (attn_mask, ((queries, keys), (batch_heads, queries, keys))),
         "key_padding_mask": (key_padding_mask, ((*batch, keys),)),
     }
-    for name, (mask, shapes) in fitting.items():
+    for name, (mask, shapes) in expected.items():
         if mask is None:
             continue
         if mask.dtype != torch.bool and not mask.is_floating_point():
-            raise ValueError(
+            raise TypeError(
                 f"{name} has dtype {mask.dtype}, expected torch.bool (True = may not attend) or a floating-point "
                 f"dtype (added to the scores). For a 0/1 mask pass {name}.bool()."
             )
@@ -113,7 +109,7 @@ def check_masks(
 
 
 def check_hint(is_causal: bool, attn_mask: Tensor | None) -> None:
-    """The hint says something about a mask, so there must be one."""
+    """is_causal describes attn_mask, so it needs one."""
     if is_causal and attn_mask is None:
         raise ValueError(
             "is_causal=True says that attn_mask is the causal mask, but attn_mask is None. Pass it too, such as "
@@ -123,46 +119,46 @@ def check_hint(is_causal: bool, attn_mask: Tensor | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Restriction:
-    """Which keys a query may read, and what is added to its scores before it does."""
+    """The allowed keys, and a term added to the scores."""
 
-    rule: ComposableMask | None = None
-    added: Float[Tensor, "..."] | None = None
+    mask: ComposableMask | None = None
+    bias: Float[Tensor, "..."] | None = None
 
     @property
     def score(self) -> Score:
-        """The scaled dot product, with what is added."""
-        return SCALED_DOT if self.added is None else Biased(SCALED_DOT, self.added)
+        """The scaled dot product, plus the term."""
+        return SCALED_DOT if self.bias is None else Biased(SCALED_DOT, self.bias)
 
 
 def over_heads(
     attn_mask: Shaped[Tensor, "..."] | None, key_padding_mask: Shaped[Tensor, "... S"] | None, leading: tuple[int, ...]
 ) -> list[Shaped[Tensor, "..."]]:
-    """The masks that were given, each so that it broadcasts to the scores (*N, H, L, S); `leading` is (*N, H)."""
+    """The masks that are not None, shaped to broadcast to the scores (*N, H, L, S); `leading` is (*N, H)."""
     masks = []
     if attn_mask is not None:
-        # torch lays the heads of a row of the batch next to each other: (N * H, L, S)
+        # in torch's layout (N * H, L, S) the heads of a batch element are next to each other
         masks.append(attn_mask if attn_mask.ndim == 2 else attn_mask.unflatten(0, leading))
     if key_padding_mask is not None:
         masks.append(key_padding_mask[..., None, None, :])
     return masks
 
 
-def restriction(masks: list[Shaped[Tensor, "..."]], *, extra_keys: int, dtype: torch.dtype) -> Restriction:
-    """Masks in torch's polarity as one of ours; the `extra_keys` after the last key are open to everyone."""
+def restriction_of(masks: list[Shaped[Tensor, "..."]], *, extra_keys: int, dtype: torch.dtype) -> Restriction:
+    """Masks in torch's polarity as a Restriction; the `extra_keys` at the end are allowed for all queries."""
     rules: list[ComposableMask] = [
         as_mask(F.pad(~mask, (0, extra_keys), value=True)) for mask in masks if not is_added(mask)
     ]
     terms = [mask.to(dtype) for mask in masks if is_added(mask)]
-    added = None
+    bias = None
     if terms:
         total = F.pad(sum(terms[1:], start=terms[0]), (0, extra_keys))
-        # two finite terms may add up to -inf, so it is looked for in their sum
-        open_keys = total != float("-inf")
-        rules.append(as_mask(open_keys))
-        added = total.masked_fill(~open_keys, 0.0)
-    return Restriction(rule=reduce(and_, rules) if rules else None, added=added)
+        # finite terms may overflow to -inf in their sum, which must be forbidden too
+        allowed = total != float("-inf")
+        rules.append(as_mask(allowed))
+        bias = total.masked_fill(~allowed, 0.0)
+    return Restriction(mask=reduce(and_, rules) if rules else None, bias=bias)
 
 
 def is_added(mask: Shaped[Tensor, "..."]) -> bool:
-    """Whether the mask is a term of the scores and not a set of forbidden places."""
+    """True if the mask is added to the scores, False if it forbids keys."""
     return mask.is_floating_point()

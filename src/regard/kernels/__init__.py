@@ -1,17 +1,17 @@
-"""Fused maths; nothing here knows a model."""
+"""Fused computations of attention and of its neighbours. Nothing here depends on a model."""
 
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
-from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, Choice, attend_fused, choose
+from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, BackendChoice, attend_fused, choose
 from regard.kernels.packing import pack_padded, pad_packed
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 from regard.kernels.softmax import masked_softmax
 
 __all__ = [
     "ADDITIVE_PATHS",
     "DOT_PATHS",
     "LOOP",
-    "Choice",
-    "Read",
+    "AttentionRequest",
+    "BackendChoice",
     "attend_fused",
     "choose",
     "differentiable_once",

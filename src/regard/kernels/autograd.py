@@ -18,17 +18,17 @@ from torch.utils.checkpoint import checkpoint
 
 
 def is_mapped(tensor: Tensor) -> bool:
-    """Whether a torch.func transform is applied to the tensor."""
+    """True if torch.func maps or differentiates over the tensor."""
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def is_tracing() -> bool:
-    """Whether the call is compiled or under torch.func, which need plain operations."""
+    """True under torch.compile or a torch.func transform, which custom autograd functions do not support."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:
-    """The precision in which autocast multiplies a tensor; float64 stays as it is, as in torch."""
+    """The dtype in which a matrix product of the tensor runs under autocast, which leaves float64 unchanged."""
     device = tensor.device.type
     if tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return tensor.dtype
@@ -36,7 +36,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """Whether values may be read on the host: on a CPU, and not of a compiled, fake or mapped tensor."""
+    """True if values may be read on the host: a CPU tensor (no synchronisation) that is neither traced nor mapped."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     if type(tensor) not in (Tensor, torch.nn.Parameter):
@@ -58,7 +58,7 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
         def guarded(ctx: Any, *grads: Any) -> Any:
             if torch.is_grad_enabled():
                 raise RuntimeError(
-                    f"a fused backward pass cannot be differentiated in turn (create_graph=True). {way_out}"
+                    f"a fused backward pass does not support double backward (create_graph=True). {way_out}"
                 )
             return first(ctx, *grads)
 
@@ -68,19 +68,19 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
 
 
 CELLS = 2**24
-"""Numbers that are formed at a time."""
+"""Numbers that `in_query_blocks` forms at a time, at most."""
 
 
 def in_query_blocks(
     score: Callable[[Tensor, Tensor], Tensor], queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K size"]
 ) -> Float[Tensor, "... Q K"]:
-    """`score` of every query against every key in blocks of queries, for scores that form a vector for each pair.
+    """`score` of every query and key, where each pair needs as many numbers as the keys' size, block by block.
 
     Memory is that of one block, in the backward pass too.
     """
     pairs = max(queries.shape[:-1].numel(), keys.shape[:-2].numel() * queries.shape[-2]) * keys.shape[-2]
     num_blocks = -(-pairs * keys.shape[-1] // CELLS)
-    # a compiler fuses the vector away
+    # a compiler fuses the expression and does not store the pairs
     if num_blocks < 2 or queries.shape[-2] < 2 or torch.compiler.is_compiling():
         return score(queries, keys)
     blocks = queries.tensor_split(min(num_blocks, queries.shape[-2]), dim=-2)

@@ -1,7 +1,7 @@
-"""Which kernel serves a read, and why the others do not.
+"""Choice of the kernel for an attention request, with every reason against the others.
 
-Paths are tried in order; the first without a reason against it is taken. Nothing is decided at import, and nothing by
-looking at the data.
+Backends are tried in order; the first without a reason against it runs. The choice depends on shapes, dtypes, devices
+and modes only, never on the values of tensors.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,60 +14,61 @@ from regard.kernels.additive import operator as fused
 from regard.kernels.additive.reference import AdditiveRequest, attend_additive_plain
 from regard.kernels.dot import blocked, flex, sdpa
 from regard.kernels.dot.reference import DotRequest, attend_plain
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The path taken, and every reason against each path that was asked before it."""
+class BackendChoice:
+    """The backend that runs, and every reason against each one that was tried before it."""
 
-    path: str
+    backend: str
     refused: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"path: {self.path}"]
-        lines += [f"  not {path}: {reason}" for path, reasons in self.refused for reason in reasons]
+        lines = [f"backend: {self.backend}"]
+        lines += [f"  not {backend}: {reason}" for backend, reasons in self.refused for reason in reasons]
         return "\n".join(lines)
 
 
-Path: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
-"""What speaks against a read, and how it is done."""
+Backend: TypeAlias = tuple[Callable[[Any], Iterable[str]], Callable[[Any], Tensor]]
+"""Reasons against a request, and the function that computes its context."""
 
-DOT_PATHS: dict[str, Path] = {
+DOT_PATHS: dict[str, Backend] = {
     "flex": (flex.unsupported_reasons, flex.attend_flex),
     "blocked": (blocked.unsupported_reasons, blocked.attend_blocked),
     "sdpa": (sdpa.unsupported_reasons, sdpa.attend_sdpa),
-    "plain": (lambda read: (), attend_plain),
+    "plain": (lambda request: (), attend_plain),
 }
 
-ADDITIVE_PATHS: dict[str, Path] = {
-    "sine": (fused.sine_unsupported_reasons, lambda read: fused.attend_with_lse(read, "sine")[0]),
-    "exact": (fused.exact_unsupported_reasons, lambda read: fused.attend_with_lse(read, "exact")[0]),
-    "blocked": (fused.blocked_unsupported_reasons, lambda read: fused.attend_with_lse(read, "blocked")[0]),
-    "plain": (lambda read: (), attend_additive_plain),
+ADDITIVE_PATHS: dict[str, Backend] = {
+    "sine": (fused.sine_unsupported_reasons, lambda request: fused.attend_with_lse(request, "sine")[0]),
+    "exact": (fused.exact_unsupported_reasons, lambda request: fused.attend_with_lse(request, "exact")[0]),
+    "blocked": (fused.blocked_unsupported_reasons, lambda request: fused.attend_with_lse(request, "blocked")[0]),
+    "plain": (lambda request: (), attend_additive_plain),
 }
 
 
-def paths_of(read: Read) -> dict[str, Path]:
-    """Those made for such a read, in order."""
+def backends_for(request: AttentionRequest) -> dict[str, Backend]:
+    """The backends for a kind of request, in the order in which they are tried."""
     kinds = {DotRequest: DOT_PATHS, AdditiveRequest: ADDITIVE_PATHS}
-    return kinds[type(read)]
+    return kinds[type(request)]
 
 
-def choose(read: Read) -> Choice:
-    """The first path that has nothing against this read."""
+def choose(request: AttentionRequest) -> BackendChoice:
+    """The backend that `attend_fused` runs for this request."""
     refused: list[tuple[str, tuple[str, ...]]] = []
-    for path, (unsupported_reasons, _) in paths_of(read).items():
-        reasons = tuple(unsupported_reasons(read))
+    for backend, (unsupported_reasons, _) in backends_for(request).items():
+        reasons = tuple(unsupported_reasons(request))
         if not reasons:
-            return Choice(path, tuple(refused))
-        refused.append((path, reasons))
-    raise AssertionError("the plain path supports every request")
+            return BackendChoice(backend, tuple(refused))
+        refused.append((backend, reasons))
+    raise AssertionError("the plain backend supports every request")
 
 
-def attend_fused(read: Read) -> Tensor:
-    """The context by the first path that has nothing against it."""
-    for unsupported_reasons, run in paths_of(read).values():
-        if not any(True for _ in unsupported_reasons(read)):
-            return run(read)
-    raise AssertionError("the plain path supports every request")
+def attend_fused(request: AttentionRequest) -> Tensor:
+    """The context, by the first backend without a reason against it."""
+    for unsupported_reasons, attend in backends_for(request).values():
+        # generators yield reasons lazily: the first one is enough to go on
+        if not any(True for _ in unsupported_reasons(request)):
+            return attend(request)
+    raise AssertionError("the plain backend supports every request")

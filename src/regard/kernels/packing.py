@@ -1,7 +1,7 @@
-"""Packed tokens to the padded rectangle and back; each is the other's gradient, since no cell is used twice.
+"""Packed tokens to the padded rectangle and back. Each is the other's gradient, since no position is used twice.
 
-Eager code scatters into zeros. Compiled code reads every cell's token instead, which fuses with what comes next; the
-compiler of torch 2.11 also drops the gradient behind a scatter into zeros.
+Eager code scatters into zeros. Compiled code gathers by the inverse index: the compiler fuses a gather with what
+follows, and torch 2.11 drops the gradient of a scatter into zeros.
 """
 
 from typing import Any
@@ -13,51 +13,52 @@ from torch import Tensor
 from regard.contracts import PackedTokens
 
 
-def pad_packed(states: Float[Tensor, "N size"], packed: PackedTokens) -> Float[Tensor, "rows longest size"]:
-    """Each token into its cell, zeros elsewhere."""
-    num_rows = packed.cu_seqlens.shape[0] - 1
-    spread: Tensor = _Spread.apply(states, packed.padded_indices, read_tokens(packed), num_rows * packed.max_seqlen)
-    return spread.unflatten(0, (num_rows, packed.max_seqlen))
+def pad_packed(states: Float[Tensor, "N size"], packed: PackedTokens) -> Float[Tensor, "B L size"]:
+    """States of packed tokens in the padded rectangle, zeros at padding."""
+    batch_size = packed.cu_seqlens.shape[0] - 1
+    padded: Tensor = _Pad.apply(states, packed.padded_indices, inverse_indices(packed), batch_size * packed.max_seqlen)
+    return padded.unflatten(0, (batch_size, packed.max_seqlen))
 
 
-def pack_padded(states: Float[Tensor, "rows longest size"], packed: PackedTokens) -> Float[Tensor, "N size"]:
-    """Each token out of its cell; what padding held is dropped."""
-    gathered: Tensor = _Gather.apply(states.flatten(0, 1), packed.padded_indices, read_tokens(packed))
+def pack_padded(states: Float[Tensor, "B L size"], packed: PackedTokens) -> Float[Tensor, "N size"]:
+    """States of the tokens end to end; what is at padding is dropped."""
+    gathered: Tensor = _Pack.apply(states.flatten(0, 1), packed.padded_indices, inverse_indices(packed))
     return gathered
 
 
-def read_tokens(packed: PackedTokens) -> Int[Tensor, " cells"] | None:
-    """Which token each cell holds, for code that is being compiled."""
-    return packed.tokens if torch.compiler.is_compiling() else None
+def inverse_indices(packed: PackedTokens) -> Int[Tensor, " cells"] | None:
+    """Indices for a gather in compiled code; None in eager code."""
+    return packed.packed_indices if torch.compiler.is_compiling() else None
 
 
-def into_cells(states: Tensor, cells: Tensor, tokens: Tensor | None, num_cells: int) -> Tensor:
-    """Row n into row cells[n] of zeros; or, the same, row m is row tokens[m], and zeros for a token past the last."""
-    if tokens is not None:
-        return torch.nn.functional.pad(states, (0, 0, 0, 1)).index_select(0, tokens)
-    return states.new_zeros(num_cells, states.shape[1]).index_copy_(0, cells, states)
+def scatter(states: Tensor, indices: Tensor, inverse: Tensor | None, size: int) -> Tensor:
+    """states[n] at indices[n] of `size` zero vectors, or the same by gathering states[inverse[m]] for every m."""
+    if inverse is not None:
+        # one zero vector at the end serves all padding, whose inverse index is N
+        return torch.nn.functional.pad(states, (0, 0, 0, 1)).index_select(0, inverse)
+    return states.new_zeros(size, states.shape[1]).index_copy_(0, indices, states)
 
 
-class _Spread(torch.autograd.Function):
+class _Pad(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, states: Tensor, cells: Tensor, tokens: Tensor | None, num_cells: int) -> Tensor:
-        ctx.save_for_backward(cells)
-        return into_cells(states, cells, tokens, num_cells)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (cells,) = ctx.saved_tensors
-        return grads[0].index_select(0, cells), None, None, None
-
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, cells: Tensor, tokens: Tensor | None) -> Tensor:
-        ctx.save_for_backward(cells, tokens)
-        ctx.num_cells = states.shape[0]
-        return states.index_select(0, cells)
+    def forward(ctx: Any, states: Tensor, indices: Tensor, inverse: Tensor | None, size: int) -> Tensor:
+        ctx.save_for_backward(indices)
+        return scatter(states, indices, inverse, size)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        cells, tokens = ctx.saved_tensors
-        return into_cells(grads[0], cells, tokens, ctx.num_cells), None, None
+        (indices,) = ctx.saved_tensors
+        return grads[0].index_select(0, indices), None, None, None
+
+
+class _Pack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, indices: Tensor, inverse: Tensor | None) -> Tensor:
+        ctx.save_for_backward(indices, inverse)
+        ctx.size = states.shape[0]
+        return states.index_select(0, indices)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        indices, inverse = ctx.saved_tensors
+        return scatter(grads[0], indices, inverse, ctx.size), None, None

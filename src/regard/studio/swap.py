@@ -18,12 +18,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.analysis import entropy
-from regard.attention import change
+from regard.attention import intervene as intervene_on
 from regard.attention.alignments import ALIGNMENTS, Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
 from regard.attention.masks import MASKS, ComposableMask, causal, dilated, window
 from regard.attention.positions import POSITIONS, Alibi, Rotary
 from regard.attention.scores import SCORES, Cosine, Dot, Gaussian, ScaledDot
-from regard.contracts import Alignment, AttentionMap, Entry, Grid, Score
+from regard.contracts import Alignment, AttentionMap, Grid, MechanismEntry, Score
 from regard.serving import RefusedError
 from regard.studio.computation import compare, scores_of
 from regard.studio.inspection_cache import CachedInspection
@@ -103,7 +103,7 @@ def options(entry: CachedInspection, path: str) -> SwapOptions:
             return IS_ODD
         return NO_SPACE if needs_space and not has_space else None
 
-    def listed(table: Mapping[str, Entry], able: Any, *, needs_space: bool = False) -> list[Option]:
+    def listed(table: Mapping[str, MechanismEntry], able: Any, *, needs_space: bool = False) -> list[Option]:
         choices = [
             Option(name=name, formula=line.formula, year=line.year, refusal=refuse(name, able, needs_space=needs_space))
             for name, line in table.items()
@@ -149,8 +149,8 @@ class Swap:
             queries, keys = comparison.queries, comparison.keys
             if request.position == "rotary":
                 rotary = Rotary(head_size=queries.shape[-1]).to(queries.device)
-                queries = rotary.turn(queries, count_from(first_query, queries.shape[-2], queries.device))
-                keys = rotary.turn(keys, count_from(first_key, keys.shape[-2], keys.device))
+                queries = rotary.transform(queries, count_from(first_query, queries.shape[-2], queries.device))
+                keys = rotary.transform(keys, count_from(first_key, keys.shape[-2], keys.device))
             if request.score == "own":
                 scores = scores_of(replace(comparison, queries=queries, keys=keys))
             else:
@@ -263,4 +263,4 @@ def intervene(
         own = weights(drop_empty_keys(attention_map, first), first_query, max(first, 0))
         return F.pad(own, (max(-first, 0), 0))
 
-    return change(entry.model.predictor.model, replace_weights)
+    return intervene_on(entry.model.predictor.model, replace_weights)

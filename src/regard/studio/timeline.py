@@ -11,14 +11,14 @@ from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
-from regard.contracts import Entry
+from regard.contracts import MechanismEntry
 from regard.recipes import all_recipes
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import Milestone
 from regard.tasks import Task, all_tasks
 
-FamilyInfo = tuple[LocalizedText, Mapping[str, Entry]]
+FamilyInfo = tuple[LocalizedText, Mapping[str, MechanismEntry]]
 MECHANISMS: Mapping[str, FamilyInfo] = {
     "score": (LocalizedText(en="Scores", zh="评分函数"), SCORES),
     "alignment": (LocalizedText(en="Alignments", zh="对齐函数"), ALIGNMENTS),
@@ -72,7 +72,7 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
     )
 
 
-def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Entry) -> Milestone:
+def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: MechanismEntry) -> Milestone:
     """A part that a model is built with."""
     own_title = TITLES.get(name) or name.replace("_", " ").capitalize()
     return Milestone(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention import ALIGNMENTS, MASKS, SCORES, attend
 from regard.attention.masks import ComposableMask, as_mask, causal, padding, prefix, window
-from regard.contracts import Alignment, Attended, Entry, Grid, PositionInfo, Score
+from regard.contracts import Alignment, Attended, Grid, MechanismEntry, PositionInfo, Score
 from regard.testing.comparison import name_of
 
 BATCH_SIZE, NUM_QUERIES, NUM_KEYS = 3, 5, 7
@@ -39,7 +39,7 @@ MaskFactory: TypeAlias = Callable[[Tensor], ComposableMask | Tensor | None]
 """From the lengths of the batch to a mask."""
 
 
-def build_entry(entry: Entry, **arguments: Any) -> Any:
+def build_entry(entry: MechanismEntry, **arguments: Any) -> Any:
     """One of the entry; what it requires is found by name in `arguments` or among the sizes above."""
     known = ENTRY_ARGUMENTS | arguments
     required = {
@@ -73,7 +73,7 @@ def build_alignment(name: str, query_size: int = QUERY_SIZE) -> Alignment:
     return align
 
 
-def mask_of_entry(entry: Entry) -> MaskFactory:
+def mask_of_entry(entry: MechanismEntry) -> MaskFactory:
     """The factory of a mask of the table."""
     return lambda lengths: build_entry(entry, lengths=lengths, **MASK_ARGUMENTS)
 
@@ -252,8 +252,8 @@ def gradients_of(attended: Attended, inputs: tuple[Tensor, ...], parts: dict[str
     modules = [part for part in parts.values() if isinstance(part, nn.Module)]
     variables = [*inputs, *(parameter for module in modules for parameter in module.parameters())]
     loss = (attended.context * direction(attended.context.shape).to(attended.context)).sum()
-    if attended.log_prob is not None:
-        loss = loss + attended.log_prob.sum()
+    if attended.sample_log_prob is not None:
+        loss = loss + attended.sample_log_prob.sum()
     gradients = torch.autograd.grad(loss, variables, allow_unused=True)
     return [
         torch.zeros_like(variable) if gradient is None else gradient

@@ -47,7 +47,7 @@ def is_fused(case: AttentionCase, inputs: tuple[Tensor, ...]) -> bool:
     choice = which_backend(
         queries, keys, values, **case.parts(queries.dtype), mask=lengths_mask(), position_info=position_info()
     )
-    return choice.path != "plain"
+    return choice.backend != "plain"
 
 
 def check_gradcheck(case: AttentionCase) -> None:

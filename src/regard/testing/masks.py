@@ -74,7 +74,7 @@ def check_single_positions(case: MaskCase) -> None:
         for element in range(BATCH_SIZE):
             for query, query_position in enumerate(grid.queries.flatten()):
                 for key, key_position in enumerate(grid.keys.flatten()):
-                    single = Grid(rows=(torch.tensor(element),), queries=query_position, keys=key_position)
+                    single = Grid(leading=(torch.tensor(element),), queries=query_position, keys=key_position)
                     actual, expected = case.mask.allowed(single).item(), whole[element, query, key].item()
                     assert actual == expected, (
                         f"{case}: at batch element {element}, query position {query_position} and key position "
@@ -131,10 +131,10 @@ def check_parts(case: MaskCase) -> None:
 
 
 def check_declarations(case: MaskCase) -> None:
-    """`per_row`, `per_query` and `is_triangle` say what the mask does."""
+    """`per_example`, `per_query` and `is_triangle` say what the mask does."""
     mask, allowed = case.mask, case.allowed()
-    if mask.structured and not mask.per_row:
-        assert (allowed == allowed[:1]).all(), f"{case}: per_row is False, but batch elements differ."
+    if mask.structured and not mask.per_example:
+        assert (allowed == allowed[:1]).all(), f"{case}: per_example is False, but batch elements differ."
     if not mask.per_query:
         assert (allowed == allowed[:, :1]).all(), f"{case}: per_query is False, but queries differ."
     if mask.is_triangle:

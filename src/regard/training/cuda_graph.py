@@ -141,7 +141,7 @@ class ShapePadder:
         shapes = [self._shape(side) for side in (source, target)]
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         padded = [
-            side.fill(num_rows=num_rows, num_tokens=tokens, max_seqlen=longest)
+            side.pad_to(batch_size=num_rows, num_tokens=tokens, max_seqlen=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
         labels = torch.full_like(padded[1].ids, PAD)

@@ -297,15 +297,30 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
     if PartialState._shared_state and PartialState().num_processes == 1:
         # accelerate keeps the device and precision of an earlier run in this process
         AcceleratorState._reset_state(reset_partial_state=True)
-    has_cuda = torch.cuda.is_available()
-    if settings.device == "cuda" and not has_cuda:
-        raise ValueError("device is cuda, but torch sees no CUDA device. Choose device auto or cpu.")
-    on_cpu = settings.device == "cpu"
+    _select_device(settings.device)
+    on_cpu, has_cuda = settings.device.startswith("cpu"), torch.cuda.is_available()
     accelerator = Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
     if accelerator.num_processes > 1:
         atexit.unregister(_wait_for_gloo)
         atexit.register(_wait_for_gloo)
     return accelerator
+
+
+def _select_device(device: str) -> None:
+    """Check that the device exists, and make a GPU with an index the current one, which accelerate then uses."""
+    if device == "auto":
+        return
+    chosen, num_devices = torch.device(device), torch.cuda.device_count()
+    if chosen.type == "cuda" and (chosen.index or 0) >= num_devices:
+        seen = f"{num_devices} CUDA devices" if num_devices else "no CUDA device"
+        raise ValueError(f"device is {device}, but torch sees {seen}. Choose device auto or cpu.")
+    if chosen.type == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("device is mps, but torch sees no such device. Choose device auto or cpu.")
+    if chosen.index is not None and chosen.type == "cuda":
+        # accelerate places the processes of one run itself, each on its own GPU
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError(f"device is {device}, but several processes train. Choose device auto or cuda.")
+        torch.cuda.set_device(chosen)
 
 
 def _wait_for_gloo() -> None:

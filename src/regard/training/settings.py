@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import torch
+
 Better = Literal["lower", "higher"]
-Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
+DEVICE_KINDS = ("auto", "cpu", "cuda", "mps")
 StepMode = Literal["auto", "eager", "graphed", "compiled"]
 
 MAY_CHANGE_ON_RESUME = (
@@ -146,7 +148,7 @@ class ComputeSettings:
     at first. `prefetch` is the number of batches that are prepared while the model computes.
     """
 
-    device: Device = "auto"
+    device: str = "auto"
     precision: Precision = "auto"
     step: StepMode = "auto"
     accumulation: int = 1
@@ -154,7 +156,7 @@ class ComputeSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError for values out of range."""
-        _check_name("device", self.device, get_args(Device))
+        _check_device(self.device)
         _check_name("precision", self.precision, get_args(Precision))
         _check_name("step", self.step, get_args(StepMode))
         _check_positive("accumulation", self.accumulation)
@@ -189,6 +191,16 @@ class TrainingSettings:
 def _check_positive(name: str, value: int | float, hint: str = "") -> None:
     if not value > 0:
         raise ValueError(f"{name} is {value}, expected more than 0{hint}.")
+
+
+def _check_device(device: str) -> None:
+    """Accept "auto" and names of torch devices of a kind that training supports."""
+    try:
+        kind = "auto" if device == "auto" else torch.device(device).type
+    except RuntimeError:
+        kind = ""
+    if kind not in DEVICE_KINDS:
+        raise ValueError(f"device is {device!r}, expected auto, {', '.join(DEVICE_KINDS[1:])}, or one such as cuda:1.")
 
 
 def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:

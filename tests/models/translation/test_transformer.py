@@ -90,8 +90,8 @@ def test_any_score_fits_its_heads_and_packed_equals_padded(score):
     source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
     packed_source, packed_target = PackedTokens.from_lists(SOURCE), PackedTokens.from_lists(TARGET)
     filled = (
-        packed_source.fill(num_rows=5, num_tokens=20, max_seqlen=7),
-        packed_target.fill(num_rows=5, num_tokens=12, max_seqlen=7),
+        packed_source.pad_to(batch_size=5, num_tokens=20, max_seqlen=7),
+        packed_target.pad_to(batch_size=5, num_tokens=12, max_seqlen=7),
     )
     logits = model(source, target)[target.mask]
     # location has no keys: their projections are not used

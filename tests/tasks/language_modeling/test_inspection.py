@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from regard.attention import change
+from regard.attention import intervene
 from regard.contracts import NextTokenPanel, StatePanel, leaves
 from regard.tasks.language_modeling.inspection import named_leaves
 from tests.small_models import TEXT
@@ -50,7 +50,7 @@ def test_an_intervention_changes_the_continuation_and_the_text(predictor):
     assert len(plain.tokens) == 8 and plain.log_prob_of_first == pytest.approx(inspection.log_prob, abs=1e-4)
 
     def around():
-        return change(writer.model, lambda path, one: torch.zeros_like(one.weights))
+        return intervene(writer.model, lambda path, one: torch.zeros_like(one.weights))
 
     assert writer.respond(inspection, around).log_prob_of_first != pytest.approx(inspection.log_prob, abs=1e-3)
 

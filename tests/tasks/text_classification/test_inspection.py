@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from regard.attention import change
+from regard.attention import intervene
 from regard.contracts import ClassesPanel
 from tests.small_models import QUESTION
 
@@ -36,7 +36,7 @@ def test_an_intervention_changes_the_probability_of_the_class(predictor):
     assert plain.output == inspection.output and plain.log_prob == pytest.approx(inspection.log_prob, abs=1e-6)
 
     def around():
-        return change(classifier.model, lambda path, one: torch.zeros_like(one.weights))
+        return intervene(classifier.model, lambda path, one: torch.zeros_like(one.weights))
 
     assert classifier.respond(inspection, around).log_prob_of_first != pytest.approx(plain.log_prob, abs=1e-5)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import trace
-from regard.attention import change
+from regard.attention import intervene
 from regard.contracts import EOS, AlignmentPanel, LengthLimit, PaddedTokens
 
 TEXT = "5 May 2024"
@@ -61,7 +61,7 @@ def test_the_response_without_an_intervention_is_the_output_and_with_one_another
     assert response.log_prob_of_first == pytest.approx(inspection.log_prob, abs=1e-4)
 
     def around():
-        return change(translator.model, lambda path, one: torch.zeros_like(one.weights))
+        return intervene(translator.model, lambda path, one: torch.zeros_like(one.weights))
 
     assert translator.respond(inspection, around).log_prob_of_first != pytest.approx(inspection.log_prob, abs=1e-3)
 

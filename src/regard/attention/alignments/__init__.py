@@ -1,4 +1,4 @@
-"""Scores to weights over the keys one may look at, in history order."""
+"""Alignments: scores to weights over the allowed keys. In history order."""
 
 from regard.attention.alignments.diagonal import Diagonal
 from regard.attention.alignments.hard import Argmax, Gumbel, Hard, Sampled
@@ -7,72 +7,76 @@ from regard.attention.alignments.ratio import Ratio
 from regard.attention.alignments.sigmoid import Sigmoid
 from regard.attention.alignments.softmax import Softmax
 from regard.attention.alignments.sparse import Entmax, Sparsemax
-from regard.contracts import Entry
+from regard.contracts import MechanismEntry
 
 LUONG = "https://arxiv.org/abs/1508.04025"
 XU = "https://arxiv.org/abs/1502.03044"
 
 
 def hard_gumbel() -> Hard:
-    """Hard attention by a straight-through Gumbel sample."""
+    """Hard attention with a straight-through Gumbel sample."""
     return Hard(Gumbel())
 
 
 def hard_sampled() -> Hard:
-    """Hard attention by a sample, with its log-probability for REINFORCE."""
+    """Hard attention with a sample and its log-probability, for REINFORCE."""
     return Hard(Sampled())
 
 
 ALIGNMENTS = {
-    "ratio": Entry(build=Ratio, year=1964, formula="f_j / sum f", cost="O(K)", paper="https://doi.org/10.1137/1109020"),
-    "softmax": Entry(
+    "ratio": MechanismEntry(
+        build=Ratio, year=1964, formula="f_j / sum f", cost="O(K)", paper="https://doi.org/10.1137/1109020"
+    ),
+    "softmax": MechanismEntry(
         build=Softmax,
         year=1990,
         formula="exp(s_j) / sum exp(s)",
         cost="O(K), fused",
         paper="https://doi.org/10.1007/978-3-642-76153-9_28",
     ),
-    "diagonal": Entry(
+    "diagonal": MechanismEntry(
         build=Diagonal,
         year=2013,
         formula="exp(-(j - t S/T)^2 / 2 spread^2), normalised",
         cost="O(K)",
         paper="https://aclanthology.org/N13-1073",
     ),
-    "hard": Entry(build=Hard, year=2015, formula="one_hot(argmax s)", cost="O(K)", paper=XU),
-    "hard_sampled": Entry(build=hard_sampled, year=2015, formula="one_hot(j ~ softmax s)", cost="O(K)", paper=XU),
-    "local_monotonic": Entry(
+    "hard": MechanismEntry(build=Hard, year=2015, formula="one_hot(argmax s)", cost="O(K)", paper=XU),
+    "hard_sampled": MechanismEntry(
+        build=hard_sampled, year=2015, formula="one_hot(j ~ softmax s)", cost="O(K)", paper=XU
+    ),
+    "local_monotonic": MechanismEntry(
         build=LocalMonotonic, year=2015, formula="softmax over |j - t| <= D", cost="O(K)", paper=LUONG
     ),
-    "local_predictive": Entry(
+    "local_predictive": MechanismEntry(
         build=LocalPredictive,
         year=2015,
         formula="softmax over |j - p| <= D, times exp(-(j - p)^2 / 2 (D/2)^2)",
         cost="O(K)",
         paper=LUONG,
     ),
-    "sparsemax": Entry(
+    "sparsemax": MechanismEntry(
         build=Sparsemax,
         year=2016,
         formula="argmin_p |p - s|^2",
         cost="O(K log K)",
         paper="https://arxiv.org/abs/1602.02068",
     ),
-    "hard_gumbel": Entry(
+    "hard_gumbel": MechanismEntry(
         build=hard_gumbel,
         year=2017,
         formula="one_hot(argmax(s + gumbel)), soft gradient",
         cost="O(K)",
         paper="https://arxiv.org/abs/1611.01144",
     ),
-    "entmax": Entry(
+    "entmax": MechanismEntry(
         build=Entmax,
         year=2019,
         formula="argmax_p p . s + H_alpha(p)",
         cost="O(K log K)",
         paper="https://arxiv.org/abs/1905.05702",
     ),
-    "sigmoid": Entry(
+    "sigmoid": MechanismEntry(
         build=Sigmoid,
         year=2024,
         formula="1 / (1 + exp(-s_j - b))",

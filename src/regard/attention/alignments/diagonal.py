@@ -1,16 +1,15 @@
-"""Fixed diagonal: look where a steady reader would be by now, whatever the words.
+"""Fixed diagonal: weights around the position that a constant pace gives, whatever the scores.
 
     p_t = t S / T (counted from 1),   weights_j proportional to exp(-(j - p_t)^2 / (2 spread^2))
 
-Bahdanau's own first try before he let the model learn where to look, and the natural baseline for every aligner.
-Dyer, Chahuneau and Smith 2013 align by it. https://aclanthology.org/N13-1073
+A baseline for learned alignments. Dyer, Chahuneau and Smith 2013 align by it. https://aclanthology.org/N13-1073
 """
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.indices import key_steps, per_row, source_lengths, steps
+from regard.attention.indices import key_steps, per_query_lengths, query_steps, source_lengths
 from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
@@ -18,8 +17,8 @@ from regard.kernels import masked_softmax
 class Diagonal(nn.Module):
     """Ignores the scores; needs position_info.positions.
 
-    Where the target's length T is known (position_info.target_lengths) the last word meets the last; while decoding it is not,
-    and `ratio` stands for S / T.
+    If the target's length T is known (position_info.target_lengths), the last query is at the last key. While decoding
+    it is not, and `ratio` is used for S / T.
     """
 
     ignores_row_constant = True
@@ -31,23 +30,27 @@ class Diagonal(nn.Module):
             raise ValueError(f"Diagonal(ratio={ratio}, spread={spread}): both must be more than 0.")
         self.ratio, self.spread = ratio, spread
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"ratio={self.ratio}, spread={self.spread}"
+
     def forward(
         self,
         scores: Float[Tensor, "*B Q K"],
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """A bump around the diagonal, over the allowed keys."""
-        step = steps(position_info, scores, "Diagonal")
+        """A Gaussian around the diagonal, normalised over the allowed keys."""
+        step = query_steps(position_info, scores, "Diagonal")
         if position_info is not None and position_info.target_lengths is not None:
-            slope = source_lengths(position_info, scores, mask) / per_row(
+            slope = source_lengths(position_info, scores, mask) / per_query_lengths(
                 position_info.target_lengths, scores
             ).clamp_min(1)
         else:
             slope = torch.full_like(step, self.ratio)
         distance = key_steps(position_info, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
-        # a key that scores -inf may not be read, here as everywhere; all else about the scores is ignored
+        # as in every alignment, keys with a score of -inf are forbidden; the scores are not used otherwise
         forbidden = scores.detach() == float("-inf")
-        readable = ~forbidden if mask is None else mask & ~forbidden
-        bump = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
-        return Aligned(weights=masked_softmax(bump, readable).to(scores.dtype))
+        allowed = ~forbidden if mask is None else mask & ~forbidden
+        exponents = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
+        return Aligned(weights=masked_softmax(exponents, allowed).to(scores.dtype))

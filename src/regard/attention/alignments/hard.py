@@ -1,4 +1,4 @@
-"""Hard attention: look at one key only. How that key is picked is an object.
+"""Hard attention: all weight on one key. How this key is picked is an object.
 
     weights = one_hot(pick(s))
 
@@ -23,7 +23,7 @@ def one_hot(choice: Int[Tensor, "*B Q"], like: Float[Tensor, "*B Q K"]) -> Float
 
 @runtime_checkable
 class Pick(Protocol):
-    """One key per query from its distribution over keys (rows of zeros never get here)."""
+    """Picks one key per query from its distribution over keys; no distribution is empty."""
 
     def __call__(self, probabilities: Tensor, scores: Tensor) -> Aligned:
         """One-hot weights; scores of forbidden keys are -inf."""
@@ -31,17 +31,17 @@ class Pick(Protocol):
 
 
 class Argmax(nn.Module):
-    """The best key. Scores get no gradient: nothing changes when a score moves a little."""
+    """The key with the highest score. The scores get no gradient: the weights are constant in almost every point."""
 
     def forward(self, probabilities: Float[Tensor, "*B Q K"], scores: Float[Tensor, "*B Q K"]) -> Aligned:
-        """The first of the highest scores."""
+        """One-hot weights at the first of the highest scores."""
         return Aligned(weights=one_hot(scores.argmax(dim=-1), probabilities.detach()))
 
 
 class Gumbel(nn.Module):
-    """A sample that pretends to be soft: one-hot forward, the gradient of softmax((s + noise) / temperature) backward.
+    """Straight-through sample: one-hot forward, the gradient of softmax((s + noise) / temperature) backward.
 
-    In evaluation there is no noise: the best key.
+    In evaluation there is no noise, so the key with the highest score is picked.
     """
 
     def __init__(self, *, temperature: float = 1.0) -> None:
@@ -50,10 +50,14 @@ class Gumbel(nn.Module):
             raise ValueError(f"temperature is {temperature}, expected more than 0.")
         self.temperature = temperature
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"temperature={self.temperature}"
+
     def forward(self, probabilities: Float[Tensor, "*B Q K"], scores: Float[Tensor, "*B Q K"]) -> Aligned:
-        """A straight-through sample."""
+        """One-hot weights with the gradient of the softmax."""
         if self.training:
-            # -log(-log u) is a Gumbel variable; an exponential variable is -log u without a log of 0
+            # -log(-log u) is a Gumbel variable; an exponential variable is -log u, and never takes the log of 0
             scores = scores - torch.empty_like(scores).exponential_().clamp_min(torch.finfo(scores.dtype).tiny).log()
         soft = masked_softmax(scores / self.temperature)
         hard = one_hot(soft.argmax(dim=-1), soft.detach())
@@ -61,25 +65,25 @@ class Gumbel(nn.Module):
 
 
 class Sampled(nn.Module):
-    """A sample and its log-probability, for REINFORCE: loss = -(reward - baseline) * log_prob.
+    """A sample and its log-probability, for REINFORCE: loss = -(reward - baseline) * sample_log_prob.
 
-    In evaluation the best key is taken.
+    In evaluation the key with the highest score is picked.
     """
 
     def forward(self, probabilities: Float[Tensor, "*B Q K"], scores: Float[Tensor, "*B Q K"]) -> Aligned:
-        """Weights without gradient, a log-probability with one."""
+        """Weights without gradient, and a log-probability with gradient."""
         flat = probabilities.detach().flatten(0, -2)
         if self.training and flat.numel():
             choice = torch.multinomial(flat.float(), 1).view(probabilities.shape[:-1])
         else:
             choice = scores.argmax(dim=-1)
-        chosen = probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
-        log_prob = chosen.clamp_min(torch.finfo(chosen.dtype).tiny).log()
-        return Aligned(weights=one_hot(choice, probabilities.detach()), log_prob=log_prob)
+        probability = probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+        log_prob = probability.clamp_min(torch.finfo(probability.dtype).tiny).log()
+        return Aligned(weights=one_hot(choice, probabilities.detach()), sample_log_prob=log_prob)
 
 
 class Hard(nn.Module):
-    """All weight on one key: Hard(Argmax()), Hard(Gumbel()), Hard(Sampled())."""
+    """All weight on one key, picked by Hard(Argmax()), Hard(Gumbel()) or Hard(Sampled())."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -94,17 +98,18 @@ class Hard(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """One allowed key per query; an empty row is zeros, with log-probability 0."""
+        """One allowed key per query; a query without allowed keys gets zeros and log-probability 0."""
         probabilities = masked_softmax(scores, mask)
         if scores.shape[-1] == 0:
-            nothing = probabilities.sum(dim=-1) if isinstance(self.pick, Sampled) else None
-            return Aligned(weights=probabilities, log_prob=nothing)
+            zeros = probabilities.sum(dim=-1) if isinstance(self.pick, Sampled) else None
+            return Aligned(weights=probabilities, sample_log_prob=zeros)
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         empty = (scores == float("-inf")).all(dim=-1, keepdim=True)
+        # empty queries pick from a distribution on the first key, and their weights are set to zero afterwards
         first = torch.zeros_like(scores).index_fill(-1, torch.zeros(1, dtype=torch.long, device=scores.device), 1.0)
         picked = self.pick(torch.where(empty, first, probabilities), scores.masked_fill(empty, 0.0))
-        log_prob = picked.log_prob
+        log_prob = picked.sample_log_prob
         if log_prob is not None:
             log_prob = log_prob.masked_fill(empty.squeeze(-1), 0.0)
-        return Aligned(weights=picked.weights.masked_fill(empty, 0.0), log_prob=log_prob)
+        return Aligned(weights=picked.weights.masked_fill(empty, 0.0), sample_log_prob=log_prob)

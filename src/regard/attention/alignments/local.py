@@ -1,20 +1,13 @@
-"""Local attention: a window around a fixed or a predicted position.
+"""Local attention: a window around a fixed position (local-m) or a predicted one (local-p).
 
-Local-m: source and target go hand in hand, so look around the same position.
-
-    p_t = t,   weights = softmax over keys with |j - p_t| <= D
-
-Luong, Pham and Manning 2015, section 3.2. https://arxiv.org/abs/1508.04025
-Past the end of the source by more than D nothing is left to look at, and the weights are zeros.
-
-Local-p: the query predicts where to look, and a Gaussian favours keys near that place.
-
-    p_t = S sigmoid(v . tanh(W s_t))
-    weights_j = softmax over |j - p_t| <= D  *  exp(-(j - p_t)^2 / (2 sigma^2)),  sigma = D / 2
+    local-m   p_t = t,   weights = softmax over keys with |j - p_t| <= D
+    local-p   p_t = S sigmoid(v . tanh(W s_t)),
+              weights_j = softmax over |j - p_t| <= D  *  exp(-(j - p_t)^2 / (2 sigma^2)),  sigma = D / 2
 
 Luong, Pham and Manning 2015, section 3.2. https://arxiv.org/abs/1508.04025
-Not renormalised after the Gaussian, as in the paper: rows sum to less than 1. Positions count from 0, the paper's
-from 1.
+Local-m: more than D positions after the end of the source no key is in the window, and the weights are zeros.
+Local-p: the weights are not renormalised after the Gaussian, as in the paper, so they sum to less than 1.
+Positions count from 0, the paper's from 1.
 """
 
 import torch
@@ -22,13 +15,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.checks import check_size
-from regard.attention.indices import key_steps, source_lengths, steps
+from regard.attention.indices import key_steps, query_steps, source_lengths
 from regard.contracts import Aligned, PositionInfo
 from regard.kernels import masked_softmax
 
 
 class LocalMonotonic(nn.Module):
-    """A window of `window` keys on either side of the query's own step; needs position_info.positions."""
+    """A window of `window` keys on either side of the query's step; needs position_info.positions."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -39,6 +32,10 @@ class LocalMonotonic(nn.Module):
             raise ValueError(f"window is {window}, expected 0 or more (the paper's D is 10).")
         self.window = window
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"window={self.window}"
+
     def forward(
         self,
         scores: Float[Tensor, "*B Q K"],
@@ -46,13 +43,13 @@ class LocalMonotonic(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Softmax inside the window."""
-        distance = key_steps(position_info, scores) - steps(position_info, scores, "LocalMonotonic").unsqueeze(-1)
+        distance = key_steps(position_info, scores) - query_steps(position_info, scores, "LocalMonotonic").unsqueeze(-1)
         near = distance.abs() <= self.window
         return Aligned(weights=masked_softmax(scores, near if mask is None else near & mask))
 
 
 class LocalPredictive(nn.Module):
-    """A window around a place that moves with a gradient of its own."""
+    """A window around a position predicted from the query; the Gaussian gives the prediction its gradient."""
 
     ignores_row_constant = True
     sums_to_one = False
@@ -66,8 +63,12 @@ class LocalPredictive(nn.Module):
         self.place = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"query_size={self.query_size}, hidden_size={self.place.numel()}, window={self.window}"
+
     def reset_parameters(self) -> None:
-        """The place vector starts as a row of a linear layer does."""
+        """Initialise the vector v as a row of nn.Linear."""
         bound = self.place.numel() ** -0.5
         nn.init.uniform_(self.place, -bound, bound)
 
@@ -80,6 +81,7 @@ class LocalPredictive(nn.Module):
         """Softmax inside the window, times the Gaussian."""
         centre = self.predict(scores, mask, position_info).unsqueeze(-1)
         distance = key_steps(position_info, scores) - centre
+        # the window itself is not differentiable
         near = distance.detach().abs() <= self.window
         weights = masked_softmax(scores, near if mask is None else near & mask)
         return Aligned(weights=weights * torch.exp(-(distance**2) / (self.window**2 / 2)).to(weights.dtype))
@@ -90,9 +92,9 @@ class LocalPredictive(nn.Module):
         """p_t, between 0 and the source's length."""
         if position_info is None or position_info.queries is None:
             raise ValueError(
-                "LocalPredictive predicts a place from the queries, which the scores do not hold. "
-                "Pass position_info=PositionInfo(queries=queries); attend does it by itself."
+                "LocalPredictive predicts a position from the queries, which the scores do not contain. "
+                "Pass position_info=PositionInfo(queries=queries), as attend does."
             )
         check_size("queries", position_info.queries, self.query_size, f"LocalPredictive(query_size={self.query_size})")
-        place = torch.tanh(self.query_proj(position_info.queries)) @ self.place.to(position_info.queries.dtype)
-        return source_lengths(position_info, scores, mask) * torch.sigmoid(place)
+        logits = torch.tanh(self.query_proj(position_info.queries)) @ self.place.to(position_info.queries.dtype)
+        return source_lengths(position_info, scores, mask) * torch.sigmoid(logits)

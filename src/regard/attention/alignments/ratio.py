@@ -1,4 +1,4 @@
-"""Ratio: scores are themselves the shares, no exponential.
+"""Ratio: weights proportional to the scores, without an exponential.
 
     weights_j = f_j / sum_i f_i,   f = max(s, 0)
 
@@ -14,7 +14,7 @@ from regard.contracts import Aligned, PositionInfo
 
 
 class Ratio(nn.Module):
-    """For scores that are kernels: not negative (a negative one counts as 0). A row whose scores are all 0 is zeros."""
+    """For scores that are non-negative kernels; negative ones count as 0. If all scores are 0, so are the weights."""
 
     ignores_row_constant = False
     sums_to_one = True
@@ -25,12 +25,12 @@ class Ratio(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """Each key's share of the row."""
+        """Each score divided by their sum over the allowed keys."""
         shares = scores if mask is None else scores.masked_fill(~mask, 0.0)
         shares = shares.clamp(min=0.0, max=torch.finfo(scores.dtype).max)
         if shares.shape[-1] == 0:
             return Aligned(weights=shares)
-        # shares do not change with their common scale; at most 1 each, they cannot overflow when summed
+        # a common factor cancels; with a largest share of 1 the sum cannot overflow
         largest = shares.amax(dim=-1, keepdim=True).detach()
         empty = largest == 0
         shares = shares / largest.masked_fill(empty, 1.0)

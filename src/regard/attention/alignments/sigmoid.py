@@ -1,9 +1,9 @@
-"""Sigmoid: every key is judged on its own, and nothing has to sum to one.
+"""Sigmoid: each weight depends on its own score alone, and weights need not sum to 1.
 
     weights_j = 1 / (1 + exp(-(s_j + bias)))
 
 Ramapuram et al. 2024. https://arxiv.org/abs/2409.04431
-The paper starts at bias = -log(number of keys), so that a row begins near sum 1: pass it for long texts.
+The paper sets bias = -log(number of keys), so that weights initially sum to about 1; use it for long texts.
 """
 
 import torch
@@ -14,7 +14,7 @@ from regard.contracts import Aligned, PositionInfo
 
 
 class Sigmoid(nn.Module):
-    """Independent gates; a constant added to a row changes the answer."""
+    """Independent gates, which depend on a constant added to all scores."""
 
     ignores_row_constant = False
     sums_to_one = False
@@ -23,12 +23,16 @@ class Sigmoid(nn.Module):
         super().__init__()
         self.bias = bias
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"bias={self.bias}"
+
     def forward(
         self,
         scores: Float[Tensor, "*B Q K"],
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """A gate for every allowed key."""
+        """A gate per key, 0 where not allowed."""
         weights = torch.sigmoid(scores + self.bias)
         return Aligned(weights=weights if mask is None else weights.masked_fill(~mask, 0.0))

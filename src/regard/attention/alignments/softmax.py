@@ -1,4 +1,4 @@
-"""Softmax: every key gets some weight, the best ones most.
+"""Softmax: positive weights that sum to 1.
 
     weights_j = exp(s_j) / sum_i exp(s_i)
 
@@ -13,7 +13,7 @@ from regard.kernels import masked_softmax
 
 
 class Softmax(nn.Module):
-    """A dense distribution; the one alignment that fused kernels know."""
+    """A dense distribution; the only alignment of fused kernels."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -24,5 +24,5 @@ class Softmax(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """Weights over the allowed keys; an empty row is zeros."""
+        """Weights over the allowed keys; zeros for a query without any."""
         return Aligned(weights=masked_softmax(scores, mask))

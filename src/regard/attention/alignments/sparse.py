@@ -1,22 +1,15 @@
-"""Sparse alignments: sparsemax and entmax, by the entmax package.
+"""Sparse alignments: sparsemax and entmax, which give most keys weight 0.
 
-What sparsemax and entmax share: the entmax package's functions, guarded.
+    Sparsemax   weights = argmin_p |p - s|^2            over distributions p
+    Entmax      weights = argmax_p  p . s + H_alpha(p)  over distributions p, H_alpha Tsallis' entropy
 
-Those functions raise on a row with nothing allowed and lose digits far from 0. Both maps ignore a constant added to a
-row and give exactly 0 to a score more than `reach` below the best, so each row is shifted to have its best at 0 and
-what is forbidden or out of reach is put past that distance.
+Sparsemax: Martins and Astudillo 2016. https://arxiv.org/abs/1602.02068
+Entmax: Peters, Niculae and Martins 2019. https://arxiv.org/abs/1905.05702
+Entmax is softmax at alpha = 1 and sparsemax at alpha = 2.
 
-Sparsemax: the nearest point of the simplex; most keys get exactly nothing.
-
-    weights = argmin_p |p - s|^2  over distributions p
-
-Martins and Astudillo 2016. https://arxiv.org/abs/1602.02068
-
-Entmax: between softmax (alpha = 1) and sparsemax (alpha = 2).
-
-    weights = argmax_p  p . s + H_alpha(p)  over distributions p, H_alpha Tsallis' entropy
-
-Peters, Niculae and Martins 2019. https://arxiv.org/abs/1905.05702
+The functions of the entmax package raise for a query without allowed keys, and lose precision far from 0. Both maps
+ignore a constant added to all scores and give 0 to scores more than `reach` below the largest, so scores are shifted to
+have their largest at 0, and forbidden and lower ones are clamped beyond that distance.
 """
 
 from collections.abc import Callable
@@ -29,12 +22,12 @@ from regard.contracts import Aligned, PositionInfo
 
 
 def from_entmax(name: str, user: str) -> Callable[..., Tensor]:
-    """A function of the entmax package, which is named in the error of the one thing that needs it."""
+    """A function of the entmax package; the error names `user` if the package is missing."""
     try:
         import entmax
     except ImportError:
         raise ImportError(f"{user} needs the entmax package. Install it with: pip install entmax") from None
-    # torch.compile cannot read the package's autograd functions; this has it call them as they are
+    # torch.compile cannot trace the package's autograd functions and calls them as they are
     function: Callable[..., Tensor] = torch.compiler.allow_in_graph(getattr(entmax, name))
     return function
 
@@ -45,23 +38,25 @@ def align_sparse(
     reach: Float[Tensor, ""] | float,
     function: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*B Q K"]:
-    """`function` over the allowed keys of each row; an empty row is zeros."""
+    """`function` over the allowed keys of each query; zeros for a query without any."""
     if scores.numel() == 0:
         return scores
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if mask is not None:
         wide = wide.masked_fill(~mask, float("-inf"))
+    # inf - inf would be NaN below
     wide = wide.clamp(max=torch.finfo(wide.dtype).max)
     empty = (wide == float("-inf")).all(dim=-1, keepdim=True)
     wide = wide.masked_fill(empty, 0.0)
     shifted = wide - wide.amax(dim=-1, keepdim=True).detach()
+    # what is clamped here gets weight 0 and no gradient
     floor = torch.as_tensor(-2.0 * reach, dtype=wide.dtype, device=wide.device).detach()
     weights = function(torch.maximum(shifted, floor))
     return weights.masked_fill(empty, 0.0).to(scores.dtype)
 
 
 class Sparsemax(nn.Module):
-    """A sparse distribution (the entmax package's)."""
+    """The distribution nearest to the scores, by the entmax package."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -76,12 +71,12 @@ class Sparsemax(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """Weights over the allowed keys; an empty row is zeros."""
+        """Weights over the allowed keys; zeros for a query without any."""
         return Aligned(weights=align_sparse(scores, mask, 1.0, self.function))
 
 
 class Entmax(nn.Module):
-    """A sparse distribution (the entmax package's); alpha = 1.5 has a closed form, others are found by bisection."""
+    """A sparse distribution, by the entmax package: exact for alpha = 1.5, by bisection for others."""
 
     ignores_row_constant = True
     sums_to_one = True
@@ -94,15 +89,19 @@ class Entmax(nn.Module):
         self.closed_form = from_entmax("entmax15", "Entmax")
         self.bisect = from_entmax("entmax_bisect", "Entmax")
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"alpha={self.alpha}"
+
     def forward(
         self,
         scores: Float[Tensor, "*B Q K"],
         mask: Bool[Tensor, "..."] | None = None,
         position_info: PositionInfo | None = None,
     ) -> Aligned:
-        """Weights over the allowed keys; an empty row is zeros."""
+        """Weights over the allowed keys; zeros for a query without any."""
         return Aligned(weights=align_sparse(scores, mask, 1.0 / (self.alpha - 1.0), self.closed_or_bisect))
 
     def closed_or_bisect(self, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """The exact function where the package has one."""
+        """The exact function for alpha = 1.5, bisection otherwise."""
         return self.closed_form(scores) if self.alpha == 1.5 else self.bisect(scores, self.alpha)

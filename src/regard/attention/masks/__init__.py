@@ -1,33 +1,33 @@
-"""Who may look at whom, in history order. True = may attend; masks compose with &, | and ~."""
+"""Masks, in history order. True = may attend; masks compose with &, | and ~."""
 
-from regard.attention.masks.algebra import ComposableMask, Explicit, as_mask
+from regard.attention.masks.algebra import ComposableMask, TensorMask, as_mask
 from regard.attention.masks.causal import causal, prefix
-from regard.attention.masks.padding import Real, padding
+from regard.attention.masks.padding import KeyMask, padding
 from regard.attention.masks.predicate import Predicate, predicate
 from regard.attention.masks.window import dilated, window
-from regard.contracts import Entry
+from regard.contracts import MechanismEntry
 
 MASKS = {
-    "padding": Entry(
+    "padding": MechanismEntry(
         build=padding, year=2014, formula="j < lengths[b]", cost="O(K)", paper="https://arxiv.org/abs/1409.0473"
     ),
-    "window": Entry(
+    "window": MechanismEntry(
         build=window, year=2015, formula="|i - j| <= size", cost="O(Q size)", paper="https://arxiv.org/abs/1508.04025"
     ),
-    "causal": Entry(
+    "causal": MechanismEntry(
         build=causal, year=2017, formula="j <= i", cost="O(Q K / 2)", paper="https://arxiv.org/abs/1706.03762"
     ),
-    "prefix": Entry(
+    "prefix": MechanismEntry(
         build=prefix, year=2019, formula="j < length", cost="O(Q length)", paper="https://arxiv.org/abs/1910.10683"
     ),
-    "dilated": Entry(
+    "dilated": MechanismEntry(
         build=dilated,
         year=2020,
         formula="|i - j| <= size step, step divides i - j",
         cost="O(Q size step)",
         paper="https://arxiv.org/abs/2004.05150",
     ),
-    "predicate": Entry(
+    "predicate": MechanismEntry(
         build=predicate, year=2024, formula="f(i, j)", cost="O(Q K)", paper="https://arxiv.org/abs/2412.05496"
     ),
 }
@@ -35,9 +35,9 @@ MASKS = {
 __all__ = [
     "MASKS",
     "ComposableMask",
-    "Explicit",
+    "KeyMask",
     "Predicate",
-    "Real",
+    "TensorMask",
     "as_mask",
     "causal",
     "dilated",

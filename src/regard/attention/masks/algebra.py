@@ -1,4 +1,4 @@
-"""The algebra of masks: and, or, not, and a boolean tensor as a mask."""
+"""The algebra of masks: intersection, union, complement, and a boolean tensor as a mask."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,121 +14,121 @@ Interval: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 
 class ComposableMask:
-    """A mask that asks for positions only; a subclass says what is allowed, and if it can, how far one may look."""
+    """A rule over positions that composes with &, | and ~; subclasses define `allowed` and, if known, `span`."""
 
     @property
     def structured(self) -> bool:
-        """Whether positions are all the rule asks for."""
+        """True if the rule can be evaluated index by index inside a kernel."""
         return True
 
     @property
     def is_triangle(self) -> bool:
-        """Whether this is the causal triangle."""
+        """True for the causal triangle alone."""
         return False
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """True where the query may attend to the key."""
-        raise TypeError(f"{type(self).__name__} must say what is allowed")
+        raise NotImplementedError(f"{type(self).__name__} must define allowed(grid)")
 
     def span(self, first: int, last: int) -> Span:
-        """Key positions [low, high) outside which queries first..last see nothing."""
+        """Key positions [low, high) outside which queries first..last may attend to nothing; None = unbounded."""
         return None, None
 
     def parts(self) -> tuple["ComposableMask", ...]:
-        """Masks that all must allow a pair for this one to allow it."""
+        """Masks whose intersection this mask is."""
         return (self,)
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval | None:
-        """Key positions [low, high) that each of these queries sees, all of them; None where it is no interval."""
+        """Key positions [low, high) if each of these queries may attend to exactly such an interval, else None."""
         return None
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Tensors the mask holds, which must be where the queries are."""
+        """Tensors that the rule uses, which must be on the device of the queries."""
         return ()
 
     @property
-    def per_row(self) -> bool:
-        """Whether rows of the batch differ, so that written out each has its own."""
+    def per_example(self) -> bool:
+        """True if batch elements may differ."""
         return False
 
     @property
     def per_query(self) -> bool:
-        """Whether queries differ, so that written out each has its own."""
+        """True if queries may differ."""
         return True
 
     def __bool__(self) -> bool:
-        raise ValueError("masks combine with &, | and ~: Python's `and`, `or` and `not` would keep only one of them.")
+        raise TypeError("masks combine with &, | and ~; Python's `and`, `or` and `not` would keep only one of them.")
 
     def __and__(self, other: "ComposableMask | Tensor") -> "ComposableMask":
-        return Both(self, as_mask(other))
+        return Intersection(self, as_mask(other))
 
     def __rand__(self, other: Tensor) -> "ComposableMask":
-        return Both(as_mask(other), self)
+        return Intersection(as_mask(other), self)
 
     def __or__(self, other: "ComposableMask | Tensor") -> "ComposableMask":
-        return Either(self, as_mask(other))
+        return Union(self, as_mask(other))
 
     def __ror__(self, other: Tensor) -> "ComposableMask":
-        return Either(as_mask(other), self)
+        return Union(as_mask(other), self)
 
     def __invert__(self) -> "ComposableMask":
-        return Not(self)
+        return Complement(self)
 
 
 class PerExampleMask(ComposableMask):
-    """A mask of keys alone: rows of the batch differ, queries do not."""
+    """A mask of keys: batch elements may differ, queries do not."""
 
     @property
-    def per_row(self) -> bool:
-        """Each row has its own keys."""
+    def per_example(self) -> bool:
+        """Each batch element has its own keys."""
         return True
 
     @property
     def per_query(self) -> bool:
-        """All queries of a row see the same."""
+        """All queries of a batch element may attend to the same keys."""
         return False
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(ComposableMask):
-    """Two masks together."""
+class BinaryMask(ComposableMask):
+    """A combination of two masks."""
 
     left: ComposableMask
     right: ComposableMask
 
     @property
     def structured(self) -> bool:
-        """Whether both are rules over positions."""
+        """True if both masks are."""
         return self.left.structured and self.right.structured
 
     @property
-    def per_row(self) -> bool:
-        """Whether one of them is."""
-        return self.left.per_row or self.right.per_row
+    def per_example(self) -> bool:
+        """True if one of the masks is."""
+        return self.left.per_example or self.right.per_example
 
     @property
     def per_query(self) -> bool:
-        """Whether one of them is."""
+        """True if one of the masks is."""
         return self.left.per_query or self.right.per_query
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors of both."""
+        """Tensors of both masks."""
         return (*self.left.tensors(), *self.right.tensors())
 
 
-class Both(Pair):
-    """Allowed by both."""
+class Intersection(BinaryMask):
+    """Allowed where both masks allow."""
 
     def parts(self) -> tuple[ComposableMask, ...]:
-        """The parts of both."""
+        """Parts of both masks."""
         return (*self.left.parts(), *self.right.parts())
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """What both allow."""
+        """True where both masks are."""
         return self.left.allowed(grid) & self.right.allowed(grid)
 
     def span(self, first: int, last: int) -> Span:
-        """Where the two spans overlap."""
+        """The intersection of the spans."""
         low, high = zip(self.left.span(first, last), self.right.span(first, last), strict=True)
         return (
             max((bound for bound in low if bound is not None), default=None),
@@ -136,23 +136,24 @@ class Both(Pair):
         )
 
 
-class Either(Pair):
-    """Allowed by one or the other."""
+class Union(BinaryMask):
+    """Allowed where at least one mask allows."""
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval | None:
-        """Two intervals that begin with the first key are one, the longer."""
-        found = self.left.interval(queries), self.right.interval(queries)
-        if any(each is None or each[0] is not None for each in found):
+        """The longer of two intervals that both begin at the first key; other unions need be no interval."""
+        intervals = self.left.interval(queries), self.right.interval(queries)
+        if any(interval is None or interval[0] is not None for interval in intervals):
             return None
-        highs = [each[1] for each in found if each is not None and each[1] is not None]
-        return None, torch.maximum(*highs) if len(highs) == len(found) else None
+        highs = [interval[1] for interval in intervals if interval is not None and interval[1] is not None]
+        # an interval without an upper end contains the other
+        return None, torch.maximum(*highs) if len(highs) == len(intervals) else None
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """What either allows."""
+        """True where at least one mask is."""
         return self.left.allowed(grid) | self.right.allowed(grid)
 
     def span(self, first: int, last: int) -> Span:
-        """From where the first begins to where the last ends."""
+        """The smallest span that contains both."""
         (low, high), (other_low, other_high) = self.left.span(first, last), self.right.span(first, last)
         return (
             None if low is None or other_low is None else min(low, other_low),
@@ -161,85 +162,88 @@ class Either(Pair):
 
 
 @dataclass(frozen=True, eq=False)
-class Not(ComposableMask):
-    """Allowed where the other forbids."""
+class Complement(ComposableMask):
+    """Allowed where the inner mask forbids."""
 
     inner: ComposableMask
 
     @property
     def structured(self) -> bool:
-        """Whether the inner mask is a rule over positions."""
+        """True if the inner mask is."""
         return self.inner.structured
 
     @property
-    def per_row(self) -> bool:
-        """Whether the inner mask is."""
-        return self.inner.per_row
+    def per_example(self) -> bool:
+        """True if the inner mask is."""
+        return self.inner.per_example
 
     @property
     def per_query(self) -> bool:
-        """Whether the inner mask is."""
+        """True if the inner mask is."""
         return self.inner.per_query
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """What the inner mask forbids."""
+        """True where the inner mask is False."""
         return ~self.inner.allowed(grid)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors inside."""
+        """Tensors of the inner mask."""
         return self.inner.tensors()
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit(ComposableMask):
+class TensorMask(ComposableMask):
     """A boolean tensor that broadcasts to (.., queries, keys)."""
 
     tensor: Bool[Tensor, "..."]
 
     @property
     def structured(self) -> bool:
-        """A tensor must be read, not asked."""
+        """An explicit tensor cannot be evaluated index by index."""
         return False
 
     @property
     def per_query(self) -> bool:
-        """Whether it has a row for each query."""
+        """True if the tensor has a row per query."""
         return self.tensor.ndim > 1 and self.tensor.shape[-2] > 1
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """The tensor itself; it stands for these queries and keys, wherever they are."""
-        shape = (*(row.numel() for row in grid.rows), grid.queries.numel(), grid.keys.numel())
-        mine = tuple(self.tensor.shape)
-        if len(mine) > len(shape) or any(m not in (1, s) for m, s in zip(mine[::-1], shape[::-1], strict=False)):
+        """The tensor itself, whatever the positions of these queries and keys."""
+        shape = (*(index.numel() for index in grid.leading), grid.queries.numel(), grid.keys.numel())
+        own_shape = tuple(self.tensor.shape)
+        sizes = zip(own_shape[::-1], shape[::-1], strict=False)
+        if len(own_shape) > len(shape) or any(own_size not in (1, size) for own_size, size in sizes):
             raise ValueError(
-                f"mask has shape {mine}, which does not broadcast to the scores' shape {shape} "
+                f"mask has shape {own_shape}, which does not broadcast to the scores' shape {shape} "
                 f"(leading dimensions, queries, keys). Insert dimensions of size 1, or use padding(lengths) for keys."
             )
         return self.tensor
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors inside."""
+        """The tensor."""
         return (self.tensor,)
 
 
 def as_mask(mask: ComposableMask | Tensor) -> ComposableMask:
-    """A mask as it is, a boolean tensor as an explicit mask."""
+    """A mask as it is, and a boolean tensor as a TensorMask."""
     if isinstance(mask, ComposableMask):
         return mask
     if not isinstance(mask, Tensor):
-        raise ValueError(
+        raise TypeError(
             f"mask must be a boolean tensor or a mask such as causal(), not {type(mask).__name__}. "
             f"True means may attend."
         )
     if mask.dtype != torch.bool:
-        raise ValueError(
+        raise TypeError(
             f"mask has dtype {mask.dtype}, expected torch.bool (True = may attend). "
             f"For an additive mask pass mask > -1; for a 0/1 mask pass mask.bool()."
         )
-    return Explicit(mask)
+    return TensorMask(mask)
 
 
 def check_count(name: str, value: object, least: int = 0) -> None:
-    """A whole number of positions."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    """A whole number of positions, at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}, expected a whole number, {least} or more.")
+    if value < least:
         raise ValueError(f"{name} is {value!r}, expected a whole number, {least} or more.")

@@ -1,17 +1,11 @@
-"""Causal mask, and causal with a bidirectional prefix.
+"""Causal and prefix masks.
 
-Causal: a query sees itself and what came before it.
+    Causal   allowed(i, j) = j <= i
+    Prefix   allowed(i, j) = j < length
 
-    allowed(i, j) = j <= i
-
-Vaswani et al. 2017, section 3.2.3. https://arxiv.org/abs/1706.03762
-With more keys than queries (a cache) the last query meets the last key.
-
-Prefix: everybody sees the first keys.
-
-    allowed(i, j) = j < length
-
-`causal() | prefix(n)` is a prefix language model: the prompt is read both ways, the rest is written left to right.
+Causal: Vaswani et al. 2017, section 3.2.3. https://arxiv.org/abs/1706.03762
+With more keys than queries (a cache), the last query has the position of the last key.
+`causal() | prefix(n)` is a prefix language model: attention within the prompt is bidirectional, after it causal.
 """
 
 from dataclasses import dataclass
@@ -27,28 +21,28 @@ from regard.contracts import Grid
 
 @dataclass(frozen=True, eq=False)
 class Causal(ComposableMask):
-    """No looking ahead."""
+    """Keys up to the position of the query."""
 
     @property
     def is_triangle(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """Keys up to the query's own position."""
+        """True at keys up to the query's position."""
         return grid.keys <= grid.queries
 
     def span(self, first: int, last: int) -> Span:
-        """Nothing after the last query."""
+        """No keys after the last query."""
         return None, last + 1
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
-        """Up to the query itself."""
+        """From the first key to the query's position."""
         return None, queries + 1
 
 
 def causal() -> Causal:
-    """A query sees its own position and those before it."""
+    """Allow a query its own position and earlier ones."""
     return Causal()
 
 
@@ -59,27 +53,27 @@ class Prefix(ComposableMask):
     length: int
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """Keys before `length`."""
+        """True at keys before `length`."""
         return grid.keys < self.length
 
     def span(self, first: int, last: int) -> Span:
-        """Nothing at or after `length`."""
+        """No keys at or after `length`."""
         return None, self.length
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
-        """The same keys for each."""
+        """From the first key to `length`, for each query."""
         return None, torch.full_like(queries, self.length)
 
     @property
     def per_query(self) -> bool:
-        """All queries see the same."""
+        """All queries may attend to the same keys."""
         return False
 
 
 def prefix(length: int | Int[Tensor, "..."]) -> ComposableMask:
-    """Every query sees the first `length` keys; a tensor gives each row of the batch its own length."""
+    """Allow every query the first `length` keys; a tensor has a length per batch element."""
     if isinstance(length, Tensor):
-        # "j < lengths[b]" is what padding says too
+        # the same rule as padding: j < lengths[b]
         return padding(length)
     check_count("prefix length", length)
     return Prefix(length)

@@ -1,7 +1,4 @@
-"""Predicate: any rule of your own over positions.
-
-allowed(i, j) = f(i, j)
-"""
+"""Masks from a function of two positions: allowed(i, j) = f(i, j)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,22 +13,22 @@ from regard.contracts import Grid
 
 @dataclass(frozen=True, eq=False)
 class Predicate(ComposableMask):
-    """What a function of the query's and the key's position says."""
+    """A function of the positions of query and key."""
 
     function: Callable[[Tensor, Tensor], Tensor]
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
-        """The function's answer at every pair of positions."""
-        answer = self.function(grid.queries, grid.keys)
-        if not isinstance(answer, Tensor) or answer.dtype != torch.bool:
-            given = answer.dtype if isinstance(answer, Tensor) else type(answer).__name__
-            raise ValueError(
-                f"the predicate gave {given}, expected a boolean tensor: it is called with integer tensors of query "
+        """The function at every pair of positions."""
+        allowed = self.function(grid.queries, grid.keys)
+        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
+            kind = allowed.dtype if isinstance(allowed, Tensor) else type(allowed).__name__
+            raise TypeError(
+                f"the predicate returned {kind}, expected a boolean tensor: it is called with integer tensors of query "
                 f"and key positions that broadcast, as in predicate(lambda i, j: i != j)."
             )
-        return answer
+        return allowed
 
 
 def predicate(function: Callable[[Tensor, Tensor], Tensor]) -> Predicate:
-    """A query at i sees a key at j where function(i, j) is True; it gets whole tensors of positions."""
+    """Allow a query at i the keys j where function(i, j) is True; the function is called with tensors of positions."""
     return Predicate(function)

@@ -1,17 +1,11 @@
 """Absolute positions that are added to states: sinusoidal and learned.
 
-Sinusoidal positions: each pair of features is the hand of a clock, from fast to slow.
+    Sinusoidal   p(t, 2i) = sin(t / 10000^(2i/d)),   p(t, 2i+1) = cos(t / 10000^(2i/d))
+    Learned      p(t) = E[t]
 
-    p(t, 2i) = sin(t / 10000^(2i/d)),   p(t, 2i+1) = cos(t / 10000^(2i/d))
-
-Vaswani et al. 2017, section 3.5. https://arxiv.org/abs/1706.03762
+Sinusoidal: Vaswani et al. 2017, section 3.5. https://arxiv.org/abs/1706.03762
 Every p(t) has norm sqrt(d/2) exactly (for even d), since sin^2 + cos^2 = 1.
-
-Learned positions: a vector for every place, up to the longest text.
-
-    p(t) = E[t]
-
-Gehring et al. 2017, section 3.1. https://arxiv.org/abs/1705.03122
+Learned: Gehring et al. 2017, section 3.1. https://arxiv.org/abs/1705.03122
 """
 
 import math
@@ -22,14 +16,18 @@ from torch import Tensor, nn
 
 
 class Sinusoidal(nn.Module):
-    """Added to the states; no parameters, no longest text."""
+    """Sines and cosines added to the states; no parameters and no maximum length."""
 
     def __init__(self, *, hidden_size: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.hidden_size, self.base = hidden_size, base
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"hidden_size={self.hidden_size}, base={self.base}"
+
     def encode(self, positions: Int[Tensor, "*L"], dtype: torch.dtype = torch.float32) -> Float[Tensor, "*L size"]:
-        """The vectors of these positions; angles of far ones need the digits of float32 or more."""
+        """The vectors of these positions, computed in float32 or wider: half precision rounds large angles."""
         wide = torch.promote_types(dtype, torch.float32)
         steps = torch.arange(0, self.hidden_size, 2, device=positions.device, dtype=wide)
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.hidden_size * steps)
@@ -38,7 +36,7 @@ class Sinusoidal(nn.Module):
     def forward(
         self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B L size"]:
-        """States with their place added; positions count from 0 unless given."""
+        """States plus the vectors of their positions, by default 0, 1, 2 .."""
         if states.shape[-1] != self.hidden_size:
             raise ValueError(
                 f"states have size {states.shape[-1]}, but Sinusoidal was built for size {self.hidden_size}."
@@ -49,7 +47,7 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """Added to the states."""
+    """A learned vector per position, added to the states."""
 
     def __init__(self, *, hidden_size: int, max_length: int) -> None:
         super().__init__()
@@ -59,7 +57,7 @@ class Learned(nn.Module):
     def forward(
         self, states: Float[Tensor, "*B L size"], positions: Int[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B L size"]:
-        """States with their place added; positions count from 0 unless given (those are trusted to fit)."""
+        """States plus the vectors of their positions, by default 0, 1, 2 .. Given positions are not checked."""
         length, max_length = states.shape[-2], self.table.num_embeddings
         if states.shape[-1] != self.table.embedding_dim:
             raise ValueError(

@@ -1,10 +1,10 @@
-"""ALiBi: far keys score less, each head with its own slope.
+"""ALiBi: a penalty on the scores that grows with distance, with a slope per head.
 
     score(i, j) += -m_h |i - j|,   m_h = 2^(-8 h / H)
 
 Press, Smith and Lewis 2022, section 3. https://arxiv.org/abs/2108.12409
-The paper is about looking back; |i - j| says the same of looking ahead.
-Where the number of heads is not a power of two, the slopes between are those of twice the power below, every other one,
+The paper has causal attention only; |i - j| extends it to later keys.
+If the number of heads is no power of two, the remaining slopes are every other one of those for twice the power below,
 as in the authors' code.
 """
 
@@ -26,7 +26,7 @@ def slopes(num_heads: int) -> list[float]:
 
 
 class Alibi(PositionScheme):
-    """No parameters; reads texts longer than any it was trained on."""
+    """No parameters; extrapolates to texts longer than those of training."""
 
     slopes: Tensor
 
@@ -36,10 +36,14 @@ class Alibi(PositionScheme):
             raise ValueError(f"num_heads is {num_heads}, expected 1 or more.")
         self.register_buffer("slopes", torch.tensor(slopes(num_heads)), persistent=False)
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"num_heads={self.slopes.numel()}"
+
     def bias(
         self, queries: Float[Tensor, "*B Q size"], query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]
     ) -> Float[Tensor, "H Q K"]:
-        """A penalty that grows with distance."""
+        """The slope of each head times the negative distance."""
         if queries.shape[-3:-2] != self.slopes.shape:
             raise ValueError(
                 f"queries have shape {tuple(queries.shape)}, expected (.., {self.slopes.numel()} heads, Q, size): "

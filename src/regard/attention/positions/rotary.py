@@ -1,6 +1,6 @@
-"""Rotary positions: queries and keys are turned by their place; their product knows only how far apart they are.
+"""Rotary positions: queries and keys are rotated by their positions, so their products depend on distances only.
 
-    (x_{2i}, x_{2i+1}) turned by the angle t / 10000^(2i/d)
+    (x_{2i}, x_{2i+1}) rotated by the angle t / 10000^(2i/d)
 
 Su et al. 2021, section 3.4. https://arxiv.org/abs/2104.09864
 """
@@ -15,21 +15,27 @@ from regard.contracts import PositionScheme
 
 
 class Rotary(PositionScheme):
-    """No parameters; `head_size` is that of one head, and even."""
+    """No parameters; `head_size` must be even."""
 
     def __init__(self, *, head_size: int, base: float = 10_000.0) -> None:
         super().__init__()
         if head_size % 2:
-            raise ValueError(f"head_size is {head_size}, but Rotary turns pairs of features: it must be even.")
+            raise ValueError(f"head_size is {head_size}, but Rotary rotates pairs of features: it must be even.")
         self.head_size, self.base = head_size, base
 
-    def turn(self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]) -> Float[Tensor, "*B L size"]:
-        """Each pair of features turned by its position's angle."""
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"head_size={self.head_size}, base={self.base}"
+
+    def transform(
+        self, vectors: Float[Tensor, "*B L size"], positions: Int[Tensor, " L"]
+    ) -> Float[Tensor, "*B L size"]:
+        """Each pair of features, rotated by the angle of its position."""
         if vectors.shape[-1] != self.head_size:
             raise ValueError(f"vectors have size {vectors.shape[-1]}, but Rotary was built for size {self.head_size}.")
         wide = torch.promote_types(vectors.dtype, torch.float32)
         steps = torch.arange(0, self.head_size, 2, device=vectors.device, dtype=wide)
-        # angles of far positions need more digits than half precision has
+        # half precision rounds the angles of large positions
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.head_size * steps)
         cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
         even, odd = vectors[..., 0::2], vectors[..., 1::2]

@@ -1,19 +1,13 @@
-"""Additive and concat scores: one hidden layer compares a query with a key.
+"""Additive scores: a hidden layer compares a query with a key.
 
-Additive score: one hidden layer compares a query with a key.
+    Additive   score(q, k) = v . tanh(W q + U k)
+    Concat     score(q, k) = v . tanh(W [q; k])
 
-    score(q, k) = v . tanh(W q + U k)
+Additive: Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
+Concat: Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+W [q; k] = W_q q + W_k k, so Concat is Additive with its two matrices stored as one.
 
-Bahdanau, Cho and Bengio 2015, section A.1.2. https://arxiv.org/abs/1409.0473
-
-Shapes: B batch, Q queries, K keys, H hidden units of the comparison.
-
-Concat score: query and key side by side through one hidden layer.
-
-    score(q, k) = v . tanh(W [q; k])
-
-Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
-W [q; k] = W_q q + W_k k, so it is the additive score with its two matrices kept as one.
+Shapes: *B batch, Q queries, K keys, H hidden units of the comparison.
 """
 
 import torch
@@ -37,8 +31,12 @@ class Additive(nn.Module):
         self.energy = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return sizes_of(self)
+
     def reset_parameters(self) -> None:
-        """The energy starts as a row of a linear layer does."""
+        """Initialise the energy as a row of nn.Linear."""
         bound = self.energy.numel() ** -0.5
         nn.init.uniform_(self.energy, -bound, bound)
 
@@ -53,13 +51,13 @@ class Additive(nn.Module):
         return additive_scores(self.query_proj(queries), keys, self.energy)
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
-        """Kernels for additive attention take it as it is."""
+        """Projected queries and keys, and the energy."""
         check_size("queries", queries, self.query_size, f"Additive(query_size={self.query_size})")
         return LoweredSum(queries=self.query_proj(queries), keys=keys, energy=self.energy)
 
 
 class Concat(nn.Module):
-    """Learned comparison; queries and keys may differ in size."""
+    """Learned comparison with one matrix; queries and keys may differ in size."""
 
     def __init__(self, *, query_size: int, key_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -68,13 +66,17 @@ class Concat(nn.Module):
         self.energy = nn.Parameter(torch.empty(hidden_size))
         self.reset_parameters()
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return sizes_of(self)
+
     def reset_parameters(self) -> None:
-        """The energy starts as a row of a linear layer does."""
+        """Initialise the energy as a row of nn.Linear."""
         bound = self.energy.numel() ** -0.5
         nn.init.uniform_(self.energy, -bound, bound)
 
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K H"]:
-        """The keys' half of the layer, once."""
+        """Apply the keys' half of the matrix once."""
         check_size("keys", keys, self.key_size, f"Concat(key_size={self.key_size})")
         return F.linear(keys, self.proj.weight[:, self.query_size :])
 
@@ -84,7 +86,12 @@ class Concat(nn.Module):
         return additive_scores(F.linear(queries, self.proj.weight[:, : self.query_size]), keys, self.energy)
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K H"]) -> LoweredSum:
-        """Kernels for additive attention take it as it is."""
+        """Projected queries and keys, and the energy."""
         check_size("queries", queries, self.query_size, f"Concat(query_size={self.query_size})")
         projected = F.linear(queries, self.proj.weight[:, : self.query_size])
         return LoweredSum(queries=projected, keys=keys, energy=self.energy)
+
+
+def sizes_of(score: Additive | Concat) -> str:
+    """Sizes for print(score)."""
+    return f"query_size={score.query_size}, key_size={score.key_size}, hidden_size={score.energy.numel()}"

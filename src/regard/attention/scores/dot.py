@@ -1,24 +1,14 @@
 """Dot-product scores: dot, scaled dot and cosine.
 
-Dot score: how far two vectors point the same way, times their lengths.
+    Dot         score(q, k) = q . k
+    ScaledDot   score(q, k) = q . k / sqrt(d)
+    Cosine      score(q, k) = scale * (q . k) / (|q| |k|)
 
-    score(q, k) = q . k
-
-Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
-
-Scaled dot score: the dot product at unit variance.
-
-    score(q, k) = q . k / sqrt(d)
-
-The dot product of independent unit-variance vectors has variance d; unscaled, softmax saturates as d grows.
-Vaswani et al. 2017, section 3.2.1. https://arxiv.org/abs/1706.03762
-
-Cosine score: direction alone, whatever the lengths.
-
-    score(q, k) = scale * (q . k) / (|q| |k|)
-
-Graves, Wayne and Danihelka 2014, section 3.3.1. https://arxiv.org/abs/1410.5401
-A cosine lies in [-1, 1], so a softmax over it stays nearly flat; `scale` (the paper's key strength) sharpens it.
+Dot: Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+ScaledDot: Vaswani et al. 2017, section 3.2.1. https://arxiv.org/abs/1706.03762
+The dot product of independent vectors of unit variance has variance d; unscaled, softmax saturates as d grows.
+Cosine: Graves, Wayne and Danihelka 2014, section 3.3.1. https://arxiv.org/abs/1410.5401
+A cosine lies in [-1, 1], so a softmax over it is nearly uniform; `scale` (the paper's key strength) sharpens it.
 """
 
 import torch
@@ -32,10 +22,10 @@ from regard.kernels.dot import dot_scores
 
 
 class Dot(nn.Module):
-    """No parameters; queries and keys have one size."""
+    """Dot product of queries and keys of equal size; no parameters."""
 
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         return keys
 
     def forward(
@@ -46,21 +36,21 @@ class Dot(nn.Module):
         return dot_scores(queries, keys)
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
-        """Itself."""
+        """The dot product itself."""
         check_equal_sizes(queries, keys, "Dot")
         return Lowered(queries=queries, keys=keys)
 
 
 def unit_variance_scale(size: int) -> float:
-    """1 / sqrt(size); vectors of size 0 score 0 whatever the scale."""
+    """1 / sqrt(size); 1 for vectors of size 0, whose scores are 0."""
     return max(size, 1) ** -0.5
 
 
 class ScaledDot(nn.Module):
-    """No parameters; queries and keys have one size."""
+    """Dot product divided by the root of the size; no parameters."""
 
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         return keys
 
     def forward(
@@ -71,52 +61,56 @@ class ScaledDot(nn.Module):
         return dot_scores(queries, keys, unit_variance_scale(queries.shape[-1]))
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
-        """Itself."""
+        """The dot product and its scale."""
         check_equal_sizes(queries, keys, "ScaledDot")
         return Lowered(queries=queries, keys=keys, scale=unit_variance_scale(queries.shape[-1]))
 
 
-def unit(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
-    """Vectors of length 1, however long or short they were; a zero vector stays zero."""
+def normalised(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
+    """Vectors of norm 1, without overflow or underflow; a zero vector stays zero."""
     wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-    lengths = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    if is_concrete(lengths) and is_ordinary(lengths.detach()):
-        return (wide / lengths).to(vectors.dtype)
-    # the largest entry as the unit of length: no square overflows or vanishes
-    largest = wide.detach().abs().amax(dim=-1, keepdim=True) if wide.shape[-1] else lengths
+    norms = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    if is_concrete(norms) and are_accurate(norms.detach()):
+        return (wide / norms).to(vectors.dtype)
+    # divided by their largest entry, no square overflows or underflows
+    largest = wide.detach().abs().amax(dim=-1, keepdim=True) if wide.shape[-1] else norms
     wide = wide / torch.where(largest > 0, largest, 1.0)
-    # now at least 1, unless zero
+    # the norm is now at least 1, or 0
     return (wide / torch.linalg.vector_norm(wide, dim=-1, keepdim=True).clamp(min=1.0)).to(vectors.dtype)
 
 
-def is_ordinary(lengths: Float[Tensor, "..."]) -> bool:
-    """Whether all lengths are such that squares neither overflowed nor vanished."""
-    if lengths.numel() == 0:
+def are_accurate(norms: Float[Tensor, "..."]) -> bool:
+    """True if all norms lie where the squares in them neither overflow nor underflow."""
+    if norms.numel() == 0:
         return True
-    least, most = torch.aminmax(lengths)
-    limit = torch.finfo(lengths.dtype).max ** 0.25
-    return bool(1 / limit < least) and bool(most < limit)
+    low, high = torch.aminmax(norms)
+    limit = torch.finfo(norms.dtype).max ** 0.25
+    return bool(1 / limit < low) and bool(high < limit)
 
 
 class Cosine(nn.Module):
-    """No parameters; queries and keys have one size."""
+    """Cosine of the angle between query and key, times `scale`; no parameters."""
 
     def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()
         self.scale = scale
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"scale={self.scale}"
+
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
         """Normalise the keys once."""
-        return unit(keys)
+        return normalised(keys)
 
     def forward(
         self, queries: Float[Tensor, "*#B Q size"], keys: Float[Tensor, "*#B K key"]
     ) -> Float[Tensor, "*B Q K"]:
         """Score every query against every prepared key."""
         check_equal_sizes(queries, keys, "Cosine")
-        return dot_scores(unit(queries), keys, self.scale)
+        return dot_scores(normalised(queries), keys, self.scale)
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:
-        """Normalise, then dot."""
+        """The dot product of normalised queries and keys, and the scale."""
         check_equal_sizes(queries, keys, "Cosine")
-        return Lowered(queries=unit(queries), keys=keys, scale=self.scale)
+        return Lowered(queries=normalised(queries), keys=keys, scale=self.scale)

@@ -1,8 +1,8 @@
-"""Gaussian score: near is like.
+"""Gaussian score: negative squared distance between query and key.
 
     score(q, k) = -1/2 |w (q - k)|^2
 
-With softmax this is Nadaraya-Watson kernel regression: the oldest attention of all.
+With softmax this is Nadaraya-Watson kernel regression, the oldest form of attention.
 Nadaraya 1964, https://doi.org/10.1137/1109020; Watson 1964, https://www.jstor.org/stable/25049340
 """
 
@@ -18,7 +18,7 @@ from regard.kernels.gaussian import gaussian_scores, scaled
 
 
 class Gaussian(nn.Module):
-    """One width, or one per dimension; `Gaussian(width=2.0).requires_grad_(False)` is the fixed kernel."""
+    """One learned width, or one per dimension; `Gaussian(width=2.0).requires_grad_(False)` keeps it fixed."""
 
     def __init__(self, *, width: float | Sequence[float] = 1.0) -> None:
         super().__init__()
@@ -26,8 +26,12 @@ class Gaussian(nn.Module):
         if self.width.ndim > 1:
             raise ValueError(f"width has shape {tuple(self.width.shape)}, expected one number or one per dimension.")
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"num_widths={self.width.numel()}"
+
     def prepare(self, keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... K size"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         return keys
 
     def forward(
@@ -38,7 +42,7 @@ class Gaussian(nn.Module):
         return gaussian_scores(scaled(queries, self.width), scaled(keys, self.width))
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> LoweredSquare:
-        """The square itself: how it is multiplied out is for kernels to know."""
+        """The squared distance itself."""
         self._check(queries, keys)
         return LoweredSquare(queries=queries, keys=keys, width=self.width)
 
@@ -47,5 +51,5 @@ class Gaussian(nn.Module):
         if self.width.ndim and self.width.numel() != queries.shape[-1]:
             raise ValueError(
                 f"queries have size {queries.shape[-1]}, but this Gaussian has {self.width.numel()} widths. "
-                f"Give one width, or one per dimension."
+                f"Pass one width, or one per dimension."
             )

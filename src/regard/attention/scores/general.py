@@ -1,22 +1,12 @@
-"""Bilinear scores: general, biased and activated.
+"""Bilinear scores: general, biased general and activated general.
 
-General score: a learned bilinear form.
+    General            score(q, k) = q W k
+    BiasedGeneral      score(q, k) = k . (W q + b)
+    ActivatedGeneral   score(q, k) = act(q W k + b)
 
-    score(q, k) = q W k
-
-Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
-
-Biased general score: a bilinear form, and a part of the key that counts whatever the query.
-
-    score(q, k) = k . (W q + b)
-
-Sordoni, Bachman and Bengio 2016, section 3.2. https://arxiv.org/abs/1606.02245
-
-Activated general score: a bilinear form bent by an activation.
-
-    score(q, k) = act(q W k + b)
-
-Ma et al. 2017, section 3.2. https://arxiv.org/abs/1709.00893
+General: Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
+BiasedGeneral: Sordoni, Bachman and Bengio 2016, section 3.2. https://arxiv.org/abs/1606.02245
+ActivatedGeneral: Ma et al. 2017, section 3.2. https://arxiv.org/abs/1709.00893
 """
 
 from collections.abc import Callable
@@ -31,15 +21,19 @@ from regard.kernels.dot import dot_scores
 
 
 class General(nn.Module):
-    """Queries and keys may differ in size; the query is projected, so that keys are compared as they are."""
+    """Bilinear form; queries and keys may differ in size. Projecting the queries leaves the keys as they are."""
 
     def __init__(self, *, query_size: int, key_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
         self.query_proj = nn.Linear(query_size, key_size, bias=False)
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"query_size={self.query_size}, key_size={self.key_size}"
+
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         check_size("keys", keys, self.key_size, f"General(key_size={self.key_size})")
         return keys
 
@@ -51,21 +45,25 @@ class General(nn.Module):
         return dot_scores(self.query_proj(queries), keys)
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered:
-        """Project the query, then dot."""
+        """The dot product of projected queries and keys."""
         check_size("queries", queries, self.query_size, f"General(query_size={self.query_size})")
         return Lowered(queries=self.query_proj(queries), keys=keys)
 
 
 class BiasedGeneral(nn.Module):
-    """Queries and keys may differ in size."""
+    """Bilinear form with a bias k . b that depends on the key alone; queries and keys may differ in size."""
 
     def __init__(self, *, query_size: int, key_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
         self.query_proj = nn.Linear(query_size, key_size)
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"query_size={self.query_size}, key_size={self.key_size}"
+
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         check_size("keys", keys, self.key_size, f"BiasedGeneral(key_size={self.key_size})")
         return keys
 
@@ -77,13 +75,13 @@ class BiasedGeneral(nn.Module):
         return dot_scores(self.query_proj(queries), keys)
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered:
-        """Project the query, bias and all, then dot."""
+        """The dot product of projected queries, with the bias, and keys."""
         check_size("queries", queries, self.query_size, f"BiasedGeneral(query_size={self.query_size})")
         return Lowered(queries=self.query_proj(queries), keys=keys)
 
 
 class ActivatedGeneral(nn.Module):
-    """Queries and keys may differ in size; tanh is the paper's activation."""
+    """Bilinear form under an activation, in the paper tanh; queries and keys may differ in size."""
 
     def __init__(self, *, query_size: int, key_size: int, activation: Callable[[Tensor], Tensor] = torch.tanh) -> None:
         super().__init__()
@@ -92,8 +90,13 @@ class ActivatedGeneral(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
         self.activation = activation
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        name = getattr(self.activation, "__name__", repr(self.activation))
+        return f"query_size={self.query_size}, key_size={self.key_size}, activation={name}"
+
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
-        """Keys are compared as they are."""
+        """The keys themselves."""
         check_size("keys", keys, self.key_size, f"ActivatedGeneral(key_size={self.key_size})")
         return keys
 
@@ -105,5 +108,5 @@ class ActivatedGeneral(nn.Module):
         return self.activation(dot_scores(self.query_proj(queries), keys) + self.bias)
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> str:
-        """No dot product has these scores."""
-        return "ActivatedGeneral bends each score after the product, which no dot kernel can"
+        """The reason why there is none."""
+        return "ActivatedGeneral applies an activation to each score, which no fused kernel supports"

@@ -1,9 +1,9 @@
-"""Location score: where to look from the query alone, without a glance at the keys.
+"""Location score: a score per position that depends on the query alone, not on the keys.
 
     score(q, j) = (W q)_j
 
 Luong, Pham and Manning 2015, section 3.1. https://arxiv.org/abs/1508.04025
-W has one row per source position, so there is a longest source: words past it are never looked at, as in the paper.
+W has one row per source position, so there is a longest source: later positions get weight 0, as in the paper.
 """
 
 import warnings
@@ -18,20 +18,24 @@ from regard.kernels.dot import dot_scores
 
 
 class Location(nn.Module):
-    """Scores the first `max_length` positions."""
+    """Scores of the first `max_length` positions."""
 
     def __init__(self, *, query_size: int, max_length: int) -> None:
         super().__init__()
         self.query_size, self.max_length = query_size, max_length
         self.position_proj = nn.Linear(query_size, max_length, bias=False)
 
+    def extra_repr(self) -> str:
+        """Settings that print shows."""
+        return f"query_size={self.query_size}, max_length={self.max_length}"
+
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K key"]:
-        """Keys only say how many there are."""
+        """The keys themselves, of which only the number matters."""
         if keys.shape[-2] > self.max_length:
-            # the same words each time, for Python shows equal warnings once
+            # Python shows equal warnings once, so the text does not name the number of keys
             warnings.warn(
                 f"Location has {self.max_length} positions but there are more keys: those past {self.max_length} are "
-                f"never looked at. Build it with a larger max_length.",
+                f"never attended to. Build it with a larger max_length.",
                 stacklevel=2,
             )
         return keys
@@ -49,10 +53,10 @@ class Location(nn.Module):
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered | str:
         """A dot product with one learned vector per position."""
         if keys.shape[-2] > self.max_length:
-            return "there are more keys than Location has positions; those past its end score -inf"
+            return "there are more keys than Location has positions; the later ones score -inf"
         return Lowered(queries=queries, keys=self.positions(queries, keys.shape[-2]))
 
     def positions(self, queries: Float[Tensor, "... Q query"], num_keys: int) -> Float[Tensor, "K query"]:
-        """The learned vectors of the positions that exist."""
+        """The learned vectors of the first positions, one per key."""
         check_size("queries", queries, self.query_size, f"Location(query_size={self.query_size})")
         return self.position_proj.weight[:num_keys].to(queries.dtype)

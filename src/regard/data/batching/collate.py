@@ -123,7 +123,7 @@ def _packed(rows: Ragged) -> PackedTokens:
         ids=torch.from_numpy(rows.values.astype(np.int64)),
         # a copy: the batch must not share memory with the data of training
         cu_seqlens=torch.from_numpy(rows.offsets.copy()),
-        rows=torch.from_numpy(row),
+        batch_indices=torch.from_numpy(row),
         positions=torch.from_numpy(np.arange(len(row)) - rows.offsets[row]),
         max_seqlen=int(lengths.max(initial=0)),
     )

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from regard.contracts import Mask
 from regard.kernels.autograd import in_query_blocks
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 from regard.kernels.softmax import masked_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveRequest(Read):
+class AdditiveRequest(AttentionRequest):
     """softmax(energy . tanh(queries + keys)) values; queries and keys are projected to the H hidden units already."""
 
     energy: Float[Tensor, " H"]

@@ -121,7 +121,7 @@ def build_block_mask(mask: Mask, extent: MaskExtent) -> BlockMask:
     def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         # FlexAttention always has both indices; the mask has only as many as there are leading dimensions
         rows = (batch, head)[2 - rank :]
-        return mask.allowed(Grid(rows=rows, queries=query + extent.first_query, keys=key + extent.first_key))
+        return mask.allowed(Grid(leading=rows, queries=query + extent.first_query, keys=key + extent.first_key))
 
     batch, heads = (*(1,) * (2 - rank), *leading)
     return create_block_mask(allowed, batch, heads, num_queries, num_keys, device=extent.device)

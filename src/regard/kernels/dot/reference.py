@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.request import Read
+from regard.kernels.request import AttentionRequest
 from regard.kernels.softmax import masked_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotRequest(Read):
+class DotRequest(AttentionRequest):
     """Queries and keys have the same size; `bias` broadcasts to the scores."""
 
     scale: float
@@ -35,7 +35,7 @@ class DotRequest(Read):
         if self.mask is None:
             return 0
         *leading, num_queries, num_keys = self.shape
-        batch_size = leading[0] if leading and self.mask.per_row else 1
+        batch_size = leading[0] if leading and self.mask.per_example else 1
         return batch_size * (num_queries if self.mask.per_query else 1) * num_keys
 
 

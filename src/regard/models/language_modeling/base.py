@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import ModelOutput, Readout, Step, leaves, map_tensors
+from regard.contracts import ModelOutput, OutputLayer, Step, leaves, map_tensors
 from regard.layers import LSTMRun, LSTMState, run_lstm
 
 Nest = TypeVar("Nest")
@@ -19,7 +19,7 @@ Nest = TypeVar("Nest")
 class LanguageModelBase(nn.Module, ABC):
     """A language model that defines `start` and `features`; `step` and `forward` follow from them."""
 
-    readout: Readout
+    readout: OutputLayer
 
     @abstractmethod
     def start(self, batch_size: int) -> Any:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import Room, trace
+from regard.attention import PreallocatedCache, trace
 from regard.contracts import (
     EOS,
     UNK,
@@ -197,13 +197,13 @@ def named_leaves(nest: Any, name: str = "") -> Iterator[tuple[str, Tensor, int]]
     """Every tensor of `leaves` with its path and the number of its preallocated, unused bytes."""
     if isinstance(nest, Tensor):
         yield name or "state", nest, 0
-    elif isinstance(nest, Room):
-        for part, room, filled in (("keys", nest.key_room, nest.keys), ("values", nest.value_room, nest.values)):
+    elif isinstance(nest, PreallocatedCache):
+        for part, room, filled in (("keys", nest.key_buffer, nest.keys), ("values", nest.value_buffer, nest.values)):
             if room is not None and filled is not None:
                 yield join_path(name, part), room, num_bytes([room]) - num_bytes([filled])
     elif is_dataclass(nest) and not isinstance(nest, type):
         for field in fields(nest):
-            if field.metadata.get("rows", True):
+            if field.metadata.get("batched", True):
                 yield from named_leaves(getattr(nest, field.name), join_path(name, field.name))
     elif isinstance(nest, (tuple, list)):
         for index, one in enumerate(nest):
