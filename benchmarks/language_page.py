@@ -181,7 +181,7 @@ def spans(runs: Runs) -> str:
         return ""
     window = attention_span.WINDOW
     rows.append(
-        (f"spread evenly, last {window}", *(f"{span / window:.3f}" for span in SPANS), f"{(window + 1) / 2:.1f}")
+        (f"uniform weights, last {window}", *(f"{span / window:.3f}" for span in SPANS), f"{(window + 1) / 2:.1f}")
     )
     head = ("attention", *(f"last {span}" for span in SPANS), "mean distance")
     note = f"The share of the weight on the last n words, over {looks:,} looks at the beginning of the test.\n\n"
@@ -196,7 +196,7 @@ def reach_of(runs: Sequence[Any]) -> int:
 
 def verdict(runs: Runs) -> str:
     """Of experiment G12, `regard experiment attention_span`, on these runs."""
-    if len(attention_span.common_seeds(runs)) < attention_span.FEWEST:
+    if len(attention_span.common_seeds(runs)) < attention_span.MIN_SEEDS:
         return ""
     found = attention_span.recorded(runs)
     told = "Holds on this text, trained so." if found.holds else "Does not hold on this text, trained so."

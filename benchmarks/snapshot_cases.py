@@ -15,7 +15,7 @@ COMMANDS = {name: name for name in ("train", "translate", "score", "generate", "
 OPTIONS = {
     **{name: f"--{name}" for name in ("model", "set", "out", "seed", "steps", "device", "data", "source")},
     **{name: f"--{name}" for name in ("split", "beam", "sample", "alignments", "prompt", "temperature", "json")},
-    "num_best": "--n-best",
+    "num_best": "--num-best",
     "max_tokens": "--max-tokens",
 }
 SETTINGS = {

@@ -1,4 +1,4 @@
-"""python -m regard, for those who launch modules."""
+"""`python -m regard` runs the command line."""
 
 from regard.cli import main
 

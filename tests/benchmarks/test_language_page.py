@@ -99,7 +99,7 @@ def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
 def test_spans_and_the_verdict_follow_the_runs(runs):
     told = language_page.spans(runs)
     assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in told
-    assert "| spread evenly, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
+    assert "| uniform weights, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
     assert "**Holds on this text, trained so.**" in told
     assert "4-gram RNN is on par" in told
     other = copy.deepcopy(runs)

@@ -18,11 +18,11 @@ def hurried(monkeypatch):
 
 def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp_path, capsys):
     assert command("demo", "--quick", "--out", tmp_path / "demo") == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows: target", "regard translate"):
-        assert part in told
-    made = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert made == {*demo.DEMO_SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
+        assert part in output
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert names == {*demo.DEMO_SYSTEMS, "alignment.html", "alignment.png", "alignment.svg"}
     assert load_last_demo() == (tmp_path / "demo").resolve()
     report = read_report((tmp_path / "demo" / "bahdanau" / "evaluation-test-beam-1.json").read_text())
     assert report.metrics[0].name == "exact_match" and report.info.system == "bahdanau"

@@ -77,9 +77,9 @@ def test_an_unknown_name_meets_the_nearest(quick, tmp_path, capsys):
 def test_without_matplotlib_there_is_a_verdict_but_no_figure(quick, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert run("experiment", "pooling", "--out", str(tmp_path)) == 0
-    told = capsys.readouterr().out
-    assert "Holds." in told
-    assert "pip install matplotlib" in told
+    output = capsys.readouterr().out
+    assert "Holds." in output
+    assert "pip install matplotlib" in output
     assert [path.name for path in tmp_path.iterdir()] == ["pooling.csv"]
 
 

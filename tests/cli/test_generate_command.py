@@ -28,36 +28,36 @@ def test_prompts_go_on(command, writers, capsys):
 def test_json_and_streaming_tell_the_same(command, writers, capsys):
     line = ["generate", writers["gpt"], "--prompt", "the cat", "--max-tokens", 40, "--temperature", 0.9]
     assert command(*line, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"prompt", "text", "ended", "tokens", "log_probs"} and told["ended"] == "tokens"
-    assert len(told["tokens"]) == len(told["log_probs"]) == 40
+    output = json.loads(capsys.readouterr().out)
+    assert set(output) == {"prompt", "text", "ended", "tokens", "log_probs"} and output["ended"] == "tokens"
+    assert len(output["tokens"]) == len(output["log_probs"]) == 40
     assert command(*line, "--stream") == 0
-    assert capsys.readouterr().out == told["prompt"] + told["text"] + "\n"
+    assert capsys.readouterr().out == output["prompt"] + output["text"] + "\n"
 
 
 def test_an_empty_prompt_begins_a_text_and_no_prompt_says_nothing(command, writers, capsys):
     assert command("generate", writers["lstm"], "--prompt", "", "--max-tokens", 4, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["prompt"] == "" and len(told["tokens"]) == 4
+    output = json.loads(capsys.readouterr().out)
+    assert output["prompt"] == "" and len(output["tokens"]) == 4
     assert command("generate", writers["lstm"], stdin=b"") == 0 and capsys.readouterr().out == ""
 
 
 def test_a_temperature_of_0_takes_the_best_whatever_the_seed(command, writers, capsys):
-    told = []
+    output = []
     for seed in (0, 1):
         line = ["generate", writers["gpt"], "--prompt", "the", "--temperature", 0, "--max-tokens", 8, "--seed", seed]
         assert command(*line) == 0
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1]
+        output.append(capsys.readouterr().out)
+    assert output[0] == output[1]
 
 
 def test_a_prompt_longer_than_the_context_is_told(command, writers, capsys):
     assert command("generate", writers["gpt"], "--prompt", "the cat sat " * 30, "--max-tokens", 3) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("the cat sat the cat")
-    assert "tokens and the model looks back 16: what goes on depends on its end alone" in flat(captured.err)
+    assert "tokens and the context of the model is 16: only the last 16 are used" in flat(captured.err)
     assert command("generate", writers["lstm"], "--prompt", "the cat sat " * 30, "--max-tokens", 3) == 0
-    assert capsys.readouterr().err == "", "an LSTM looks back as far as it likes"
+    assert capsys.readouterr().err == "", "an LSTM has no limited context"
 
 
 def test_unknown_characters_are_told_and_read_as_unknown(command, writers, capsys):
@@ -77,8 +77,8 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
     stop = free["text"][place : place + 12]
     assert len(stop) == 12
     assert command(*line, "--stop", stop) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["ended"] == "stop" and told["text"] == free["text"][: free["text"].index(stop)]
+    output = json.loads(capsys.readouterr().out)
+    assert output["ended"] == "stop" and output["text"] == free["text"][: free["text"].index(stop)]
     assert command(*line, "--stop", r"\n", "--stop", "ÿ\\") == 0
     assert "\n" not in json.loads(capsys.readouterr().out)["text"]
 
@@ -98,7 +98,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--max-tokens", 0], "max_tokens is 0, expected 1 token or more"),
         (["--stop", ""], "a stop string is empty"),
         (["--device", "tpu"], "device is 'tpu', expected auto, cpu, cuda, mps"),
-        (["--stream", "--json"], "--stream prints one text as it comes"),
+        (["--stream", "--json"], "--stream prints the tokens of one text"),
         (["--stream", "--prompt", "b"], "give one prompt"),
         (["--prompt", "a\udcff"], "contains an unpaired surrogate"),
     ],
@@ -149,7 +149,7 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
 def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
     folder = writers["gpt"]
     assert command("evaluate", folder) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in (
         "perplexity",
         "bits per character",
@@ -158,9 +158,9 @@ def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
         "weight within the last n tokens",
         "the state carried",
     ):
-        assert part in told
-    kept = json.loads((folder / "evaluation-test.json").read_text())
-    assert kept["info"]["task"] == "language_modeling" and (folder / "evaluation-validation.json").exists()
+        assert part in output
+    report = json.loads((folder / "evaluation-test.json").read_text())
+    assert report["info"]["task"] == "language_modeling" and (folder / "evaluation-validation.json").exists()
     assert command("evaluate", folder, "--beam", 3) == 2
     assert "--beam is no option of language modeling" in flat(capsys.readouterr().err)
     assert command("evaluate", folder, "--split", "tests") == 2
@@ -200,8 +200,8 @@ def test_tiny_shakespeare_has_no_test(command, tmp_path, capsys):
     sizes = [one for one in SETS["gpt"] if "vocab" not in one]
     line = ["train", "tinyshakespeare-small", "--data", tmp_path, "--out", tmp_path / "run", "--steps", 1, *sizes]
     assert command(*line) == 0
-    told = capsys.readouterr().out
-    assert "regard generate" in told and "regard evaluate" in told and "--split" not in told
+    output = capsys.readouterr().out
+    assert "regard generate" in output and "regard evaluate" in output and "--split" not in output
     assert command("evaluate", tmp_path / "run", "--split", "test") == 2
     assert "tiny Shakespeare has no test. Evaluate on validation." in flat(capsys.readouterr().err)
     assert command("evaluate", tmp_path / "run") == 0
@@ -248,8 +248,8 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
 )
 def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = [str(text_file) if one == "{text}" else one for one in arguments]
-    assert command("train", *given, "--out", tmp_path / "run") == 2
+    inputs = [str(text_file) if one == "{text}" else one for one in arguments]
+    assert command("train", *inputs, "--out", tmp_path / "run") == 2
     captured = capsys.readouterr()
     assert sentence in flat(captured.err) and "Traceback" not in captured.err
     assert not (tmp_path / "run").exists()

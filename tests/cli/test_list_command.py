@@ -40,13 +40,13 @@ def test_nothing_is_cut_off_at_any_width(family, width, capsys, monkeypatch):
     assert "…" not in out
     # folded cells are read column by column: the last column holds formula, cost and paper
     column = out.splitlines()[2].index("formula")
-    told = squeezed("".join(line[column:] for line in out.splitlines()[4:]))
+    output = squeezed("".join(line[column:] for line in out.splitlines()[4:]))
     for name, entry in TABLES[family].items():
         assert name in out
         assert str(entry.year) in out
-        assert squeezed(entry.formula) in told
-        assert squeezed(entry.cost) in told
-        assert entry.paper.split("/abs/")[-1].removeprefix("https://doi.org/") in told
+        assert squeezed(entry.formula) in output
+        assert squeezed(entry.cost) in output
+        assert entry.paper.split("/abs/")[-1].removeprefix("https://doi.org/") in output
 
 
 def test_without_a_family_all_are_listed_in_order(capsys):
@@ -61,17 +61,17 @@ def test_without_a_family_all_are_listed_in_order(capsys):
 
 def test_json_is_the_tables(capsys):
     assert run("list", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert list(told) == list(families())
-    assert list(told["scores"]) == list(SCORES)
-    assert told["masks"]["causal"] == {
+    output = json.loads(capsys.readouterr().out)
+    assert list(output) == list(families())
+    assert list(output["scores"]) == list(SCORES)
+    assert output["masks"]["causal"] == {
         "year": 2017,
         "formula": "j <= i",
         "cost": "O(Q K / 2)",
         "paper": "https://arxiv.org/abs/1706.03762",
         "call": "regard.attention.masks.causal()",
     }
-    assert told["experiments"]["pooling"]["claim"] == EXPERIMENTS["pooling"].claim
+    assert output["experiments"]["pooling"]["claim"] == EXPERIMENTS["pooling"].claim
 
 
 def test_systems_and_recipes_are_listed_too(capsys):
@@ -83,8 +83,8 @@ def test_systems_and_recipes_are_listed_too(capsys):
     for task in TASKS:
         assert f"\n{hyphenated(task)} " in f"\n{out}"
     assert run("list", "recipes", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert list(told["recipes"]) == list(RECIPES)
+    output = json.loads(capsys.readouterr().out)
+    assert list(output["recipes"]) == list(RECIPES)
     assert run("list", "models", "--json") == 0
     bahdanau = json.loads(capsys.readouterr().out)["translation"]["bahdanau"]
     assert bahdanau["call"] == "regard.models.translation.Bahdanau(BahdanauConfig(..))"
@@ -94,8 +94,8 @@ def test_systems_and_recipes_are_listed_too(capsys):
 def test_json_is_not_folded_by_a_narrow_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     assert run("list", "alignments", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["alignments"]["local_predictive"]["formula"] == ALIGNMENTS["local_predictive"].formula
+    output = json.loads(capsys.readouterr().out)
+    assert output["alignments"]["local_predictive"]["formula"] == ALIGNMENTS["local_predictive"].formula
 
 
 def test_an_unknown_family_meets_the_nearest(capsys):
@@ -108,9 +108,11 @@ def test_an_unknown_family_meets_the_nearest(capsys):
 
 def test_tasks_are_listed_with_their_models_and_verbs(capsys):
     assert run("list", "tasks", "--json") == 0
-    told = json.loads(capsys.readouterr().out)["tasks"]
-    assert list(told) == list(TASKS)
-    assert told["language_modeling"]["verb"] == "generate" and "gpt" in told["language_modeling"]["models"].split(", ")
+    output = json.loads(capsys.readouterr().out)["tasks"]
+    assert list(output) == list(TASKS)
+    assert output["language_modeling"]["verb"] == "generate" and "gpt" in output["language_modeling"]["models"].split(
+        ", "
+    )
     assert run("list", "language-modeling", "--json") == 0
     gpt = json.loads(capsys.readouterr().out)["language_modeling"]["gpt"]
     assert gpt["call"] == "regard.models.language_modeling.GPT(GPTConfig(..))"

@@ -9,6 +9,7 @@ import pytest
 import regard
 from regard._utils.names import find_name
 from regard.cli import main
+from regard.cli.main import COMMANDS
 
 BLOCKED = """
 import sys
@@ -21,6 +22,16 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 from regard.cli import main
 main(["list", "experiments"])
+"""
+
+
+HELP = """
+import sys
+from regard.cli import main
+try:
+    main(["--help"])
+finally:
+    assert "torch" not in sys.modules
 """
 
 
@@ -66,16 +77,28 @@ def test_an_error_of_the_disk_is_a_sentence(tmp_path, capsys):
 
 def test_closed_streams_are_empty_ones():
     line = f"{Path(sys.executable).with_name('regard')} list masks"
-    done = subprocess.run(["sh", "-c", f"{line} <&- >&-"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run(["sh", "-c", f"{line} <&- >&-"], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_names_are_found_however_they_are_spelt():
-    for given in ("embedding-scale", "embedding_scale", " Embedding-Scale "):
-        assert find_name(given, ["pooling", "embedding_scale"], "experiment") == "embedding_scale"
+    for inputs in ("embedding-scale", "embedding_scale", " Embedding-Scale "):
+        assert find_name(inputs, ["pooling", "embedding_scale"], "experiment") == "embedding_scale"
 
 
 def test_it_lists_on_a_bare_host():
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "causal-mask" in done.stdout
+    process = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "causal-mask" in process.stdout
+
+
+def test_help_imports_no_torch():
+    process = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "experiment" in process.stdout
+
+
+def test_every_command_of_the_table_has_its_help(capsys):
+    for command, (_, text) in COMMANDS.items():
+        assert run(command, "--help") == 0
+        assert " ".join(text.split()) in " ".join(capsys.readouterr().out.split())

@@ -28,9 +28,9 @@ def flat(text):
 def test_it_trains_says_what_came_of_it_and_what_to_try(command, tmp_path, capsys):
     out = tmp_path / "run"
     assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 3, "--seed", 7, *TINY) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in ("validation exact match", "validation perplexity", "parameters", "regard evaluate", "3 steps"):
-        assert part in told
+        assert part in output
     config = json.loads((out / "config.json").read_text())
     assert config["training"]["seed"] == config["batch"]["seed"] == 7
     assert config["model_name"] == "luong" and config["model"]["num_layers"] == 1

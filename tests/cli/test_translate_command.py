@@ -17,10 +17,10 @@ def flat(text):
 
 
 def test_line_n_answers_line_n(command, trained, capsys):
-    given = ["a b c", "", "d", "  ", "b b", *["c a"] * 300]
-    assert command("translate", trained, "--beam", 2, stdin="\n".join(given).encode()) == 0
+    inputs = ["a b c", "", "d", "  ", "b b", *["c a"] * 300]
+    assert command("translate", trained, "--beam", 2, stdin="\n".join(inputs).encode()) == 0
     lines = capsys.readouterr().out.split("\n")
-    assert lines.pop() == "" and len(lines) == len(given)
+    assert lines.pop() == "" and len(lines) == len(inputs)
     assert lines[1] == lines[3] == ""
     assert len(set(lines[5:])) == 1
 
@@ -36,34 +36,34 @@ def test_alignments_follow_a_tab(command, trained, capsys):
 
 
 def test_n_best_lists_are_numbered(command, trained, capsys):
-    assert command("translate", trained, "--beam", 4, "--n-best", 3, stdin=b"a b\nc\n") == 0
+    assert command("translate", trained, "--beam", 4, "--num-best", 3, stdin=b"a b\nc\n") == 0
     rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
     assert [float(row[2]) for row in rows[:3]] == sorted((float(row[2]) for row in rows[:3]), reverse=True)
-    assert command("translate", trained, "--beam", 2, "--n-best", 3, stdin=b"a\n") == 2
+    assert command("translate", trained, "--beam", 2, "--num-best", 3, stdin=b"a\n") == 2
 
 
 def test_a_sample_does_not_depend_on_how_the_lines_were_cut(command, trained, capsys, monkeypatch):
     lines = b"a b c d\n\na b c d\nb c d e\na b c d\n"
-    drawn = []
+    outputs = []
     for count in (256, 2, 1):
-        monkeypatch.setattr("regard.cli.translate.LINES_AT_ONCE", count)
+        monkeypatch.setattr("regard.cli.translate.BATCH_LINES", count)
         assert command("translate", trained, "--sample", "--temperature", 2.0, stdin=lines) == 0
-        drawn.append(capsys.readouterr().out)
-    assert drawn[0] == drawn[1] == drawn[2]
-    said = drawn[0].splitlines()
-    assert said[1] == "" and said[0] != said[2]
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] == outputs[2]
+    translations = outputs[0].splitlines()
+    assert translations[1] == "" and translations[0] != translations[2]
 
 
 def test_samples_are_drawn_by_their_seed(command, trained, capsys):
-    drawn = []
+    outputs = []
     for seed in (1, 1, 2):
         assert (
             command("translate", trained, "--sample", "--temperature", 2.0, "--seed", seed, stdin=b"a b c d\n" * 5) == 0
         )
-        drawn.append(capsys.readouterr().out)
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert command("translate", trained, "--sample", "--n-best", 2, stdin=b"a\n") == 2
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert command("translate", trained, "--sample", "--num-best", 2, stdin=b"a\n") == 2
 
 
 @pytest.mark.parametrize("kind", ["html", "png", "svg"])
@@ -109,13 +109,13 @@ def test_no_input_gives_no_output(command, trained, capsys):
 def test_a_broken_pipe_is_quiet(trained):
     line = f"{Path(sys.executable).with_name('regard')} translate {trained} --beam 1 | head -n 1"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    given = "a b\n" * 3000
-    done = subprocess.run(
-        ["bash", "-c", line], input=given, capture_output=True, text=True, env=environment, check=False, timeout=300
+    inputs = "a b\n" * 3000
+    process = subprocess.run(
+        ["bash", "-c", line], input=inputs, capture_output=True, text=True, env=environment, check=False, timeout=300
     )
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == ""
+    assert process.returncode == 0
+    assert len(process.stdout.splitlines()) == 1
+    assert process.stderr == ""
 
 
 def test_scores_are_log_probabilities_a_line(command, trained, tmp_path, capsys):
@@ -129,7 +129,7 @@ def test_scores_are_log_probabilities_a_line(command, trained, tmp_path, capsys)
 def test_n_best_lists_are_rescored_and_sorted(command, trained, tmp_path, capsys):
     (tmp_path / "a").write_text("a b\nc\n")
     (tmp_path / "list").write_text("0 ||| a b ||| -1.0\n0 ||| a ||| -2.0\n0 ||| a b c d ||| -3.0\n1 ||| c ||| -1.0\n")
-    rescore = ["score", trained, "--source", tmp_path / "a", "--n-best", tmp_path / "list"]
+    rescore = ["score", trained, "--source", tmp_path / "a", "--hypotheses", tmp_path / "list"]
     assert command(*rescore) == 0
     plain = capsys.readouterr().out.splitlines()
     assert [line.rsplit(" ||| ", 1)[0] for line in plain] == (tmp_path / "list").read_text().splitlines()
@@ -147,7 +147,7 @@ def test_n_best_lists_are_rescored_and_sorted(command, trained, tmp_path, capsys
 def test_a_bad_list_is_a_sentence(command, trained, content, sentence, tmp_path, capsys):
     (tmp_path / "a").write_text("a b\nc\n")
     (tmp_path / "list").write_text(content)
-    assert command("score", trained, "--source", tmp_path / "a", "--n-best", tmp_path / "list") == 2
+    assert command("score", trained, "--source", tmp_path / "a", "--hypotheses", tmp_path / "list") == 2
     assert sentence in flat(capsys.readouterr().err)
 
 
@@ -163,11 +163,11 @@ def test_scoring_needs_something_to_score(command, trained, tmp_path, capsys):
 
 def test_an_evaluation_is_told_and_kept(command, trained, capsys):
     assert command("evaluate", trained, "--split", "test", "--beam", 2) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for part in ("tokenised lower-case", "tok:none", "chrF2", "exact match", "perplexity", "source length"):
-        assert part in told
-    kept = json.loads((trained / "evaluation-test-beam-2.json").read_text())
-    assert kept["info"]["examples"] == 8
+        assert part in output
+    report = json.loads((trained / "evaluation-test-beam-2.json").read_text())
+    assert report["info"]["examples"] == 8
     assert command("evaluate", trained, "--split", "validation") == 0
     assert (trained / "evaluation-validation.json").exists()
     assert command("evaluate", trained, "--split", "tests") == 2

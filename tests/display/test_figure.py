@@ -13,7 +13,7 @@ from regard.display.show import choose_panels
 
 
 def picture_of(weights, tokens=None):
-    return Picture.of(choose_panels(weights, None, row=0, heads="each", query_tokens=tokens, key_tokens=tokens))
+    return Picture.of(choose_panels(weights, None, batch_index=0, heads="each", query_tokens=tokens, key_tokens=tokens))
 
 
 def texts(svg):
@@ -22,9 +22,9 @@ def texts(svg):
 
 def test_svg_has_a_panel_for_every_head_and_every_token_as_text():
     svg = figure.figure_bytes(picture_of(torch.rand(1, 5, 2, 2), ["<b>&", "$x$"]), "svg")
-    found = texts(svg)
-    assert [f"head {head}" for head in range(5)] == [text for text in found if text.startswith("head")]
-    assert {"<b>&", "$x$", "queries", "keys", "weight"} <= set(found)
+    labels = texts(svg)
+    assert [f"head {head}" for head in range(5)] == [text for text in labels if text.startswith("head")]
+    assert {"<b>&", "$x$", "queries", "keys", "weight"} <= set(labels)
 
 
 def test_png_is_one_and_the_same_every_time():
@@ -36,8 +36,8 @@ def test_png_is_one_and_the_same_every_time():
 
 def test_small_maps_have_their_numbers_and_large_ones_thin_their_labels():
     assert "0.25" in texts(figure.figure_bytes(picture_of(torch.full((2, 2), 0.25)), "svg"))
-    found = texts(figure.figure_bytes(picture_of(torch.rand(300, 300)), "svg"))
-    numbers = [text for text in found if text and text.isdigit()]
+    labels = texts(figure.figure_bytes(picture_of(torch.rand(300, 300)), "svg"))
+    numbers = [text for text in labels if text and text.isdigit()]
     assert 20 < len(numbers) < 200
 
 

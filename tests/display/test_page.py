@@ -17,7 +17,7 @@ EVIL = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&
 
 
 def page_of(weights, tokens=None):
-    panels = choose_panels(weights, None, row=0, heads="each", query_tokens=tokens, key_tokens=tokens)
+    panels = choose_panels(weights, None, batch_index=0, heads="each", query_tokens=tokens, key_tokens=tokens)
     return Page(Picture.of(panels))
 
 
@@ -59,25 +59,25 @@ def test_tokens_cannot_break_out_and_come_back_as_they_were():
     read = Reader(text)
     assert [tag for tag, _ in read.tags].count("script") == 2
     assert not any(tag == "img" for tag, _ in read.tags)
-    told = json.loads(read.data)
-    assert told["labels"] == [[*EVIL[:3], "我\\u2028"]]
+    payload = json.loads(read.data)
+    assert payload["labels"] == [[*EVIL[:3], "我\\u2028"]]
     assert "\u2028" not in text
 
 
 def test_the_weights_in_it_are_those_given():
     weights = torch.rand(1, 3, 7, 11).softmax(dim=-1)
-    told = json.loads(Reader(page_of(weights).html()).data)
-    assert [panel["head"] for panel in told["panels"]] == ["head 0", "head 1", "head 2"]
-    for panel, expected in zip(told["panels"], weights[0], strict=True):
+    payload = json.loads(Reader(page_of(weights).html()).data)
+    assert [panel["head"] for panel in payload["panels"]] == ["head 0", "head 1", "head 2"]
+    for panel, expected in zip(payload["panels"], weights[0], strict=True):
         np.testing.assert_allclose(
-            decoded(panel, told["scale"]), expected.flatten(), rtol=0, atol=told["scale"]["high"] / 131068 + 1e-9
+            decoded(panel, payload["scale"]), expected.flatten(), rtol=0, atol=payload["scale"]["high"] / 131068 + 1e-9
         )
-        assert [len(told["labels"][panel[side]]) for side in ("queries", "keys")] == [7, 11]
+        assert [len(payload["labels"][panel[side]]) for side in ("queries", "keys")] == [7, 11]
 
 
 def test_masked_scores_stay_none_and_negative_scores_stay_negative():
-    told = json.loads(Reader(page_of(torch.tensor([[-2.0, float("-inf"), 3.0]])).html()).data)
-    np.testing.assert_allclose(decoded(told["panels"][0], told["scale"]), [-2.0, np.nan, 3.0], atol=1e-4)
+    payload = json.loads(Reader(page_of(torch.tensor([[-2.0, float("-inf"), 3.0]])).html()).data)
+    np.testing.assert_allclose(decoded(payload["panels"][0], payload["scale"]), [-2.0, np.nan, 3.0], atol=1e-4)
 
 
 def test_two_and_a_bit_bytes_a_weight_and_shared_tokens_kept_once():
@@ -106,7 +106,7 @@ def test_the_title_is_the_path_escaped(tmp_path):
 
 def test_the_script_uses_only_elements_that_are_there():
     text = page_of(torch.eye(2)).html()
-    asked = set(re.findall(r'element\("(\w+)"\)', text))
+    ids = set(re.findall(r'element\("(\w+)"\)', text))
     there = {attributes["id"] for _, attributes in Reader(text).tags if "id" in attributes}
-    assert asked
-    assert asked <= there
+    assert ids
+    assert ids <= there

@@ -16,22 +16,22 @@ from regard.display.show import choose_panels
 
 
 def panels_of(maps, path=None, **changes):
-    asked = {"row": 0, "heads": "each", "query_tokens": None, "key_tokens": None} | changes
-    return choose_panels(maps, path, **asked)
+    options = {"batch_index": 0, "heads": "each", "query_tokens": None, "key_tokens": None} | changes
+    return choose_panels(maps, path, **options)
 
 
 @pytest.fixture
 def maps():
     model = nn.ModuleDict({"reader": MultiHeadAttention(8, 2), "writer": Attention()})
     states = torch.randn(3, 4, 8)
-    with trace(model) as seen:
+    with trace(model) as recorded:
         model["reader"](states)
         model["writer"](states[:, :2], model["writer"].prepare_memory(states))
-    return seen
+    return recorded
 
 
 @pytest.mark.parametrize(
-    ("shape", "row", "expected"),
+    ("shape", "batch_index", "expected"),
     [
         ((3, 5), 0, lambda weights: weights[None]),
         ((2, 3, 5), 1, lambda weights: weights[1:2]),
@@ -39,9 +39,9 @@ def maps():
         ((2, 2, 4, 3, 5), 3, lambda weights: weights[1, 1]),
     ],
 )
-def test_any_leading_dimensions_give_the_heads_of_one_row(shape, row, expected):
+def test_any_leading_dimensions_give_the_heads_of_one_batch_element(shape, batch_index, expected):
     weights = torch.rand(shape)
-    panels = panels_of(weights, row=row)
+    panels = panels_of(weights, batch_index=batch_index)
     assert torch.equal(torch.stack([panel.weights for panel in panels]), expected(weights))
 
 
@@ -53,11 +53,11 @@ def test_weights_may_be_half_precision_and_have_a_gradient():
 def test_a_path_chooses_itself_or_all_below_it(maps):
     assert [panel.title for panel in panels_of(maps, "reader")] == ["reader head 0", "reader head 1"]
     assert [panel.title for panel in panels_of(maps)] == ["reader head 0", "reader head 1", "writer"]
-    assert torch.equal(panels_of(maps, "writer", row=2)[0].weights, maps["writer"][0].weights[2])
+    assert torch.equal(panels_of(maps, "writer", batch_index=2)[0].weights, maps["writer"][0].weights[2])
     outer = nn.ModuleDict({"outer": nn.ModuleDict({"inner": MultiHeadAttention(8, 2)})})
-    with trace(outer) as seen:
+    with trace(outer) as recorded:
         outer["outer"]["inner"](torch.randn(1, 2, 8))
-    assert [panel.path for panel in panels_of(seen, "outer")] == ["outer.inner"] * 2
+    assert [panel.path for panel in panels_of(recorded, "outer")] == ["outer.inner"] * 2
 
 
 def test_one_map_is_as_good_as_a_trace(maps):
@@ -72,15 +72,15 @@ def test_heads_are_chosen_and_averaged(maps):
     torch.testing.assert_close(mean.weights, weights.mean(dim=0))
 
 
-def test_a_decoders_steps_are_put_one_below_the_other():
+def test_a_decoders_steps_are_joined_along_the_queries():
     model = MultiHeadAttention(8, 2)
     states, cache = torch.randn(1, 4, 8), GrowingCache()
-    with trace(model) as seen:
+    with trace(model) as recorded:
         for step in range(4):
             cache = model(states[:, step : step + 1], cache=cache).cache
-    assert len(seen[""]) == 4
+    assert len(recorded[""]) == 4
     whole = model(states, mask=regard.attention.masks.causal(), return_weights=True).weights
-    stepped = torch.stack([panel.weights for panel in panels_of(seen)])
+    stepped = torch.stack([panel.weights for panel in panels_of(recorded)])
     torch.testing.assert_close(stepped, whole[0])
 
 
@@ -96,7 +96,7 @@ def test_tokens_label_both_sides_or_each(maps):
     [
         ({"tokens": ["a", "b"]}, "2 tokens for 4 queries at 'reader'. Give one token each"),
         ({"path": "reeder"}, "no attention was traced at 'reeder'; the nearest of 2 is 'reader'."),
-        ({"row": 3}, "row is 3, but weights of shape (3, 2, 4, 4) have 3 rows."),
+        ({"batch_index": 3}, "batch_index is 3, but weights of shape (3, 2, 4, 4) have 3 batch elements."),
         ({"path": "reader", "heads": [2]}, "heads has 2, but there are 2 heads"),
         ({"path": "reader", "heads": []}, "heads is empty"),
         ({"path": "reader", "heads": "best"}, "heads is 'best', expected 'each', 'mean' or numbers"),
@@ -110,20 +110,20 @@ def test_errors_are_sentences_with_the_value_and_the_way_out(maps, arguments, se
 
 
 def test_an_empty_trace_says_where_to_call_the_model():
-    with trace(MultiHeadAttention(8, 2)) as seen:
+    with trace(MultiHeadAttention(8, 2)) as recorded:
         pass
     with pytest.raises(ValueError, match=re.escape("Call the model inside `with trace(model) as maps:`")):
-        show(seen)
+        show(recorded)
 
 
-def test_reads_that_are_not_steps_ask_for_one_of_them():
+def test_maps_that_are_not_steps_ask_for_one_of_them():
     model = MultiHeadAttention(8, 2)
-    with trace(model) as seen:
+    with trace(model) as recorded:
         model(torch.randn(1, 3, 8))
         model(torch.randn(1, 2, 8))
-    with pytest.raises(ValueError, match=re.escape("there are 2 reads at '' (shapes (1, 2, 3, 3), (1, 2, 2, 2))")):
-        show(seen)
-    assert panels_of(seen[""][1])[0].weights.shape == (2, 2)
+    with pytest.raises(ValueError, match=re.escape("there are 2 maps at '' (shapes (1, 2, 3, 3), (1, 2, 2, 2))")):
+        show(recorded)
+    assert panels_of(recorded[""][1])[0].weights.shape == (2, 2)
 
 
 @pytest.mark.parametrize("weights", [torch.rand(3), torch.rand(2, 0)])
@@ -135,11 +135,11 @@ def test_what_cannot_be_drawn_is_refused(weights):
 def test_only_a_trace_has_paths_and_only_maps_are_shown():
     with pytest.raises(ValueError, match="only a trace has paths"):
         show(torch.rand(2, 2), "layer")
-    with pytest.raises(ValueError, match="maps is list, expected what"):
+    with pytest.raises(ValueError, match="maps is list, expected a trace"):
         show([])
 
 
-def test_a_terminal_prints_and_a_notebook_is_given_the_page(maps, capsys, monkeypatch):
+def test_a_terminal_prints_and_a_notebook_gets_the_page(maps, capsys, monkeypatch):
     assert show(maps, "writer") is None
     assert "writer" in capsys.readouterr().out
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))

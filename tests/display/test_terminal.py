@@ -12,7 +12,7 @@ from regard.display.terminal import TerminalPicture, shortened
 
 
 def printed(weights, *, width=80, colours=False, query_tokens=None, key_tokens=None):
-    panels = choose_panels(weights, None, row=0, heads="each", query_tokens=query_tokens, key_tokens=key_tokens)
+    panels = choose_panels(weights, None, batch_index=0, heads="each", query_tokens=query_tokens, key_tokens=key_tokens)
     system = "truecolor" if colours else None
     console = Console(file=io.StringIO(), width=width, force_terminal=colours, color_system=system)
     console.print(TerminalPicture(Picture.of(panels)))

@@ -9,7 +9,16 @@ import torch
 from regard.contracts.report import RunInfo
 from regard.data.corpora.text import TopicsCorpus
 from regard.experiments import attention_span
-from regard.experiments.attention_span import LOOKING, SYSTEMS, WINDOW, Lesson, Outcome, common_seeds, judge, recorded
+from regard.experiments.attention_span import (
+    ATTENDING,
+    SYSTEMS,
+    WINDOW,
+    SpanResult,
+    SpanTraining,
+    common_seeds,
+    judge,
+    recorded,
+)
 from regard.experiments.lib.finding import Measured
 from regard.experiments.lib.small_transformer import seeded
 from regard.metrics import SPANS, Likelihood, SpanMass
@@ -22,27 +31,27 @@ EVEN = tuple(span / WINDOW for span in SPANS)
 TINY = {"epochs": 1, "hidden_size": 8, "vocab_size": 100, "characters": 6000}
 
 
-def made(perplexities=PAPER, within=NEAR, noise=(0.0, 0.3, -0.2)):
-    """Outcomes of three seeds, the 4-gram RNN's in the other order, so that chance is between it and the others."""
+def results_of(perplexities=PAPER, within=NEAR, noise=(0.0, 0.3, -0.2)):
+    """Results of three seeds; those of the 4-gram RNN vary in the opposite direction."""
     return {
         name: [
-            Outcome(
+            SpanResult(
                 parameters=1000,
-                perplexity=perplexities[name] + (-one if name == "ngram_rnn" else one),
-                within=within if name in LOOKING else (),
+                perplexity=perplexities[name] + (-difference if name == "ngram_rnn" else difference),
+                within=within if name in ATTENDING else (),
             )
-            for one in noise
+            for difference in noise
         ]
         for name in SYSTEMS
     }
 
 
-def as_runs(outcomes):
-    """The same as benchmarks record them."""
+def as_runs(results):
+    """The same results as benchmarks record them."""
     runs = {}
-    for name, found in outcomes.items():
-        for seed, one in enumerate(found):
-            mass = SpanMass(within=one.within, distance=2.0, count=100)
+    for name, by_seed in results.items():
+        for seed, result in enumerate(by_seed):
+            mass = SpanMass(within=result.within, distance=2.0, count=100)
             report = make_report(
                 RunInfo(
                     task="language_modeling",
@@ -54,48 +63,50 @@ def as_runs(outcomes):
                     steps=1,
                     seed=seed,
                 ),
-                Likelihood(nats=math.log(one.perplexity), tokens=1, words=1, characters=1),
+                Likelihood(nats=math.log(result.perplexity), tokens=1, words=1, characters=1),
                 reading="one stream, the state carried",
-                distances={"attention": mass} if one.within else {},
+                distances={"attention": mass} if result.within else {},
             )
             runs[f"equal_{name}-{seed}"] = {"test": json.loads(write_report(report))}
     return runs
 
 
 def test_the_papers_own_figures_hold():
-    holds, verdict = judge(made())
+    holds, verdict = judge(results_of())
     assert holds, verdict
-    assert "Attention 80%, Key-Value 80%, Key-Value-Predict 80% (evenly spread, 33%): attention mainly uses" in verdict
+    assert (
+        "Attention 80%, Key-Value 80%, Key-Value-Predict 80% (uniform weights, 33%): attention mainly uses" in verdict
+    )
     assert "Each form of attention is clearly better" in verdict
     assert "4-gram RNN is on par with Key-Value-Predict" in verdict
 
 
-def test_weight_spread_evenly_is_no_short_span():
-    holds, verdict = judge(made(within=EVEN))
+def test_uniform_weights_are_no_short_span():
+    holds, verdict = judge(results_of(within=EVEN))
     assert not holds
     assert "attention does not mainly use them" in verdict
 
 
-@pytest.mark.parametrize(("perplexity", "said"), [(83.0, "clearly worse than"), (82.0, "on par with")])
-def test_an_order_that_breaks_is_told_where(perplexity, said):
-    holds, verdict = judge(made(PAPER | {"key_value": perplexity}))
+@pytest.mark.parametrize(("perplexity", "comparison"), [(83.0, "clearly worse than"), (82.0, "on par with")])
+def test_the_verdict_names_where_the_order_breaks(perplexity, comparison):
+    holds, verdict = judge(results_of(PAPER | {"key_value": perplexity}))
     assert not holds
-    assert f"Key-Value is {said} Attention." in verdict
+    assert f"Key-Value is {comparison} Attention." in verdict
 
 
-@pytest.mark.parametrize(("perplexity", "said", "expected"), [(90.0, "worse", False), (60.0, "better", True)])
-def test_a_simple_model_may_be_worse_or_better(perplexity, said, expected):
-    holds, verdict = judge(made(PAPER | {"ngram_rnn": perplexity}))
+@pytest.mark.parametrize(("perplexity", "comparison", "expected"), [(90.0, "worse", False), (60.0, "better", True)])
+def test_a_simple_model_may_be_worse_or_better(perplexity, comparison, expected):
+    holds, verdict = judge(results_of(PAPER | {"ngram_rnn": perplexity}))
     assert holds is expected
-    assert f"The 4-gram RNN is clearly {said} than Key-Value-Predict" in verdict
+    assert f"The 4-gram RNN is clearly {comparison} than Key-Value-Predict" in verdict
 
 
 def test_recorded_runs_give_the_same_finding():
-    outcomes = made()
-    finding = recorded(as_runs(outcomes) | {"ngram-0": {"test": {}}, "equal_lstm-7": {"validation": {}}})
-    assert (finding.holds, finding.verdict) == judge(outcomes)
-    assert [row["system"] for row in finding.rows][-2:] == ["4-gram RNN", "spread evenly"]
-    expected = Measured.of(one.perplexity for one in outcomes["lstm"])
+    results = results_of()
+    finding = recorded(as_runs(results) | {"ngram-0": {"test": {}}, "equal_lstm-7": {"validation": {}}})
+    assert (finding.holds, finding.verdict) == judge(results)
+    assert [row["system"] for row in finding.rows][-2:] == ["4-gram RNN", "uniform weights"]
+    expected = Measured.of(result.perplexity for result in results["lstm"])
     assert finding.rows[0]["perplexity"].mean == pytest.approx(expected.mean)
     assert finding.rows[0]["last 5"] == ""
     assert finding.rows[1]["last 5"].mean == pytest.approx(0.8)
@@ -103,7 +114,7 @@ def test_recorded_runs_give_the_same_finding():
 
 
 def test_seeds_that_a_system_lacks_do_not_count():
-    runs = as_runs(made())
+    runs = as_runs(results_of())
     del runs["equal_key_value-1"]
     assert common_seeds(runs) == ["0", "2"]
     del runs["equal_lstm-0"]
@@ -111,16 +122,16 @@ def test_seeds_that_a_system_lacks_do_not_count():
         recorded(runs)
 
 
-def test_all_are_of_one_size_and_begin_with_the_words_frequencies():
-    lesson = Lesson.of(TopicsCorpus(), vocab_size=300, hidden_size=24, epochs=1, characters=20_000)
-    models = {name: lesson.build(name, lesson.equal_size(name)) for name in SYSTEMS}
+def test_all_have_one_size_and_start_from_the_word_frequencies():
+    training = SpanTraining.of(TopicsCorpus(), vocab_size=300, hidden_size=24, epochs=1, characters=20_000)
+    models = {name: training.build(name, training.equal_size(name)) for name in SYSTEMS}
     sizes = [count_parameters(model) for model in models.values()]
     assert max(sizes) < 1.05 * min(sizes)
-    ids = torch.from_numpy(lesson.training.ids).long()
+    ids = torch.from_numpy(training.training.ids).long()
     for model in models.values():
-        lesson.begin(model)
-        chances = model.readout.bias.softmax(dim=-1)
-        assert chances[ids[0]].item() == pytest.approx((ids == ids[0]).double().mean().item(), rel=0.05)
+        training.set_bias(model)
+        probabilities = model.readout.bias.softmax(dim=-1)
+        assert probabilities[ids[0]].item() == pytest.approx((ids == ids[0]).double().mean().item(), rel=0.05)
 
 
 def test_a_tiny_run_measures_every_system():
@@ -134,11 +145,11 @@ def test_a_tiny_run_measures_every_system():
     assert all(row["perplexity"].mean < 100 for row in finding.rows[:-1])
 
 
-def test_learning_goes_below_what_frequencies_alone_say():
-    lesson = Lesson.of(TopicsCorpus(), vocab_size=300, hidden_size=16, epochs=8, characters=60_000)
+def test_training_improves_on_word_frequencies():
+    training = SpanTraining.of(TopicsCorpus(), vocab_size=300, hidden_size=16, epochs=8, characters=60_000)
     with seeded(0):
-        model = lesson.build("ngram_rnn", 16)
-        lesson.begin(model)
-        before = likelihood(model, lesson.training).perplexity
-        lesson.learn(model)
-    assert likelihood(model, lesson.training).perplexity < 0.9 * before
+        model = training.build("ngram_rnn", 16)
+        training.set_bias(model)
+        before = likelihood(model, training.training).perplexity
+        training.fit(model)
+    assert likelihood(model, training.training).perplexity < 0.9 * before

@@ -7,7 +7,7 @@ import torch
 
 from regard.attention.masks import causal
 from regard.experiments import causal_mask
-from regard.experiments.causal_mask import Language, Trained, generate, judge, loss_of, try_mask
+from regard.experiments.causal_mask import Language, Trained, generate, judge, loss_of, train_and_evaluate
 from regard.experiments.lib.small_transformer import SmallTransformer
 
 LANGUAGE = Language(num_symbols=5, length=8)
@@ -16,7 +16,7 @@ LANGUAGE = Language(num_symbols=5, length=8)
 def test_the_claim_holds_for_what_it_says_and_accuses_nobody_else():
     """Two models with the mask, two without, small enough to learn in seconds."""
     masked, unmasked = (
-        [try_mask(seed, LANGUAGE, mask, steps=350, size=32) for seed in range(2)] for mask in (causal(), None)
+        [train_and_evaluate(seed, LANGUAGE, mask, steps=350, size=32) for seed in range(2)] for mask in (causal(), None)
     )
     holds, verdict = judge(masked, unmasked, LANGUAGE)
     assert holds, verdict
@@ -75,4 +75,4 @@ def test_generation_begins_with_two_symbols_and_loss_begins_near_ignorance():
 
 def test_the_final_loss_is_that_of_the_last_tenth():
     losses = [9.0] * 18 + [1.0, 2.0]
-    assert Trained(losses=losses, hidden_loss=0.0, legal=[]).final_loss == 1.5
+    assert Trained(losses=losses, masked_loss=0.0, legal=[]).final_loss == 1.5

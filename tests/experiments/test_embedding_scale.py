@@ -1,4 +1,4 @@
-"""Embedding scale: it matches tables of variance 1/d, and is not said to match any other."""
+"""Embedding scale: it matches tables of variance 1/d and no others."""
 
 import math
 

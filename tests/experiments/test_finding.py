@@ -24,8 +24,8 @@ SMALL = {
 
 def a_finding(**changes):
     rows = ({"name": "a", "size": 3, "error": Measured(0.123456789, 0.5)}, {"name": "b", "size": 4, "error": 0.25})
-    asked = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": "Yes.", "holds": True}
-    return Finding(**(asked | {"draw": lambda figure: figure.subplots().plot([1, 2])} | changes))
+    fields = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": "Yes.", "holds": True}
+    return Finding(**(fields | {"draw": lambda figure: figure.subplots().plot([1, 2])} | changes))
 
 
 def test_measured_is_the_mean_and_the_standard_deviation():
@@ -33,7 +33,7 @@ def test_measured_is_the_mean_and_the_standard_deviation():
     assert measured.mean == pytest.approx(3.0)
     assert measured.spread == pytest.approx(7.0**0.5)
     assert str(Measured(0.2291, 0.0552)) == "0.229 ± 0.06"
-    with pytest.raises(ValueError, match="1 repetition says nothing about chance"):
+    with pytest.raises(ValueError, match="1 repetition has no standard deviation"):
         Measured.of([1.0])
 
 

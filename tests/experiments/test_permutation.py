@@ -28,7 +28,7 @@ def test_the_claim_fails_where_positions_are_added(name):
     assert deviation(SCHEMES[name](SHAPE), SHAPE, torch.randperm(8).flip(0)) > 1e-3
 
 
-def test_a_scheme_that_breaks_nothing_is_not_said_to_break_it(monkeypatch):
+def test_a_scheme_that_breaks_nothing_is_not_counted(monkeypatch):
     monkeypatch.setitem(SCHEMES, "idle", lambda shape: Scheme(added=torch.nn.Identity()))
     finding = permutation.run(**SMALL, schemes=("none", "idle", "rotary"))
     assert not finding.holds

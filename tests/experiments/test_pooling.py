@@ -18,13 +18,13 @@ def test_the_claim_holds_on_the_curve_of_the_text():
     assert "only with a bandwidth that shrinks" in finding.verdict
 
 
-def test_on_pure_noise_no_kernel_is_said_to_win():
+def test_on_pure_noise_no_kernel_wins():
     finding = pooling.run(**SMALL, truth=torch.zeros_like)
     assert not finding.holds
     assert "does not clearly beat the average" in finding.verdict
 
 
-def test_where_the_fixed_width_is_right_learning_is_not_said_to_help():
+def test_where_the_fixed_width_is_right_learning_does_not_help():
     # a gentle slope: the fixed bandwidth of 1 is about the best there is
     finding = pooling.run(**SMALL, truth=lambda x: 0.2 * x)
     assert not finding.holds
@@ -34,7 +34,7 @@ def test_where_the_fixed_width_is_right_learning_is_not_said_to_help():
 
 def test_the_three_forms_are_the_formula():
     with seeded(0):
-        sample = pooling.Sample.draw(pooling.sine_and_power, 20, 0.5)
+        sample = pooling.CurveSample.draw(pooling.sine_and_power, 20, 0.5)
     at = torch.linspace(0, 5, 7)[:, None]
     for width in (0.0, 1.0, 2.5):
         weights = torch.softmax(-((at - sample.x.T) ** 2) * width**2 / 2, dim=-1)
@@ -44,7 +44,7 @@ def test_the_three_forms_are_the_formula():
 
 def test_the_learned_width_is_the_best_of_leaving_one_out():
     with seeded(0):
-        sample = pooling.Sample.draw(pooling.sine_and_power, 50, 0.5)
+        sample = pooling.CurveSample.draw(pooling.sine_and_power, 50, 0.5)
         learned = pooling.learn_width(sample, steps=300)
 
     def left_out(width):

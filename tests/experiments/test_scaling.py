@@ -1,4 +1,4 @@
-"""Scaling: saturation is seen where it is, and not where the scores are scaled."""
+"""Scaling: the unscaled softmax saturates, the scaled one does not."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def test_scaled_scores_in_the_place_of_unscaled_do_not_saturate():
 def test_unscaled_scores_in_the_place_of_scaled_do_not_keep_still():
     finding = scaling.run(**SMALL, scaled=Dot())
     assert not finding.holds
-    assert "does not keep still" in finding.verdict
+    assert "is not stable either" in finding.verdict
     assert "the unscaled softmax saturates" in finding.verdict
 
 

@@ -1,4 +1,4 @@
-"""A registry of barely trained systems, and a client that has the token."""
+"""Briefly trained models, and clients with the token."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ TEXT = "5 May 2024"
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
-    """Six systems, of which one was evaluated."""
+    """Six systems, one of them with an evaluation."""
     root = tmp_path_factory.mktemp("registry")
     for name in NAMES:
         run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
@@ -47,14 +47,14 @@ def studio(folder) -> Studio:
 @pytest.fixture(scope="session")
 def client(studio) -> TestClient:
     app = make_app(studio, token=TOKEN, hosts=[HOST])
-    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
-        yield made
+    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as test_client:
+        yield test_client
 
 
 @pytest.fixture(scope="session")
-def readers_folder(tmp_path_factory) -> Path:
-    """Language models and classifiers that have barely learnt, and a translator beside them."""
-    root = tmp_path_factory.mktemp("readers") / "runs"
+def small_folder(tmp_path_factory) -> Path:
+    """Language models, classifiers and a translation model, all briefly trained."""
+    root = tmp_path_factory.mktemp("small") / "runs"
     root.mkdir()
     train_small_models(root, (*LANGUAGE, *SENTENCES), steps=2)
     run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "validation.sentences=0")
@@ -63,62 +63,62 @@ def readers_folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def readers_studio(readers_folder) -> Studio:
-    return Studio(registry=ModelRegistry([readers_folder]))
+def small_studio(small_folder) -> Studio:
+    return Studio(registry=ModelRegistry([small_folder]))
 
 
 @pytest.fixture(scope="session")
-def readers(readers_studio) -> TestClient:
-    """A client of a studio with all of them."""
-    app = make_app(readers_studio, token=TOKEN, hosts=[HOST])
-    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as made:
-        yield made
+def small_client(small_studio) -> TestClient:
+    """A client of a studio with these models."""
+    app = make_app(small_studio, token=TOKEN, hosts=[HOST])
+    with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as test_client:
+        yield test_client
 
 
 @pytest.fixture(scope="session")
-def read(readers):
-    """Ask one of them for a look."""
+def inspect_small(small_client):
+    """Inspect one of these models."""
 
-    def asked(model, text=None):
-        answer = readers.post("/api/inspections", json={"model": model, "text": text or TEXTS[model]})
+    def post(model, text=None):
+        answer = small_client.post("/api/inspections", json={"model": model, "text": text or TEXTS[model]})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    return asked
+    return post
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    """What has barely learnt to write does not know where to stop."""
+    """A limit on the length: briefly trained models do not end their outputs."""
     monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit(factor=1.0, extra=0))
 
 
 @pytest.fixture
-def look(client):
-    """Ask for a look."""
+def inspect(client):
+    """Inspect a translation model."""
 
-    def asked(model, text=TEXT, **more):
+    def post(model, text=TEXT, **more):
         answer = client.post("/api/inspections", json={"model": model, "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    return asked
+    return post
 
 
 @pytest.fixture
 def weights(client):
-    """The exact weights of a site's head, row by row."""
+    """The exact weights of a head."""
     import numpy as np
 
-    def asked(look, site, head):
-        where = f"/api/inspections/{look['id']}"
+    def fetch(inspection, site, head):
+        where = f"/api/inspections/{inspection['id']}"
         shape = client.get(f"{where}/weights", params={"site": site, "head": head}).headers
         rows = [
             client.get(
-                f"/api/inspections/{look['id']}/row", params={"site": site, "head": head, "query": query}
+                f"/api/inspections/{inspection['id']}/row", params={"site": site, "head": head, "query": query}
             ).content
             for query in range(int(shape["x-queries"]))
         ]
         return np.stack([np.frombuffer(row, "<f4") for row in rows])
 
-    return asked
+    return fetch

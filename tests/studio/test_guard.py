@@ -58,8 +58,8 @@ def test_every_answer_is_kept_in(client, path):
 
 
 def test_a_preflight_gets_no_permission(client):
-    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-    answer = client.options("/api/inspections", headers=asked)
+    request = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    answer = client.options("/api/inspections", headers=request)
     assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
 
 
@@ -145,5 +145,5 @@ def test_a_bug_of_ours_is_no_sentence_of_the_users(studio, monkeypatch):
     monkeypatch.setattr("regard.studio.routes.inspections.heads.all_heads", broken)
     app = make_app(studio, token=TOKEN, hosts=[HOST])
     client = TestClient(app, base_url=f"http://{HOST}", headers=ALLOWED, raise_server_exceptions=False)
-    made = client.post("/api/inspections", json={"model": "bahdanau", "text": "5 May 2024"}).json()
-    assert client.get(f"/api/inspections/{made['id']}/heads").status_code == 500
+    inspection = client.post("/api/inspections", json={"model": "bahdanau", "text": "5 May 2024"}).json()
+    assert client.get(f"/api/inspections/{inspection['id']}/heads").status_code == 500

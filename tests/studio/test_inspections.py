@@ -11,84 +11,90 @@ from tests.studio.conftest import NAMES, TEXT
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
 
 
-def test_a_system_without_attention_answers_and_has_no_sites(look):
-    made = look("seq2seq")
-    assert made["sites"] == [] and made["output"]
-    assert [axis["name"] for axis in made["axes"]] == ["source", "target", "prefix"]
+def test_a_system_without_attention_answers_and_has_no_sites(inspect):
+    inspection = inspect("seq2seq")
+    assert inspection["sites"] == [] and inspection["output"]
+    assert [axis["name"] for axis in inspection["axes"]] == ["source", "target", "prefix"]
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_the_answer_is_the_translators_and_its_alignment_too(name, look, weights, folder, monkeypatch):
+def test_the_answer_is_the_translators_and_its_alignment_too(name, inspect, weights, folder, monkeypatch):
     monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit())
     text = "6 May 2024"
-    made = look(name, text)
+    inspection = inspect(name, text)
     expected = load(folder / name).translate([text], beam=1, return_weights=True)[0]
-    assert made["output"] == expected.text
-    assert made["log_prob"] == pytest.approx(expected.log_prob, abs=1e-4)
-    sides = {axis["name"]: axis["tokens"] for axis in made["axes"]}
+    assert inspection["output"] == expected.text
+    assert inspection["log_prob"] == pytest.approx(expected.log_prob, abs=1e-4)
+    sides = {axis["name"]: axis["tokens"] for axis in inspection["axes"]}
     assert sides["source"] == list(expected.source_tokens) and sides["target"] == list(expected.tokens)
-    assert not made["sites"][0]["has_scores"]
-    np.testing.assert_allclose(weights(made, "alignment", 0), expected.weights.numpy(), atol=1e-6)
+    assert not inspection["sites"][0]["has_scores"]
+    np.testing.assert_allclose(weights(inspection, "alignment", 0), expected.weights.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, look, weights, folder):
-    made = look(name)
+def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, inspect, weights, folder):
+    inspection = inspect(name)
     translator = load(folder / name)
     source = [*translator.tokenizers.source.encode(TEXT), EOS]
-    tokens = next(axis["tokens"] for axis in made["axes"] if axis["name"] == "prefix")
+    tokens = next(axis["tokens"] for axis in inspection["axes"] if axis["name"] == "prefix")
     target = [BOS, *translator.tokenizers.target.encode("".join(tokens[1:]))]
     with torch.inference_mode(), trace(translator.model) as maps:
         translator.model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([target]))
-    sites = {site["path"]: site for site in made["sites"] if site["has_scores"]}
+    sites = {site["path"]: site for site in inspection["sites"] if site["has_scores"]}
     assert set(sites) == set(maps)
-    sizes = {axis["name"]: len(axis["tokens"]) for axis in made["axes"]}
+    sizes = {axis["name"]: len(axis["tokens"]) for axis in inspection["axes"]}
     for path, site in sites.items():
         for head in range(site["heads"]):
-            shown = weights(made, path, head)
-            assert shown.shape[0] == sizes[site["queries"]] and shown.shape[1] == sizes[site["keys"]]
-            for query, row in enumerate(shown):
-                reads = maps[path]
-                read = reads[0] if len(reads) == 1 else reads[query]
-                place = query if len(reads) == 1 else 0
-                true = read.weights[0, head, place] if read.weights.ndim > 3 else read.weights[0, place]
+            values = weights(inspection, path, head)
+            assert values.shape[0] == sizes[site["queries"]] and values.shape[1] == sizes[site["keys"]]
+            for query, row in enumerate(values):
+                attention_maps = maps[path]
+                attention_map = attention_maps[0] if len(attention_maps) == 1 else attention_maps[query]
+                index = query if len(attention_maps) == 1 else 0
+                true = (
+                    attention_map.weights[0, head, index]
+                    if attention_map.weights.ndim > 3
+                    else attention_map.weights[0, index]
+                )
                 np.testing.assert_allclose(row[: len(true)], true.numpy(), atol=1e-6)
                 assert not row[len(true) :].any()
 
 
-def test_the_same_question_has_the_same_name_and_another_text_another(look):
-    assert look("bahdanau")["id"] == look("bahdanau")["id"]
-    assert look("bahdanau")["id"] != look("bahdanau", "Mar 15, 1947")["id"] != look("luong", "Mar 15, 1947")["id"]
+def test_the_same_question_has_the_same_name_and_another_text_another(inspect):
+    assert inspect("bahdanau")["id"] == inspect("bahdanau")["id"]
+    assert (
+        inspect("bahdanau")["id"] != inspect("bahdanau", "Mar 15, 1947")["id"] != inspect("luong", "Mar 15, 1947")["id"]
+    )
 
 
-def test_questions_that_look_alike_have_names_of_their_own(look):
-    asked = (("5", {}), ("5", {"output": "\x01"}), ("5\0a", {"output": "b"}), ("5", {"output": "a\0b"}))
-    assert len({look("bahdanau", text, **more)["id"] for text, more in asked}) == 4
+def test_questions_that_look_alike_have_names_of_their_own(inspect):
+    request = (("5", {}), ("5", {"output": "\x01"}), ("5\0a", {"output": "b"}), ("5", {"output": "a\0b"}))
+    assert len({inspect("bahdanau", text, **more)["id"] for text, more in request}) == 4
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer", "seq2seq"])
-def test_a_given_answer_is_looked_at_instead(name, look, folder):
-    made = look(name, output="2024年3月5日")
-    assert made["forced"] and made["output"] == "2024年3月5日"
-    assert made["log_prob"] == pytest.approx(load(folder / name).score([TEXT], ["2024年3月5日"])[0], abs=1e-4)
+def test_a_given_answer_is_looked_at_instead(name, inspect, folder):
+    inspection = inspect(name, output="2024年3月5日")
+    assert inspection["forced"] and inspection["output"] == "2024年3月5日"
+    assert inspection["log_prob"] == pytest.approx(load(folder / name).score([TEXT], ["2024年3月5日"])[0], abs=1e-4)
 
 
-def test_pictures_are_the_weights_in_256_steps(look, client, weights):
-    made = look("transformer")
-    site = next(site for site in made["sites"] if site["queries"] != site["keys"] and site["has_scores"])
-    answer = client.get(f"/api/inspections/{made['id']}/weights", params={"site": site["path"], "head": -1})
+def test_pictures_are_the_weights_in_256_steps(inspect, client, weights):
+    inspection = inspect("transformer")
+    site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])
+    answer = client.get(f"/api/inspections/{inspection['id']}/weights", params={"site": site["path"], "head": -1})
     shape = int(answer.headers["x-queries"]), int(answer.headers["x-keys"])
-    shown = np.frombuffer(answer.content, np.uint8).reshape(shape) / 255 * float(answer.headers["x-high"])
-    mean = np.mean([weights(made, site["path"], head) for head in range(site["heads"])], axis=0)
-    np.testing.assert_allclose(shown, mean, atol=float(answer.headers["x-high"]) / 500)
+    values = np.frombuffer(answer.content, np.uint8).reshape(shape) / 255 * float(answer.headers["x-high"])
+    mean = np.mean([weights(inspection, site["path"], head) for head in range(site["heads"])], axis=0)
+    np.testing.assert_allclose(values, mean, atol=float(answer.headers["x-high"]) / 500)
 
 
 def test_bytes_are_merged_to_characters_and_marks_set_apart():
     from regard.data.text.token_labels import merge_bytes
 
     tokens = ["a", "<0xE8>", "<0x8B>", "<0xB9>", "<0xE8>", "<0x8B>", "b", "<0x41>", "<eos>", "<unk>"]
-    found = [(piece.text, piece.first, piece.last, piece.mark) for piece in merge_bytes(tokens, marks=[8])]
-    assert found == [
+    result = [(piece.text, piece.first, piece.last, piece.mark) for piece in merge_bytes(tokens, marks=[8])]
+    assert result == [
         ("a", 0, 0, False), ("苹", 1, 3, False), ("<0xE8>", 4, 4, False), ("<0x8B>", 5, 5, False), ("b", 6, 6, False),
         ("A", 7, 7, False), ("<eos>", 8, 8, True), ("<unk>", 9, 9, False),
     ]  # fmt: skip
@@ -113,7 +119,7 @@ def test_nothing_to_read_is_a_sentence(client, text, words):
 
 def test_a_text_that_is_too_long_is_told_by_how_much(client):
     answer = client.post("/api/inspections", json={"model": "bahdanau", "text": "x" * 4100})
-    assert answer.json()["detail"] == "body.text has 4,100 characters, and 4,000 can be read. Shorten it."
+    assert answer.json()["detail"] == "body.text has 4,100 characters; at most 4,000 are allowed. Shorten it."
 
 
 def test_a_text_whose_weights_would_not_fit_is_refused_before_they_are_formed(client, monkeypatch):
@@ -127,8 +133,10 @@ def test_an_unknown_system_names_the_nearest(client):
     assert answer.status_code == 404 and "'bahdanau'" in answer.json()["detail"]
 
 
-def test_the_exported_page_holds_the_tokens_and_every_head(look, client):
-    made = look("transformer")
-    page = client.get(f"/api/inspections/{made['id']}/page", params={"site": "decoder.0.cross_attention", "lang": "zh"})
-    assert page.status_code == 200 and "第 3 头" in page.text and "源句" in page.text and "它主要看向" in page.text
+def test_the_exported_page_holds_the_tokens_and_every_head(inspect, client):
+    inspection = inspect("transformer")
+    page = client.get(
+        f"/api/inspections/{inspection['id']}/page", params={"site": "decoder.0.cross_attention", "lang": "zh"}
+    )
+    assert page.status_code == 200 and "第 3 头" in page.text and "源句" in page.text and "最大权重在" in page.text
     assert "http" not in page.text.replace("http://www.w3.org", "")

@@ -9,7 +9,7 @@ import torch
 
 from regard.studio.lessons import LESSONS, apple, article, cicada, cues, kernel_fit, lesson, masked_softmax, square_root
 from regard.studio.lessons.blocks import number
-from regard.studio.schema import Lesson
+from regard.studio.schema import LessonPage
 
 SETTINGS = [
     (name, dict(zip([one.name for one in entry.controls], values, strict=True)))
@@ -23,18 +23,18 @@ def blocks(name, kind, **settings):
     return [block for block in page.blocks if block.kind == kind]
 
 
-def table(name, place, **settings):
+def table(name, index, **settings):
     return torch.tensor(
-        [[float("nan") if cell is None else cell for cell in row] for row in values_of(name, place, settings)]
+        [[float("nan") if cell is None else cell for cell in row] for row in values_of(name, index, settings)]
     )
 
 
-def values_of(name, place, settings):
-    return blocks(name, "matrix", **settings)[place].values
+def values_of(name, index, settings):
+    return blocks(name, "matrix", **settings)[index].values
 
 
-def chosen(name, place=0, **settings):
-    block = blocks(name, "question", **settings)[place]
+def chosen(name, index=0, **settings):
+    block = blocks(name, "question", **settings)[index]
     return block.choices[block.correct].en
 
 
@@ -49,7 +49,7 @@ def every_text(page):
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
 def test_a_page_is_whole_at_every_end_of_its_controls(name, settings):
     page = lesson(name, settings)
-    assert Lesson.model_validate_json(page.model_dump_json()) == page, "no NaN and no infinity"
+    assert LessonPage.model_validate_json(page.model_dump_json()) == page, "no NaN and no infinity"
     kinds = [block.kind for block in page.blocks]
     assert "question" in kinds and {"matrix", "chart"} & set(kinds)
     for block in page.blocks:
@@ -101,7 +101,7 @@ def test_pages_leave_the_global_chance_alone():
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "message"),
     [
         ("cue", {}, "there is no lesson 'cue'; the nearest is 'cues'"),
         ("cues", {"wich": 1.0}, "there is no control 'wich'; the nearest is 'wish'"),
@@ -111,8 +111,8 @@ def test_pages_leave_the_global_chance_alone():
         ("cicada", {"kernel": 2.5}, "kernel is 2.5, but it is a count. Choose a whole number from 2 to 15."),
     ],
 )
-def test_a_wrong_setting_is_a_sentence(name, settings, said):
-    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+def test_a_wrong_setting_is_a_sentence(name, settings, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         lesson(name, settings)
 
 
@@ -134,7 +134,7 @@ def test_the_fit_is_nadaraya_and_watson(seed):
     assert torch.tensor(truth.y).allclose((2 * at.sin() + at**0.8)[:, 0])
     assert torch.tensor(average.y).allclose(sample.y.mean().expand(101), atol=1e-5)
     assert data.points and len(data.x) == 50
-    errors = {width: kernel_fit.error(sample, width) for width in kernel_fit.ASKED}
+    errors = {width: kernel_fit.error(sample, width) for width in kernel_fit.WIDTHS}
     assert chosen("kernel_fit", seed=seed) == f"w = {min(errors, key=errors.get):g}"
 
 
@@ -147,8 +147,8 @@ def test_a_point_that_reads_itself_wants_the_narrowest_kernel(seed):
 
 def test_strength_agility_and_intelligence_are_90_and_46():
     assert values_of("projection", 1, {})[0] == pytest.approx([90.0, 46.0])
-    told = blocks("projection", "text")[1].text
-    assert all("= 90.0" in one and "= 46.0" in one for one in (told.en, told.zh))
+    data = blocks("projection", "text")[1].text
+    assert all("= 90.0" in one and "= 46.0" in one for one in (data.en, data.zh))
     assert chosen("projection", agility=0) == "(2, 9)"
 
 
@@ -165,7 +165,7 @@ def test_the_apple_has_the_weights_of_the_seed():
 
 def test_an_needs_the_apple():
     blind, near = article.probabilities(0), article.probabilities(1)
-    assert blind[0] == 0.5 and chosen("article", 0) == "0.5: it cannot know"
+    assert blind[0] == 0.5 and chosen("article", 0) == "0.5: both are equally probable"
     assert blind[1] > 0.5 and chosen("article", 1) == '"an", which is wrong'
     assert near[0] > 0.95 and near[1] < 0.05
     first, second = table("article", 0, ahead=1)
@@ -214,8 +214,8 @@ def test_windows_stack_until_they_see_both(kernel):
     needed = math.ceil(30 / (kernel - 1))
     assert cicada.layers_needed(kernel) == needed
     assert chosen("cicada", kernel=kernel) == str(needed)
-    seen = blocks("cicada", "chart", kernel=kernel)[0].series[0].y
-    assert seen[-2] < 31 <= seen[-1]
+    recorded = blocks("cicada", "chart", kernel=kernel)[0].series[0].y
+    assert recorded[-2] < 31 <= recorded[-1]
 
 
 def test_the_end_of_the_sentence_decides():

@@ -22,7 +22,7 @@ def test_cards_tell_what_a_system_is(client, folder):
     assert card["title"] == "RNNsearch (Bahdanau)" and card["languages"] == ["en", "zh"] and card["samples"]
     assert card["quality"]["metric"] == "exact match" and card["quality"]["split"] == "test"
     assert sum(bucket["count"] for bucket in card["quality"]["by_length"]) == card["quality"]["examples"] == 8
-    assert cards["luong"]["quality"] is None and state["preparing"] is None and not state["broken"]
+    assert cards["luong"]["quality"] is None and state["demo_training"] is None and not state["problems"]
 
 
 def test_a_checkpoint_that_is_broken_is_named_and_the_others_serve(folder, tmp_path):
@@ -102,15 +102,15 @@ def test_runs_are_read_while_they_are_written(folder, tmp_path):
     lines = [{"step": step, "loss": 1 / step, "validation": {"loss": 2.0}, "note": "x"} for step in (1, 2)]
     metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "lo')
     registry = ModelRegistry([tmp_path])
-    found = read_run_lines(registry, "run", 0)
-    assert [line.step for line in found.lines] == [1, 2] and found.next == 2
-    assert found.lines[1].values == {"loss": 0.5, "validation.loss": 2.0}
+    result = read_run_lines(registry, "run", 0)
+    assert [line.step for line in result.lines] == [1, 2] and result.next == 2
+    assert result.lines[1].values == {"loss": 0.5, "validation.loss": 2.0}
     with metrics.open("a") as file:
         file.write('ss": 0.1}\n')
-    later = read_run_lines(registry, "run", found.next)
-    assert [line.step for line in later.lines] == [3] and later.file == found.file
+    later = read_run_lines(registry, "run", result.next)
+    assert [line.step for line in later.lines] == [3] and later.file == result.file
     metrics.write_text('{"step": 1, "loss": 9}\n')
-    assert read_run_lines(registry, "run", 0).file != found.file
+    assert read_run_lines(registry, "run", 0).file != result.file
     card = list_runs(registry)[0]
     assert card.step == 1 and card.steps == 2 and card.live and card.system == "bahdanau"
     os.utime(metrics, (1, 1))

@@ -18,33 +18,35 @@ def test_the_page_has_the_schema_that_the_server_has():
     assert (WEB / "openapi.json").read_text() == document(), "python -m regard.studio.openapi > web/openapi.json"
 
 
-OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(json.loads(document())).get_all_operations()]
+OPERATIONS = [
+    operation.ok() for operation in schemathesis.openapi.from_dict(json.loads(document())).get_all_operations()
+]
 
 
-def aim(case, look):
+def set_parameters(case, inspection):
     """Put names that there are where the case has made some up."""
     if "/inspections/{name}" in case.path:
-        case.path_parameters["name"] = look["id"]
+        case.path_parameters["name"] = inspection["id"]
     if "site" in (case.query or {}):
-        case.query["site"] = look["sites"][1]["path"]
+        case.query["site"] = inspection["sites"][1]["path"]
     if isinstance(case.body, dict):
-        known = {"model": look["model"], "site": look["sites"][1]["path"]}
-        case.body |= {name: value for name, value in known.items() if name in case.body}
+        parameters = {"model": inspection["model"], "site": inspection["sites"][1]["path"]}
+        case.body |= {name: value for name, value in parameters.items() if name in case.body}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_whatever_fits_or_does_not_there_is_no_server_error(operation, client, look):
+def test_whatever_fits_or_does_not_there_is_no_server_error(operation, client, inspect):
     # an experiment would run on after the test
     if operation.method == "post" and "experiments" in operation.path:
         pytest.skip("starts work of minutes")
-    made = look("bahdanau")
+    inspection = inspect("bahdanau")
     cases = (operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode)
 
     @settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None, derandomize=True, database=None)
     @given(case=strategies.one_of(*cases), aimed=strategies.booleans())
     def ask(case, aimed):
         if aimed:
-            aim(case, made)
+            set_parameters(case, inspection)
         sent = case.as_transport_kwargs(base_url=f"http://{HOST}")
         sent["headers"] = {**sent.get("headers", {}), "Authorization": f"Bearer {TOKEN}"}
         sent.pop("cookies", None)

@@ -28,10 +28,10 @@ def test_the_token_is_random_private_and_stays(tmp_path):
     path = tmp_path / "home" / "regard" / "studio-token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    seen = own_token()
-    assert seen != token and stat.S_IMODE(path.stat().st_mode) == 0o600
+    recorded = own_token()
+    assert recorded != token and stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text("short")
-    assert own_token() not in (seen, "short")
+    assert own_token() not in (recorded, "short")
 
 
 def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(monkeypatch, tmp_path):
@@ -150,8 +150,8 @@ def test_the_command_serves_the_page_and_the_api(folder):
     command = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        said = server.stdout.readline()
-        address = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\w+)", said)
+        message = server.stdout.readline()
+        address = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\w+)", message)
         for _ in range(200):
             try:
                 page = httpx.get(address[1])

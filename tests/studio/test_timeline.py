@@ -68,19 +68,19 @@ def test_figures_are_those_that_were_recorded(runs):
 def test_every_system_says_what_it_reached_and_on_what(runs, line):
     figures = {one.key: one.figure for one in line}
     for name in TRANSLATION_MODELS:
-        test, told = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
-        for said in (told.en, told.zh):
-            assert f"{test['bleu_tokenised']['score']:.1f}" in said
-            assert test["bleu_tokenised"]["signature"] in said
-            assert test["circumstances"]["data"] in said and test["circumstances"]["split"] in said
+        test, data = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
+        for message in (data.en, data.zh):
+            assert f"{test['bleu_tokenised']['score']:.1f}" in message
+            assert test["bleu_tokenised"]["signature"] in message
+            assert test["circumstances"]["data"] in message and test["circumstances"]["split"] in message
     assert "tatoeba en-zh" in figures["translation/transformer"].zh
 
 
 def test_language_models_and_classifiers_say_it_too(runs, line):
     figures = {one.key: one.figure for one in line}
     perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
-    for said in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):
-        assert f"{perplexity:.1f}" in said and "ptb" in said
+    for message in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):
+        assert f"{perplexity:.1f}" in message and "ptb" in message
     # learned three times, which the figure is a mean of
     assert "mean of seeds 0, 1, 2" in figures["language_modeling/attention"].en
     # counted: it has neither parameters nor steps

@@ -140,10 +140,10 @@ def test_it_is_listed_and_its_axes_and_panels_are_shown(toy, inspection):
 def test_its_numbers_add_up(toy, inspection):
     client, _ = toy
     params = {"site": "attention", "query": 0, "head": 1}
-    shown = client.get(f"/api/inspections/{inspection['id']}/compute", params=params).json()
-    np.testing.assert_allclose(np.array(shown["weights"]) @ np.array(shown["values"]), shown["context"], atol=1e-6)
+    values = client.get(f"/api/inspections/{inspection['id']}/compute", params=params).json()
+    np.testing.assert_allclose(np.array(values["weights"]) @ np.array(values["values"]), values["context"], atol=1e-6)
     number = client.get(f"/api/inspections/{inspection['id']}/number", params=params | {"quantity": "weight"}).json()
-    assert number["value"] == pytest.approx(shown["weights"][0])
+    assert number["value"] == pytest.approx(values["weights"][0])
     heads = client.get(f"/api/inspections/{inspection['id']}/heads").json()["heads"]
     assert [(card["queries"], card["keys"], card["head"]) for card in heads] == [
         ("query", "letters", 0),

@@ -1,4 +1,4 @@
-// The page begins here.
+// Entry point of the page.
 import { mount } from "svelte";
 import App from "./App.svelte";
 import "./app.css";

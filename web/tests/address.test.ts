@@ -25,10 +25,6 @@ describe("round trip", () => {
   });
 });
 
-it("reads links that call the output answer", () => {
-  expect(fromHash("#/watch?answer=x").output).toBe("x");
-});
-
 it("survives addresses that make no sense", () => {
   for (const hash of ["", "#", "#/", "#/nowhere?i=x&head=-2&t=1e9&j=", "#watch?%%%"]) {
     expect(fromHash(hash)).toEqual(emptySelection());
@@ -36,7 +32,7 @@ it("survives addresses that make no sense", () => {
 });
 
 describe("a change", () => {
-  it("of the model lets go of its site and indices", () => {
+  it("of the model clears its site and indices", () => {
     expect(changed(full, { model: "other" })).toMatchObject({
       site: null,
       head: null,
@@ -44,13 +40,13 @@ describe("a change", () => {
       text: full.text,
     });
   });
-  it("of the text lets go of output and indices", () => {
+  it("of the text clears output and indices", () => {
     expect(changed(full, { text: "x" })).toMatchObject({ output: null, key: null, site: full.site });
   });
   it("of the site keeps what it names", () => {
     expect(changed(full, { site: "s", query: 5 })).toMatchObject({ query: 5, key: null, head: null });
   });
-  it("of the screen lets go of what only that screen needs", () => {
+  it("of the screen clears the extras of that screen", () => {
     expect(changed(full, { screen: "watch" })).toMatchObject({ extra: {}, query: 0, key: 12 });
   });
   it("to the same changes nothing", () => expect(changed(full, { text: full.text })).toEqual(full));

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { ink, viridis, viridisTable } from "../src/lib/colour";
 import { differences } from "../src/screens/compare/difference";
-import { fromText, stretchesOf, touches, toText } from "../src/screens/compare/link";
+import { fromText, charRangesOf, touches, toText } from "../src/screens/compare/charRange";
 
 describe("differences", () => {
   const marked = (output: string, first: string) =>
@@ -10,7 +10,7 @@ describe("differences", () => {
       .map((part) => (part.differs ? `[${part.text}]` : part.text))
       .join("");
 
-  it("marks what the first does not say", () => {
+  it("marks what the reference does not have", () => {
     expect(marked("2024-05-11", "2024-05-10")).toBe("2024-05-1[1]");
     expect(marked("abc", "abc")).toBe("abc");
     expect(marked("abc", "")).toBe("[abc]");
@@ -50,15 +50,15 @@ describe("linked tokens", () => {
   };
 
   it("meet by letters", () => {
-    const cat = stretchesOf(words)[1]!;
-    expect(stretchesOf(signs).map((stretch) => touches(stretch, cat))).toEqual([
+    const cat = charRangesOf(words)[1]!;
+    expect(charRangesOf(signs).map((range) => touches(range, cat))).toEqual([
       false,
       false,
       true,
       true,
       true,
     ]);
-    expect(stretchesOf(words)[2]!.start).toBe(-1);
+    expect(charRangesOf(words)[2]!.start).toBe(-1);
     expect(touches(undefined, cat)).toBe(false);
   });
 

@@ -1,6 +1,6 @@
 // Tokens as they are shown.
 import { expect, it } from "vitest";
-import { clean, isSpace, positionOf, shown } from "../src/lib/labels";
+import { clean, isSpace, positionOf, displayTokens } from "../src/lib/labels";
 
 const axis = {
   name: "source",
@@ -17,20 +17,20 @@ const axis = {
 };
 
 it("merges bytes and hides marks", () => {
-  expect(shown(axis, false)).toEqual([
+  expect(displayTokens(axis, false)).toEqual([
     { text: "ç", first: 0, last: 0 },
     { text: "猫", first: 1, last: 3 },
   ]);
 });
 
 it("shows every token raw", () => {
-  expect(shown(axis, true).map((token) => token.text)).toEqual(axis.tokens);
+  expect(displayTokens(axis, true).map((token) => token.text)).toEqual(axis.tokens);
 });
 
 it("finds raw indices", () => {
-  expect(positionOf(shown(axis, false), 2)).toBe(1);
-  expect(positionOf(shown(axis, false), 4)).toBe(-1);
-  expect(positionOf(shown(axis, false), null)).toBe(-1);
+  expect(positionOf(displayTokens(axis, false), 2)).toBe(1);
+  expect(positionOf(displayTokens(axis, false), 4)).toBe(-1);
+  expect(positionOf(displayTokens(axis, false), null)).toBe(-1);
 });
 
 it("makes the invisible visible and leaves the rest", () => {
@@ -48,7 +48,7 @@ it("makes the invisible visible and leaves the rest", () => {
 
 it("shows a tokeniser's space as the sign of one, but raw as it is", () => {
   const spaced = { ...axis, tokens: ["▁"], labels: [{ text: "▁", first: 0, last: 0, mark: false }] };
-  expect(shown(spaced, false)[0]?.text).toBe("␣");
-  expect(shown(spaced, true)[0]?.text).toBe("▁");
+  expect(displayTokens(spaced, false)[0]?.text).toBe("␣");
+  expect(displayTokens(spaced, true)[0]?.text).toBe("▁");
   expect(["␣", "▁", "a"].map(isSpace)).toEqual([true, true, false]);
 });

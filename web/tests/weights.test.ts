@@ -22,11 +22,11 @@ describe("merge", () => {
     [0, 0, 0, 1],
   ]);
 
-  it("is the same where every token is a piece", () => {
+  it("is the same if every token is a label", () => {
     expect(merge(weights, [0, 1, 2].map(one), [0, 1, 2, 3].map(one))).toBe(weights);
   });
 
-  it("adds over the keys of a piece and averages over its queries", () => {
+  it("adds over the keys of a label and averages over its queries", () => {
     const merged = merge(
       weights,
       [{ first: 0, last: 1 }, one(2)],

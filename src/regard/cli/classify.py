@@ -1,7 +1,7 @@
-"""`regard classify`: the class of each input, and the words that the model attends to.
+"""`regard classify`: the class of each sentence, and the words that the model attends to.
 
-Sentences come as arguments, or as lines from standard input; an answer is `label<TAB>probability<TAB>sentence`.
-With --explain, every row of attention is shown over the words, brighter where its weight is larger.
+Sentences are arguments or lines of standard input; an answer is `label<TAB>probability<TAB>sentence`. With --explain,
+every query row of attention is printed over the words, brighter where its weight is larger.
 """
 
 import json
@@ -13,77 +13,75 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.streams import named, read_input, warn
+from regard.cli.streams import quoted, read_input, warn
 from regard.contracts import SPECIAL_TOKENS, UNK
 from regard.tasks import load_as
 from regard.tasks.text_classification import Classification
 
 SHADES = ("", "on grey23", "on dark_orange3", "on orange3 bold", "on orange1 black bold")
-"""Up to a twentieth, a tenth, a quarter, a half of the weight, and above."""
 EDGES = (0.05, 0.1, 0.25, 0.5)
+"""A weight above n of these edges has shade n."""
 
 
 def classify(
-    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote of a classifier.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Sentences; without any, lines of the input.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Folder of a classifier, written by `regard train`.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Sentences (default: lines of standard input).")] = None,
     *,
     explain: Annotated[bool, typer.Option("--explain", help="Show the rows of attention over the words.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a sentence.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sentence.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
-    """Say of which class each sentence is."""
     classifier = load_as("classify", folder, device=device)
-    given = texts or list(read_input())
+    sentences = texts or list(read_input())
     console = Console(soft_wrap=True, highlight=False)
-    answers = zip(given, classifier.predict(given, return_weights=explain), strict=True)
-    for number, (text, found) in enumerate(answers, start=1):
-        warn_of_sentence(number, found)
+    results = zip(sentences, classifier.predict(sentences, return_weights=explain), strict=True)
+    for number, (text, result) in enumerate(results, start=1):
+        warn_of_sentence(number, result)
         if as_json:
-            sys.stdout.write(json.dumps(plain(text, found), ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(to_json(text, result), ensure_ascii=False) + "\n")
         elif explain:
-            show(console, text, found)
+            print_rows(console, text, result)
         else:
-            sys.stdout.write(f"{found.label}\t{found.probability:.4f}\t{text}\n")
+            sys.stdout.write(f"{result.label}\t{result.probability:.4f}\t{text}\n")
 
 
-def warn_of_sentence(number: int, found: Classification) -> None:
-    """Say what of a sentence was not read, and where nothing of it could be."""
-    if found.num_dropped:
-        warn(f"the last {found.num_dropped:,} tokens of sentence {number} were not read.")
-    if found.tokens and all(token == SPECIAL_TOKENS[UNK] for token in found.tokens):
-        warn(f"sentence {number} has no word that the vocabulary knows: all were read as <unk>.")
-    elif found.unknown:
-        warn(f"sentence {number} has {named(found.unknown)}, which the vocabulary does not know: read as <unk>.")
+def warn_of_sentence(number: int, result: Classification) -> None:
+    """Warn of tokens that were cut off and of words outside the vocabulary."""
+    if result.num_dropped:
+        warn(f"the last {result.num_dropped:,} tokens of sentence {number} were not read.")
+    if result.tokens and all(token == SPECIAL_TOKENS[UNK] for token in result.tokens):
+        warn(f"sentence {number} has no word of the vocabulary: all are read as <unk>.")
+    elif result.unknown:
+        warn(f"sentence {number} has {quoted(result.unknown)}, not in the vocabulary: read as <unk>.")
 
 
-def plain(text: str, found: Classification) -> dict[str, object]:
-    """An answer for programs."""
-    told: dict[str, object] = {
+def to_json(text: str, result: Classification) -> dict[str, object]:
+    fields: dict[str, object] = {
         "text": text,
-        "label": found.label,
-        "probability": found.probability,
-        "probabilities": found.probabilities,
-        "tokens": list(found.tokens),
-        "unknown": list(found.unknown),
+        "label": result.label,
+        "probability": result.probability,
+        "probabilities": result.probabilities,
+        "tokens": list(result.tokens),
+        "unknown": list(result.unknown),
     }
-    return told if found.weights is None else {**told, "weights": found.weights.tolist()}
+    return fields if result.weights is None else {**fields, "weights": result.weights.tolist()}
 
 
-def show(console: Console, text: str, found: Classification) -> None:
-    """An answer for people: the classes by probability, then each row of attention over the words."""
-    best = sorted(found.probabilities.items(), key=lambda one: -one[1])
+def print_rows(console: Console, text: str, result: Classification) -> None:
+    """The classes by probability, then each query row of attention over the words."""
+    classes = sorted(result.probabilities.items(), key=lambda item: -item[1])
     console.print(Text(text, style="bold"))
-    console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in best[:6])))
-    if found.unknown:
-        console.print(Text(f"unknown to the vocabulary, read as <unk>: {', '.join(found.unknown)}", style="dim"))
-    if found.weights is None:
+    console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in classes[:6])))
+    if result.unknown:
+        console.print(Text(f"not in the vocabulary, read as <unk>: {', '.join(result.unknown)}", style="dim"))
+    if result.weights is None:
         console.print(Text("This system has no rows of attention over its words.", style="dim"))
         return
-    for number, row in enumerate(found.weights.tolist(), start=1):
+    for number, row in enumerate(result.weights.tolist(), start=1):
         line = Text()
         line.append(f"{number:>3}  ", style="dim")
-        for token, weight in zip(found.tokens, row, strict=True):
+        for token, weight in zip(result.tokens, row, strict=True):
             line.append(token, style=SHADES[sum(weight > edge for edge in EDGES)])
-            # what colours alone say is lost on paper and to some eyes
+            # the number too: colours are lost on paper, and not everyone can distinguish them
             line.append(f" {weight:.2f} " if weight > EDGES[1] else " ", style="dim")
         console.print(line)

@@ -1,6 +1,6 @@
-"""`regard generate`: a language model goes on with a prompt.
+"""`regard generate`: a language model continues a prompt.
 
-Prompts come from --prompt, or as lines from standard input. What is printed is the prompt and how it goes on.
+Prompts come from --prompt, or as lines of standard input. The output is the prompt with its continuation.
 """
 
 import json
@@ -10,34 +10,52 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.streams import named, read_input, warn
+from regard.cli.streams import quoted, read_input, warn
 from regard.tasks import check_texts, load_as
 from regard.tasks.language_modeling import Continuation, TextGenerator
 
+Folder = Annotated[Path, typer.Argument(help="Folder of a language model, written by `regard train`.")]
+Prompts = Annotated[list[str] | None, typer.Option("--prompt", help="Text to continue; may be repeated.")]
+MaxTokens = Annotated[int, typer.Option(help="Number of tokens of a continuation.")]
+Temperature = Annotated[float, typer.Option(help="Above 1 more varied, below 1 less; 0 takes the most probable token.")]
+TopK = Annotated[int | None, typer.Option(help="Sample from the k most probable tokens.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Sample from the most probable tokens that together have probability top-p.")
+]
+MinP = Annotated[
+    float | None, typer.Option(help="Keep tokens with probability >= min-p x that of the most probable token.")
+]
+RepetitionPenalty = Annotated[float, typer.Option(help="Above 1: tokens that occurred before become less probable.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same samples.")]
+Stop = Annotated[list[str] | None, typer.Option("--stop", help=r"End before this text, such as \n; may be repeated.")]
+Streaming = Annotated[
+    bool, typer.Option("--stream", help="Print each token as soon as it is generated; for one prompt.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt.")]
+Fused = Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the model's fused code.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
+
 
 def generate(
-    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote of a language model.")],
+    folder: Folder,
     *,
-    prompts: Annotated[list[str] | None, typer.Option("--prompt", help="Where to begin; may be repeated.")] = None,
-    max_tokens: Annotated[int, typer.Option(help="Tokens of each continuation.")] = 200,
-    temperature: Annotated[float, typer.Option(help="Above 1 more varied, below 1 less, 0 the best token.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Draw among the k best tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among the best that hold so much probability.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Draw among those of at least so much of the best's.")] = None,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1: what was said becomes less likely.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
-    stop: Annotated[
-        list[str] | None, typer.Option("--stop", help=r"End before this text, such as \n; may be repeated.")
-    ] = None,
-    streaming: Annotated[bool, typer.Option("--stream", help="Print as it comes; for one prompt.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a prompt.")] = False,
-    fused: Annotated[bool, typer.Option("--fused/--no-fused", help="Decode with the fused code of a model.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    prompts: Prompts = None,
+    max_tokens: MaxTokens = 200,
+    temperature: Temperature = 1.0,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    repetition_penalty: RepetitionPenalty = 1.0,
+    seed: Seed = 0,
+    stop: Stop = None,
+    streaming: Streaming = False,
+    as_json: AsJson = False,
+    fused: Fused = True,
+    device: Device = "auto",
 ) -> None:
-    """Go on with a text, token by token."""
-    writer = load_as("generate", folder, device=device, fused=fused)
-    given = prompts if prompts is not None else list(read_input())
-    ends = tuple(word.replace("\\n", "\n").replace("\\t", "\t") for word in stop or ())
+    generator = load_as("generate", folder, device=device, fused=fused)
+    texts = prompts if prompts is not None else list(read_input())
+    ends = tuple(text.replace("\\n", "\n").replace("\\t", "\t") for text in stop or ())
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
         "temperature": temperature,
@@ -47,47 +65,47 @@ def generate(
         "repetition_penalty": repetition_penalty,
         "seed": seed,
     }
-    if streaming and (len(given) != 1 or as_json):
-        raise ValueError("--stream prints one text as it comes: give one prompt, and leave out --json.")
-    check_texts(given, "prompts")
-    warn_of_prompts(writer, given)
+    if streaming and (len(texts) != 1 or as_json):
+        raise ValueError("--stream prints the tokens of one text: give one prompt, and leave out --json.")
+    check_texts(texts, "prompts")
+    warn_of_prompts(generator, texts)
     if streaming:
-        pieces = writer.stream(given, stop=ends, **options)
-        sys.stdout.write(given[0])
-        for piece in pieces:
-            sys.stdout.write(piece.text)
+        tokens = generator.stream(texts, stop=ends, **options)
+        sys.stdout.write(texts[0])
+        for token in tokens:
+            sys.stdout.write(token.text)
             sys.stdout.flush()
         sys.stdout.write("\n")
         return
-    for number, found in enumerate(writer.generate(given, stop=ends, **options)):
-        say(found, number, as_json=as_json)
+    for number, continuation in enumerate(generator.generate(texts, stop=ends, **options)):
+        write(continuation, number, as_json=as_json)
 
 
-def warn_of_prompts(writer: TextGenerator, prompts: list[str]) -> None:
-    """Say what of the prompts the model cannot read."""
-    context = getattr(writer.run.model, "context", None)
+def warn_of_prompts(generator: TextGenerator, prompts: list[str]) -> None:
+    """Warn of unknown tokens and of prompts beyond the context."""
+    context = getattr(generator.run.model, "context", None)
     for number, prompt in enumerate(prompts, start=1):
-        unknown = writer.unknown_in(prompt)
+        unknown = generator.unknown_in(prompt)
         if unknown:
-            warn(f"prompt {number} has {named(unknown)}, which the vocabulary does not know: read as <unk>.")
-        length = len(writer.encode(prompt))
+            warn(f"prompt {number} has {quoted(unknown)}, not in the vocabulary: read as <unk>.")
+        length = len(generator.encode(prompt))
         if context is not None and length > context:
             warn(
-                f"prompt {number} has {length:,} tokens and the model looks back {context}: what goes on depends on "
-                f"its end alone."
+                f"prompt {number} has {length:,} tokens and the context of the model is {context}: only the last "
+                f"{context} are used."
             )
 
 
-def say(found: Continuation, number: int, *, as_json: bool) -> None:
-    """One text, with an empty line before all but the first, or one object."""
+def write(continuation: Continuation, number: int, *, as_json: bool) -> None:
+    """One text, with an empty line before all but the first, or one JSON object."""
     if as_json:
-        told = {
-            "prompt": found.prompt,
-            "text": found.text,
-            "ended": found.ended,
-            "tokens": list(found.tokens),
-            "log_probs": list(found.log_probs),
+        fields = {
+            "prompt": continuation.prompt,
+            "text": continuation.text,
+            "ended": continuation.ended,
+            "tokens": list(continuation.tokens),
+            "log_probs": list(continuation.log_probs),
         }
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(("\n" if number else "") + str(found) + "\n")
+        sys.stdout.write(("\n" if number else "") + str(continuation) + "\n")

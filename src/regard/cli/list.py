@@ -35,54 +35,53 @@ FACTS: dict[type, tuple[str, ...]] = {
     Recipe: ("amount", "title", "task", "origin"),
     Experiment: ("number", "claim", "paper"),
 }
-SHORT = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
-ONE_WORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
-LETTERS = (
-    "q, k: a query, a key. i, j: their places. s: a score. Q, K: how many. d, h: their size, hidden units. L: length."
+ABBREVIATIONS = {"https://arxiv.org/abs/": "arXiv:", "https://doi.org/": "doi:"}
+POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+SYMBOLS = (
+    "q, k: a query, a key. i, j: their positions. s: a score. Q, K: their number. d: their size. h: hidden units. "
+    "L: length."
 )
-MODEL_LETTERS = (
-    "Models: x, y are source and target tokens, h and s their states, c what is read of the source at a step."
+MODEL_SYMBOLS = (
+    "Models: x, y are source and target tokens, h and s their states, c the context that attention gives at a step."
 )
-MODELS = "models"
-"""All families of models together."""
-NAMES = (*MECHANISMS, "tasks", *map(hyphenated, TASKS), MODELS, "recipes", "experiments")
+ALL_MODELS = "models"
+"""The families of all tasks together."""
+NAMES = (*MECHANISMS, "tasks", *map(hyphenated, TASKS), ALL_MODELS, "recipes", "experiments")
 
 
 def families() -> dict[str, Mapping[str, Any]]:
-    """Every table by its name, those of installed packages among them; the models are under the name of their task."""
+    """Every table by its name, entries of other packages included; models are under the name of their task."""
     tasks = all_tasks()
     models = {name: task.models for name, task in tasks.items()}
     return {**MECHANISMS, "tasks": tasks, **models, "recipes": all_recipes(), "experiments": EXPERIMENTS}
 
 
 def list_mechanisms(
-    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(NAMES)}; all without it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs to read.")] = False,
+    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(NAMES)} (default: all).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show every mechanism and model with its year, formula and paper; tasks; recipes; experiments."""
     tables = families()
-    of_models = [name for name, table in tables.items() if isinstance(next(iter(table.values())), ModelEntry)]
-    name = None if family is None else find_name(family, (*tables, MODELS), "family")
-    chosen = list(tables) if name is None else of_models if name == MODELS else [name]
+    model_families = [name for name, table in tables.items() if isinstance(next(iter(table.values())), ModelEntry)]
+    choice = None if family is None else find_name(family, (*tables, ALL_MODELS), "family")
+    names = list(tables) if choice is None else model_families if choice == ALL_MODELS else [choice]
     console = Console()
     if as_json:
-        facts = {name: facts_of(tables[name]) for name in chosen}
+        facts = {name: facts_of(tables[name]) for name in names}
         console.print(json.dumps(facts, indent=2, ensure_ascii=False), soft_wrap=True, markup=False, highlight=False)
         return
-    for name in chosen:
-        console.print(table_of(name, tables[name]))
-    for names, letters in ((MECHANISMS, LETTERS), (of_models, MODEL_LETTERS)):
-        if set(chosen) & set(names):
-            console.print(letters, style="dim", highlight=False)
+    for name in names:
+        console.print(rich_table(name, tables[name]))
+    for group, symbols in ((MECHANISMS, SYMBOLS), (model_families, MODEL_SYMBOLS)):
+        if set(names) & set(group):
+            console.print(symbols, style="dim", highlight=False)
 
 
 def facts_of(family: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is known of each, in order."""
     return {name: {fact: fact_of(entry, fact) for fact in FACTS[type(entry)]} for name, entry in family.items()}
 
 
 def fact_of(entry: Any, fact: str) -> Any:
-    """One fact; the call is how to build the mechanism, with the arguments it must have."""
+    """One fact; `call` builds the mechanism with the arguments that have no default."""
     if isinstance(entry, Task):
         return {"verb": entry.verb, "title": entry.title.en, "models": ", ".join(entry.models)}[fact]
     if fact != "call":
@@ -90,18 +89,18 @@ def fact_of(entry: Any, fact: str) -> Any:
     if isinstance(entry, ModelEntry):
         package = entry.build.__module__.rpartition(".")[0]
         return f"{package}.{entry.build.__name__}({entry.config.__name__}(..))"
+    # mechanisms are imported from their family, such as regard.attention.scores
     package = ".".join(entry.build.__module__.split(".")[:3])
-    given = inspect.signature(entry.build).parameters.values()
-    needed = [
-        one.name if one.kind is ONE_WORD else f"{one.name}=.."
-        for one in given
-        if one.default is one.empty and one.kind in (one.KEYWORD_ONLY, ONE_WORD)
+    required = [
+        parameter.name if parameter.kind is POSITIONAL else f"{parameter.name}=.."
+        for parameter in inspect.signature(entry.build).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind in (parameter.KEYWORD_ONLY, POSITIONAL)
     ]
-    return f"{package}.{entry.build.__name__}({', '.join(needed)})"
+    return f"{package}.{entry.build.__name__}({', '.join(required)})"
 
 
-def table_of(title: str, family: Mapping[str, Any]) -> Table:
-    """A family as a table: what it is, and below it in small print the rest, so that 80 columns lose nothing."""
+def rich_table(title: str, family: Mapping[str, Any]) -> Table:
+    """A family as a table. The last column has the other facts on a second line, so that 80 columns are enough."""
     table = Table(
         title=hyphenated(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
@@ -111,19 +110,19 @@ def table_of(title: str, family: Mapping[str, Any]) -> Table:
     table.add_column(", ".join((main, *rest)), overflow="fold")
     for name, facts in facts_of(family).items():
         # as Text, never as markup: formulas have brackets
-        small_print = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
-        told = Text("\n").join([Text(str(facts[main])), small_print])
-        table.add_row(name if title in MECHANISMS else hyphenated(name), str(facts[first]), told)
+        second_line = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
+        description = Text("\n").join([Text(str(facts[main])), second_line])
+        table.add_row(name if title in MECHANISMS else hyphenated(name), str(facts[first]), description)
     return table
 
 
 def shortened(fact: str) -> str:
-    """An address as people cite it."""
-    for start, shorter in SHORT.items():
+    """An address as it is cited, such as arXiv:1706.03762."""
+    for start, shorter in ABBREVIATIONS.items():
         fact = fact.replace(start, shorter)
     return fact
 
 
 def style_of(fact: str) -> str:
-    """Addresses are links, where the terminal knows them."""
+    """Addresses are links in terminals that support them."""
     return f"dim link {fact}" if fact.startswith("https://") else "dim"

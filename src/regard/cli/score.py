@@ -1,9 +1,9 @@
-"""`regard score`: the log-probability of outputs that are given, and n-best lists in a better order.
+"""`regard score`: the log-probability of outputs, and rescored n-best lists.
 
     log p(target | source), in nats: of a translation with its end, of a continuation, of a class
 
-An n-best list has lines `number ||| hypothesis ||| ..`, the number that of its source, counted from 0 (Moses' format).
-The score is added as a last field; --rerank sorts the hypotheses of each source by it, best first.
+An n-best list has lines `number ||| hypothesis ||| ..`; the number is that of the source, counted from 0 (Moses'
+format). The score is added as a last field; --rerank sorts the hypotheses of each source by it, best first.
 """
 
 import sys
@@ -17,11 +17,11 @@ import typer
 from regard.data.text import read_lines, read_partners
 from regard.tasks import load
 
-BETWEEN = "|||"
+SEPARATOR = "|||"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class NumberedHypothesis:
     """A line of an n-best list."""
 
     number: int
@@ -30,54 +30,53 @@ class Entry:
 
 
 def score(
-    folder: Annotated[Path, typer.Argument(help="What `regard train` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a model, written by `regard train`.")],
     *,
-    source: Annotated[Path, typer.Option(help="Inputs, one a line.")],
-    target: Annotated[Path | None, typer.Option(help="An output for each input.")] = None,
-    num_best: Annotated[Path | None, typer.Option("--n-best", help="A list: number ||| hypothesis ||| ..")] = None,
+    source: Annotated[Path, typer.Option(help="File of inputs, one per line.")],
+    target: Annotated[Path | None, typer.Option(help="File of outputs, one for each input.")] = None,
+    hypotheses: Annotated[Path | None, typer.Option(help="An n-best list: number ||| hypothesis ||| ..")] = None,
     rerank: Annotated[bool, typer.Option("--rerank", help="Sort each source's hypotheses by the score.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
-    """Print log p(target | source) for each line, or rescore an n-best list."""
-    if (target is None) == (num_best is None):
-        raise ValueError("name either --target, a translation of each source, or --n-best, a list of hypotheses.")
-    if rerank and num_best is None:
-        raise ValueError("--rerank sorts an n-best list. Name one with --n-best.")
+    if (target is None) == (hypotheses is None):
+        raise ValueError("give either --target, an output for each source, or --hypotheses, an n-best list.")
+    if rerank and hypotheses is None:
+        raise ValueError("--rerank sorts an n-best list. Name one with --hypotheses.")
     if target is not None:
         sources, targets = read_partners(source, target)
         for value in load(folder, device=device).score(sources, targets):
             sys.stdout.write(f"{value:.6f}\n")
-    elif num_best is not None:
+    elif hypotheses is not None:
         sources = read_lines(source)
-        entries = read_entries(num_best, len(sources))
-        hypotheses = [entry.hypothesis for entry in entries]
-        values = load(folder, device=device).score([sources[entry.number] for entry in entries], hypotheses)
+        entries = read_hypotheses(hypotheses, len(sources))
+        texts = [entry.hypothesis for entry in entries]
+        values = load(folder, device=device).score([sources[entry.number] for entry in entries], texts)
         for line in rescored(entries, values, rerank=rerank):
             sys.stdout.write(f"{line}\n")
 
 
-def read_entries(path: Path, num_sources: int) -> list[Entry]:
-    """The lines of an n-best list, or what is wrong with one."""
+def read_hypotheses(path: Path, num_sources: int) -> list[NumberedHypothesis]:
+    """The lines of an n-best list; ValueError names the line that is not one."""
     entries = []
-    for place, line in enumerate(read_lines(path), start=1):
-        fields = line.split(BETWEEN)
+    for line_number, line in enumerate(read_lines(path), start=1):
+        fields = line.split(SEPARATOR)
         if len(fields) < 2 or not fields[0].strip().isdecimal():
-            raise ValueError(f"line {place} of {path} is not `number ||| hypothesis ||| ..`: {line[:60]!r}.")
+            raise ValueError(f"line {line_number} of {path} is not `number ||| hypothesis ||| ..`: {line[:60]!r}.")
         number = int(fields[0])
         if number >= num_sources:
             raise ValueError(
-                f"line {place} of {path} belongs to source {number}, but there are {num_sources}, counted from 0."
+                f"line {line_number} of {path} belongs to source {number}, but there are {num_sources}, counted from 0."
             )
-        entries.append(Entry(number=number, hypothesis=fields[1].strip(), line=line.rstrip()))
+        entries.append(NumberedHypothesis(number=number, hypothesis=fields[1].strip(), line=line.rstrip()))
     return entries
 
 
-def rescored(entries: list[Entry], values: list[float], *, rerank: bool) -> list[str]:
+def rescored(entries: list[NumberedHypothesis], values: list[float], *, rerank: bool) -> list[str]:
     """Each line with its score; hypotheses of equal score stay in their order."""
     lines = []
     for _, group in groupby(zip(entries, values, strict=True), key=lambda pair: pair[0].number):
         pairs = list(group)
         if rerank:
             pairs.sort(key=lambda pair: -pair[1])
-        lines += [f"{entry.line} {BETWEEN} {value:.6f}" for entry, value in pairs]
+        lines += [f"{entry.line} {SEPARATOR} {value:.6f}" for entry, value in pairs]
     return lines

@@ -1,32 +1,32 @@
-"""Lines as they come in, and warnings beside what goes out."""
+"""Lines of standard input, and warnings on standard error."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-MOST_NAMED = 5
+MAX_QUOTED = 5
 
 
 def read_input() -> Iterator[str]:
-    """The lines of standard input; at a terminal it is said that they are waited for."""
+    """The lines of standard input; at a terminal a hint says how to end them."""
     if sys.stdin.isatty():
-        Console(stderr=True).print("One text a line; Ctrl-D ends.", style="dim", highlight=False)
+        Console(stderr=True).print("One text per line; Ctrl-D ends the input.", style="dim", highlight=False)
     return read_lines(sys.stdin.buffer)
 
 
 def warn(sentence: str) -> None:
-    """A sentence on standard error."""
+    """Print a warning to standard error."""
     Console(stderr=True, soft_wrap=True).print(f"Warning: {sentence}", style="yellow", markup=False, highlight=False)
 
 
-def named(words: Sequence[str]) -> str:
-    """Some words as they stand; of many the first."""
-    return ", ".join(map(repr, words[:MOST_NAMED])) + (" .." if len(words) > MOST_NAMED else "")
+def quoted(words: Sequence[str]) -> str:
+    """The first few words in quotes."""
+    return ", ".join(map(repr, words[:MAX_QUOTED])) + (" .." if len(words) > MAX_QUOTED else "")
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines of UTF-8, without their ends."""
+    """Lines of UTF-8 without their line ends."""
     for number, line in enumerate(stream, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")

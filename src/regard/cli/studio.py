@@ -1,4 +1,4 @@
-"""`regard studio`: a local page on which one can watch attention work."""
+"""`regard studio`: a local page that shows the attention of trained models."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,11 +15,14 @@ def studio(
     folders: Annotated[
         list[Path] | None, typer.Argument(help="Checkpoints, or folders of them (default: those of the last demo).")
     ] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Default: 8765, or the next that is free.")] = None,
-    host: Annotated[str, typer.Option(help="Anything but loopback lets others in who know the token.")] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Default: 8765, or the next port that is free.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Any address but loopback is open to other machines; they need the token.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a local page on checkpoints: watch, compute, swap, compare, heads, runs, timeline, learn."""
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ImportError(f"the studio needs {' and '.join(missing)}: pip install 'regard[studio]'.")
@@ -27,7 +30,7 @@ def studio(
 
     console = Console()
     if not is_built():
-        warn("the page is not built, and only the API answers. Run `make page` in the repository.")
+        warn("the page is not built, so only the API is served. Run `make page` in the repository.")
     serve_studio(
         folders or [],
         host=host,

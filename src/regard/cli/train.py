@@ -1,4 +1,4 @@
-"""`regard train`: a recipe and a model become a folder that translates, generates or classifies."""
+"""`regard train`: train the model of a recipe into a folder, which the other commands load."""
 
 import sys
 from collections.abc import Callable
@@ -23,66 +23,77 @@ from regard.tasks import TrainedModel, all_tasks, count_parameters, find_task, f
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 INTERRUPTED = 130
-LONGEST_EXAMPLE = 200
-"""Characters of what is suggested to try."""
-SHORT = {"valid_source": "valid", "test_source": "test"}
-"""Options of files with two sides, and what those with one side call them."""
+MAX_EXAMPLE = 200
+"""Characters of the example in a suggested command."""
+ONE_SIDED = {"valid_source": "valid", "test_source": "test"}
+"""Options of files with a source and a target -> the parameters of recipes whose files have one side."""
+
+RecipeName = Annotated[
+    str | None, typer.Argument(help=f"One of {', '.join(RECIPES)}, or your file.py:name. Not needed with --resume.")
+]
+Out = Annotated[Path, typer.Option(help="Folder of the run: model, settings, metrics.")]
+ModelName = Annotated[str | None, typer.Option(help="One of `regard list models` (default: the recipe's).")]
+LanguagePair = Annotated[str | None, typer.Option(help="Languages, such as en-de.")]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of published data sets (default: REGARD_DATA); text, sentences: your file.")
+]
+Source = Annotated[Path | None, typer.Option(help="pairs: sentences, or one .tsv or .jsonl of pairs.")]
+Target = Annotated[Path | None, typer.Option(help="pairs: their translations.")]
+ValidSource = Annotated[Path | None, typer.Option(help="For validation (default: held out of the training data).")]
+ValidTarget = Annotated[Path | None, typer.Option(help="pairs: translations for validation.")]
+TestSource = Annotated[Path | None, typer.Option(help="For `regard evaluate`.")]
+TestTarget = Annotated[Path | None, typer.Option(help="pairs: translations for `regard evaluate`.")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=6; may be repeated.")
+]
+Seed = Annotated[int | None, typer.Option(help="The same seed gives the same model.")]
+Steps = Annotated[int | None, typer.Option(help="Number of training steps.")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[str | None, typer.Option(help="auto, fp32 or bf16.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder; --steps makes it longer.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the run in the folder.")]
+TensorBoardEvents = Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")]
 
 
 def train(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(help=f"One of {', '.join(RECIPES)}, or your file.py:name. Not needed to --resume."),
-    ] = None,
+    recipe: RecipeName = None,
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the model and all that belongs to it.")],
-    model: Annotated[str | None, typer.Option(help="See `regard list`; the recipe's own without it.")] = None,
-    pair: Annotated[str | None, typer.Option(help="Languages, such as en-de.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of published sets (default: REGARD_DATA); text, sentences: your file.")
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="pairs: sentences, or one .tsv or .jsonl.")] = None,
-    target: Annotated[Path | None, typer.Option(help="pairs: their translations.")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="For validation; else held out.")] = None,
-    valid_target: Annotated[Path | None, typer.Option(help="pairs: for validation.")] = None,
-    test_source: Annotated[Path | None, typer.Option(help="For `regard evaluate`.")] = None,
-    test_target: Annotated[Path | None, typer.Option(help="pairs: for `regard evaluate`.")] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Such as model.layers=6. May be repeated.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same model.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Train for so many steps.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = None,
-    precision: Annotated[str | None, typer.Option(help="auto, fp32 or bf16.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder, as it began; --steps: for longer.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the run in the folder.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.")] = False,
+    out: Out,
+    model: ModelName = None,
+    pair: LanguagePair = None,
+    data: Data = None,
+    source: Source = None,
+    target: Target = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    test_source: TestSource = None,
+    test_target: TestTarget = None,
+    assignments: Assignments = None,
+    seed: Seed = None,
+    steps: Steps = None,
+    device: Device = None,
+    precision: Precision = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    tensorboard: TensorBoardEvents = False,
 ) -> None:
-    """Train a model by a recipe; Ctrl-C saves, and --resume goes on."""
-    files = {
-        "source": source,
-        "target": target,
-        "valid_source": valid_source,
-        "valid_target": valid_target,
-        "test_source": test_source,
-        "test_target": test_target,
-    }
-    given = {"pair": pair, "data": data, **files}
-    quick = {
+    arguments = {
+        "pair": pair, "data": data, "source": source, "target": target, "valid_source": valid_source,
+        "valid_target": valid_target, "test_source": test_source, "test_target": test_target,
+    }  # fmt: skip
+    settings = {
         "training.seed": seed,
         "batch.seed": seed,
         "training.steps": steps,
         "training.compute.device": device,
         "training.compute.precision": precision,
     }
-    run = plan(recipe, model, given, quick, assignments or [], begun=begun_with(out) if resume else None)
-    callbacks = [events(out / "tensorboard")] if tensorboard else []
+    run = plan(recipe, model, arguments, settings, assignments or [], earlier=earlier_run(out) if resume else None)
+    callbacks = [tensorboard_callback(out / "tensorboard")] if tensorboard else []
     try:
         fitted = fit(run, out, resume=resume, overwrite=overwrite, callbacks=callbacks)
     except Interrupted:
-        # training has said where it stopped and how to go on
+        # the trainer has printed where it stopped and how to continue
         sys.exit(INTERRUPTED)
     if is_main_process():
         report(Console(), fitted, out)
@@ -91,63 +102,68 @@ def train(
 def plan(
     recipe: str | None,
     model: str | None,
-    given: dict[str, Any],
-    quick: dict[str, Any],
+    arguments: dict[str, Any],
+    settings: dict[str, Any],
     assignments: list[str],
     *,
-    begun: Any = None,
+    earlier: Any = None,
 ) -> Any:
-    """The run that was asked for: a recipe, or what was begun, then the short options, then --set."""
-    if recipe is None and begun is None:
+    """The run: that of a recipe, or the earlier one of the folder; then the short options, then --set."""
+    if recipe is None and earlier is None:
         raise ValueError(f"no recipe is named. Name one of {', '.join(RECIPES)}.")
-    name = begun.recipe if recipe is None else recipe_name(recipe)
-    chosen = None if model is None else find_model(model, name)
-    if begun is not None and chosen in (None, begun.model_name) and label_of(name, chosen, given) == begun.recipe:
-        # goes on as it began; files that are named again may lie elsewhere
-        moved = any(value is not None for value in given.values())
-        run = replace(begun, data=make(name, begun.model_name, given, None).data) if moved else begun
+    name = earlier.recipe if recipe is None else recipe_name(recipe)
+    model_name = None if model is None else find_model(model, name)
+    is_same_model = earlier is not None and model_name in (None, earlier.model_name)
+    if is_same_model and label_of(name, model_name, arguments) == earlier.recipe:
+        # continues with its own settings; the files may lie elsewhere now
+        has_files = any(value is not None for value in arguments.values())
+        run = replace(earlier, data=make(name, earlier.model_name, arguments, None).data) if has_files else earlier
     else:
-        run = make(name, chosen, given, quick["training.steps"])
-    if quick["training.steps"] is not None:
-        run = override(run, f"training.steps={quick['training.steps']}", "training.epochs=none")
-    run = override(run, *(f"{key}={value}" for key, value in quick.items() if value is not None))
+        run = make(name, model_name, arguments, settings["training.steps"])
+    # a recipe may limit its training by epochs, which --steps replaces
+    if settings["training.steps"] is not None:
+        run = override(run, f"training.steps={settings['training.steps']}", "training.epochs=none")
+    run = override(run, *(f"{key}={value}" for key, value in settings.items() if value is not None))
     return override(run, *assignments)
 
 
 def recipe_name(recipe: str) -> str:
-    """The name of a recipe as its table has it; `file.py:name` stays."""
+    """The name of a recipe in its table; `file.py:name` stays as it is."""
     return recipe if is_reference(recipe) else find_name(recipe, all_recipes(), "recipe")
 
 
-def label_of(name: str, model: str | None, given: dict[str, Any]) -> str:
-    """The label of a recipe's runs, which is its name unless it is the user's own."""
-    return str(make(name, model, given, None).recipe) if is_reference(name) else name
+def label_of(name: str, model: str | None, arguments: dict[str, Any]) -> str:
+    """The label of a recipe's runs: its name, unless it is the user's own."""
+    return str(make(name, model, arguments, None).recipe) if is_reference(name) else name
 
 
-def make(recipe: str, model: str | None, given: dict[str, Any], steps: int | None) -> Any:
-    """A recipe with the files and languages that were given."""
-    taken = signature(find_recipe(recipe).make).parameters
-    if "data" not in taken and given.get("data") is not None:
-        # a published set is named by its folder
-        given = {**given, "folder": str(given["data"].resolve()), "data": None}
-    given = {SHORT.get(name, name) if SHORT.get(name) in taken else name: value for name, value in given.items()}
-    if "steps" in taken:
-        # such a recipe fits its warm-up to the number of steps
-        given = {**given, "steps": steps}
-    return make_run(recipe, model, **{name: value for name, value in given.items() if value is not None})
+def make(recipe: str, model: str | None, arguments: dict[str, Any], steps: int | None) -> Any:
+    """The run of a recipe with the files and languages of the command line."""
+    parameters = signature(find_recipe(recipe).make).parameters
+    if "data" not in parameters and arguments.get("data") is not None:
+        # a published data set is named by its folder
+        arguments = {**arguments, "folder": str(arguments["data"].resolve()), "data": None}
+    arguments = {
+        ONE_SIDED.get(name, name) if ONE_SIDED.get(name) in parameters else name: value
+        for name, value in arguments.items()
+    }
+    if "steps" in parameters:
+        # the recipe adapts its warm-up to the number of steps
+        arguments = {**arguments, "steps": steps}
+    return make_run(recipe, model, **{name: value for name, value in arguments.items() if value is not None})
 
 
-def begun_with(out: Path) -> Any:
-    """The run that a folder was begun with, if it was."""
+def earlier_run(out: Path) -> Any:
+    """The run in a folder, or None."""
     checkpoint = RunFolder(out)
     return read_run(checkpoint) if checkpoint.config.is_file() else None
 
 
 def find_model(model: str, recipe: str) -> str:
-    """The model of a name, of those for the recipe's task; the error for a model of another task names that."""
+    """The model of a name among those of the recipe's task; the error for a model of another task says so."""
     own = find_recipe(recipe).task
     if not own:
-        # a recipe of the user's own checks its models itself
+        # the user's own recipe checks its models itself
         return model
     models = find_task(own).models
     for task in all_tasks().values():
@@ -160,22 +176,22 @@ def find_model(model: str, recipe: str) -> str:
     return find_name(model, models, "model")
 
 
-def events(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """A callback that opens its folder with the first record: until then the run's folder may be refused."""
+def tensorboard_callback(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """A callback that creates its folder with the first record: before that, the run's folder may be refused."""
     if find_spec("tensorboard") is None:
         raise ImportError("--tensorboard needs the tensorboard package. Install it with: pip install tensorboard")
-    opened: list[TensorBoard] = []
+    writers: list[TensorBoard] = []
 
-    def listen(record: dict[str, Any]) -> None:
-        if not opened:
-            opened.append(TensorBoard(folder))
-        opened[0](record)
+    def write(record: dict[str, Any]) -> None:
+        if not writers:
+            writers.append(TensorBoard(folder))
+        writers[0](record)
 
-    return listen
+    return write
 
 
 def report(console: Console, fitted: TrainedModel, out: Path) -> None:
-    """What came of it, where it is, and what to do with it."""
+    """Print the result, its folder, and commands to try."""
     result = fitted.result
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=False)
     table.add_column(style="bold", no_wrap=True)
@@ -188,14 +204,14 @@ def report(console: Console, fitted: TrainedModel, out: Path) -> None:
     table.add_row("folder", Text(str(out)))
     console.print(table)
     console.print("Try:", style="bold")
-    example = quote(fitted.example[:LONGEST_EXAMPLE])
+    example = quote(fitted.example[:MAX_EXAMPLE])
     run = fitted.system.run
     for command in (f"regard evaluate {quote(str(out))}", task_of(run).example_command(run, quote(str(out)), example)):
         console.print(Text(f"  {command}"), soft_wrap=True)
 
 
 def speed_of(fitted: TrainedModel) -> float:
-    """Target tokens learned from in a second, while learning: the middle one of what was measured."""
+    """Target tokens per second during training: the median over the logged lines."""
     lines = read_lines(RunFolder(fitted.result.folder).metrics)
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return median(speeds) if speeds else 0.0

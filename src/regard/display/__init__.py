@@ -1,4 +1,4 @@
-"""A trace as terminal text, as a figure, as one page that needs nothing else."""
+"""Attention weights as terminal text, as a figure, and as a self-contained HTML page."""
 
 from regard.display.figure import drawn_bytes, has_matplotlib
 from regard.display.html import Page

@@ -1,6 +1,6 @@
-"""Heat maps as a figure: one panel a head, one colour scale, tokens where there is room to read them.
+"""Heat maps as a matplotlib figure: one panel per head, one colour scale, tick labels as far as they fit.
 
-matplotlib is optional and is imported only here, late.
+matplotlib is optional: it is imported only in this file, inside functions.
 """
 
 import io
@@ -32,23 +32,21 @@ CJK_FONTS = (
     "Yu Gothic",
     "Malgun Gothic",
 )
-LABEL_POINTS, MOST_NUMBERS = 10, 12
+LABEL_POINTS, MAX_NUMBERED = 10, 12
 BAD_COLOUR = "#dddddd"
 
 
 def has_matplotlib() -> bool:
-    """Whether figures can be drawn."""
     return find_spec("matplotlib") is not None
 
 
 def require_matplotlib() -> None:
-    """An error that names the cure."""
     if not has_matplotlib():
         raise ImportError("figures need matplotlib: pip install matplotlib (the extra [plots] brings it)")
 
 
-def figure_bytes(picture: Picture, kind: str) -> bytes:
-    """The picture as a file of this kind: png, svg or pdf."""
+def figure_bytes(picture: Picture, file_format: str) -> bytes:
+    """The picture as a file of this format: png, svg or pdf."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -56,74 +54,77 @@ def figure_bytes(picture: Picture, kind: str) -> bytes:
     rows = math.ceil(len(picture.panels) / columns)
     width, height = panel_size(picture)
     figure = Figure(figsize=(columns * width + 1.6, rows * height + 1.0), layout="constrained")
-    fonts = fonts_for(picture, embedded=kind != "svg")
+    # an SVG names its fonts, the other formats contain them
+    fonts = fonts_for(picture, embedded=file_format != "svg")
     draw_panels(figure, picture, fonts, rows, columns)
-    return save_bytes(figure, kind)
+    return save_bytes(figure, file_format)
 
 
 def count_columns(picture: Picture) -> int:
-    """A line for each module where they have equally many heads, else a square."""
+    """One row of panels per module if all have the same number of heads, else a square grid."""
     heads = set(Counter(panel.path for panel in picture.panels).values())
     if len(heads) == 1 and 1 < max(heads) < len(picture.panels):
         return max(heads)
     return math.ceil(math.sqrt(len(picture.panels)))
 
 
-def drawn_bytes(draw: Callable[[Any], None], kinds: Sequence[str]) -> dict[str, bytes]:
-    """What `draw` puts into an empty figure, as a file of each kind."""
+def drawn_bytes(draw: Callable[[Any], None], formats: Sequence[str]) -> dict[str, bytes]:
+    """The figure that `draw` fills, as a file of each format."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
     draw(figure)
-    return {kind: save_bytes(figure, kind) for kind in kinds}
+    return {file_format: save_bytes(figure, file_format) for file_format in formats}
 
 
-def save_bytes(figure: Any, kind: str) -> bytes:
-    """A figure as bytes, the same every time; in SVG text stays text, in the reader's fonts."""
+def save_bytes(figure: Any, file_format: str) -> bytes:
+    """A figure as a file, the same bytes every time; in SVG, text stays text."""
     from matplotlib import rc_context
 
     data = io.BytesIO()
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    # without dates, equal figures are equal files
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}), warnings.catch_warnings():
-        # `fonts_for` has said in one sentence what matplotlib says once for each character
+        # `fonts_for` has warned once; matplotlib would warn for each character
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
-        figure.savefig(data, format=kind, dpi=150, metadata=undated)
+        figure.savefig(data, format=file_format, dpi=150, metadata=metadata)
     return data.getvalue()
 
 
 def panel_size(picture: Picture) -> tuple[float, float]:
-    """Inches across and down: cells that can be read where panels are few, small multiples of many."""
-    most = 9.0 if len(picture.panels) == 1 else max(14.0 / math.sqrt(len(picture.panels)), 1.2)
+    """Width and height in inches: large cells for few panels, small ones for many."""
+    largest = 9.0 if len(picture.panels) == 1 else max(14.0 / math.sqrt(len(picture.panels)), 1.2)
     cells = (
         max(len(panel.key_tokens) for panel in picture.panels),
         max(len(panel.query_tokens) for panel in picture.panels),
     )
-    across, down = (min(max(count * 0.3 + 0.5, 1.2), most) for count in cells)
-    return across, down
+    width, height = (min(max(count * 0.3 + 0.5, 1.2), largest) for count in cells)
+    return width, height
 
 
 def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, columns: int) -> None:
-    """A grid of heat maps beside their common scale."""
+    """A grid of heat maps with their common colour bar."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("viridis_tenths", VIRIDIS).with_extremes(bad=BAD_COLOUR)
     grid = figure.subplots(rows, columns, squeeze=False)
-    across, down = panel_size(picture)
-    # panels that are labelled alike leave the labels to the edge of the grid
-    alike = len({(panel.query_tokens, panel.key_tokens) for panel in picture.panels}) == 1
+    width, height = panel_size(picture)
+    # panels with the same tokens are labelled at the edge of the grid only
+    same_tokens = len({(panel.query_tokens, panel.key_tokens) for panel in picture.panels}) == 1
     for number, axes in enumerate(grid.flat):
         if number >= len(picture.panels):
             axes.set_axis_off()
             continue
         panel = picture.panels[number]
         weights = panel.weights.numpy()
+        # one range for all panels: equal colours are equal weights
         image = axes.imshow(weights, cmap=colours, vmin=picture.low, vmax=picture.high, aspect="auto")
         axes.set_title(panel.title, fontsize=9)
         at_left, at_bottom = number % columns == 0, number + columns >= len(picture.panels)
-        label(axes.yaxis, panel.query_tokens if at_left or not alike else (), fonts, down)
-        label(axes.xaxis, panel.key_tokens if at_bottom or not alike else (), fonts, across)
-        if len(picture.panels) <= 4 and max(weights.shape) <= MOST_NUMBERS:
+        label(axes.yaxis, panel.query_tokens if at_left or not same_tokens else (), fonts, height)
+        label(axes.xaxis, panel.key_tokens if at_bottom or not same_tokens else (), fonts, width)
+        if len(picture.panels) <= 4 and max(weights.shape) <= MAX_NUMBERED:
             write_numbers(axes, picture, panel)
     figure.supxlabel(picture.axes[1], fontsize=9)
     figure.supylabel(picture.axes[0], fontsize=9)
@@ -131,17 +132,18 @@ def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, colu
 
 
 def label(axis: Any, tokens: tuple[str, ...], fonts: list[str], inches: float) -> None:
-    """Tokens along an axis, as many as can be read."""
-    room = max(int(inches * 72 / LABEL_POINTS), 1)
-    shown = range(0, len(tokens), math.ceil(len(tokens) / room) or 1)
-    axis.set_ticks(shown, [tokens[at] for at in shown], fontsize=8, fontfamily=fonts, parse_math=False)
+    """Tokens along an axis, every n-th where there is no room for all."""
+    max_labels = max(int(inches * 72 / LABEL_POINTS), 1)
+    ticks = range(0, len(tokens), math.ceil(len(tokens) / max_labels) or 1)
+    # parse_math=False: a token such as $x$ is text
+    axis.set_ticks(ticks, [tokens[tick] for tick in ticks], fontsize=8, fontfamily=fonts, parse_math=False)
     axis.set_tick_params(length=0)
-    if axis.axis_name == "x" and any(len(tokens[at]) > 2 for at in shown):
+    if axis.axis_name == "x" and any(len(tokens[tick]) > 2 for tick in ticks):
         axis.set_tick_params(rotation=90)
 
 
 def write_numbers(axes: Any, picture: Picture, panel: Panel) -> None:
-    """Each weight in its cell, dark on light and light on dark."""
+    """Each weight in its cell, black on light colours and white on dark ones."""
     for query, values in enumerate(panel.weights.tolist()):
         for key, value in enumerate(values):
             if math.isfinite(value):
@@ -150,25 +152,26 @@ def write_numbers(axes: Any, picture: Picture, panel: Panel) -> None:
 
 
 def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
-    """The usual font, then one that has the letters it lacks; where an embedded one is missing, that is said once."""
+    """The default font and one with the characters that it lacks; a warning if no font has them and it is embedded."""
     from matplotlib import font_manager, get_data_path
 
     tokens = (token for panel in picture.panels for token in (*panel.query_tokens, *panel.key_tokens))
-    usual = font_manager.get_font(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf").get_charmap()
-    lacking = {letter for token in tokens for letter in token if ord(letter) not in usual}
-    if not lacking:
+    default = font_manager.get_font(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf").get_charmap()
+    missing = {letter for token in tokens for letter in token if ord(letter) not in default}
+    if not missing:
         return ["DejaVu Sans"]
-    found: dict[str, set[str]] = {}
+    available: dict[str, set[str]] = {}
     for font in font_manager.fontManager.ttflist:
         if font.name in CJK_FONTS:
             letters = font_manager.get_font(font.fname).get_charmap()
-            found[font.name] = found.get(font.name, set()) | {letter for letter in lacking if ord(letter) in letters}
-    best = max(found, key=lambda name: (len(found[name]), -CJK_FONTS.index(name)), default="")
-    missing = sorted(lacking - found.get(best, set()))
-    if missing and embedded:
+            covered = {letter for letter in missing if ord(letter) in letters}
+            available[font.name] = available.get(font.name, set()) | covered
+    best = max(available, key=lambda name: (len(available[name]), -CJK_FONTS.index(name)), default="")
+    uncovered = sorted(missing - available.get(best, set()))
+    if uncovered and embedded:
         warnings.warn(
-            f"no installed font has {''.join(missing[:8])!r}: boxes are drawn instead. Install Noto Sans CJK, or write "
-            f".svg or .html, which use the reader's fonts.",
+            f"no installed font has {''.join(uncovered[:8])!r}: boxes are drawn instead. Install Noto Sans CJK, or "
+            f"write .svg or .html, which use the reader's fonts.",
             stacklevel=2,
         )
-    return ["DejaVu Sans", best] if found.get(best) else ["DejaVu Sans"]
+    return ["DejaVu Sans", best] if available.get(best) else ["DejaVu Sans"]

@@ -1,7 +1,7 @@
-"""Heat maps as one HTML page: no network, no other file, hover for the number.
+"""Heat maps as one self-contained HTML page, with the exact number on hover.
 
-Weights travel as 16-bit steps of the colour scale in base64, 2.7 bytes each: the number one reads is right to
-1/131068 of the scale. The page itself is page.html, beside this file.
+Weights are stored as 16-bit steps of the colour scale in base64, 2.7 bytes each, exact to 1/131068 of the scale. The
+template is page.html in this folder.
 """
 
 import base64
@@ -17,7 +17,7 @@ from torch import Tensor
 from regard._utils import check_name
 from regard.display.picture import VIRIDIS, Panel, Picture
 
-WORDS = {
+TEXTS = {
     "en": {
         "module": "attention module",
         "heads": "heads",
@@ -29,7 +29,7 @@ WORDS = {
         "weights": "weights",
         "query": "query",
         "key": "key",
-        "most": "it looks most at",
+        "most": "largest weight on",
     },
     "zh": {
         "module": "注意力模块",
@@ -42,44 +42,43 @@ WORDS = {
         "weights": "权重",
         "query": "查询",
         "key": "键",
-        "most": "它主要看向",
+        "most": "最大权重在",
     },
 }
-"""What the page says, and what its script does."""
+"""Texts of the page and of its script."""
 
 STEPS = 65534
 NOT_A_NUMBER = 65535
 
 
 class Page:
-    """The page of a picture, in English (en) or Chinese (zh); a notebook shows it by itself."""
+    """The page of a picture, in English (en) or Chinese (zh); a notebook displays it."""
 
     def __init__(self, picture: Picture, language: str = "en") -> None:
-        check_name(language, WORDS, "language")
+        check_name(language, TEXTS, "language")
         self.picture = picture
         self.language = language
 
     def html(self) -> str:
-        """The whole page."""
-        words = WORDS[self.language]
-        # a token may hold </script>; as JSON may spell any letter by its number, none needs to be <
-        data = json.dumps(payload(self.picture) | {"words": words}, ensure_ascii=False, separators=(",", ":"))
+        texts = TEXTS[self.language]
+        # a token may contain </script>: escaped as \u003c, no character of the JSON is <
+        data = json.dumps(payload(self.picture) | {"texts": texts}, ensure_ascii=False, separators=(",", ":"))
         for letter in "<>&\u2028\u2029":
             data = data.replace(letter, f"\\u{ord(letter):04x}")
         titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
         rows, columns = self.picture.axes
-        written = {
-            "title": ", ".join(list(titles)[:3]) or words["attention"],
+        fields = {
+            "title": ", ".join(list(titles)[:3]) or texts["attention"],
             "lang": self.language,
-            **{name: words[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
+            **{name: texts[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
         }
         template = files("regard.display").joinpath("page.html").read_text(encoding="utf-8")
-        for name, text in written.items():
+        for name, text in fields.items():
             template = template.replace(f"{{{{{name}}}}}", html.escape(text))
         return template.replace("{{data}}", data)
 
     def _repr_html_(self) -> str:
-        """For a notebook: the page in a frame of its own, so that neither disturbs the other."""
+        """The page in a frame, so that its styles and scripts are separate from the notebook's."""
         rows = max(len(panel.query_tokens) for panel in self.picture.panels)
         height = min(max(rows * 24 + 330, 420), 900)
         style = f"width:100%;height:{height}px;border:0"
@@ -87,18 +86,18 @@ class Page:
 
 
 def payload(picture: Picture) -> dict[str, Any]:
-    """What the page's script reads; lists of tokens are kept once however many panels share them."""
+    """The data of the page's script; token lists that several panels share are stored once."""
     labels: dict[tuple[str, ...], int] = {}
 
-    def kept(tokens: tuple[str, ...]) -> int:
+    def index_of(tokens: tuple[str, ...]) -> int:
         return labels.setdefault(tokens, len(labels))
 
     panels = [
         {
             "path": panel.path,
             "head": panel.head,
-            "queries": kept(panel.query_tokens),
-            "keys": kept(panel.key_tokens),
+            "queries": index_of(panel.query_tokens),
+            "keys": index_of(panel.key_tokens),
             "weights": encode(panel, picture),
         }
         for panel in picture.panels
@@ -113,7 +112,8 @@ def encode(panel: Panel, picture: Picture) -> str:
 
 
 def steps(weights: Float[Tensor, "Q K"], picture: Picture) -> Tensor:
-    """Each weight as a whole number of steps."""
+    """Each weight as a number of steps."""
     share = (weights.double() - picture.low) / (picture.high - picture.low)
-    counted = (share * STEPS).round().clamp(0, STEPS)
-    return torch.where(weights.isfinite(), counted, NOT_A_NUMBER).long()
+    # 65535 is reserved for what is not finite
+    rounded = (share * STEPS).round().clamp(0, STEPS)
+    return torch.where(weights.isfinite(), rounded, NOT_A_NUMBER).long()

@@ -1,4 +1,4 @@
-"""What every view draws: panels of weights with their tokens, on one colour scale.
+"""Panels of weights with their tokens, on one colour scale: what the terminal, figures and pages draw.
 
 Shapes: Q queries, K keys.
 """
@@ -23,7 +23,7 @@ VIRIDIS = (
     "#bddf26",
     "#fde725",
 )
-"""matplotlib's map, every tenth: even steps look even, in grey and to the colour-blind too."""
+"""Every tenth colour of matplotlib's viridis, which is perceptually uniform, also in grey and for the colour-blind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """Where the weights come from, as far as it is known."""
+        """Module path and head, as far as they are given."""
         return " ".join(part for part in (self.path, self.head) if part)
 
 
@@ -50,32 +50,33 @@ class Picture:
     low: float
     high: float
     axes: tuple[str, str] = ("queries", "keys")
-    """What the rows are, and the columns."""
+    """Names of the rows and of the columns."""
 
     @classmethod
     def of(cls, panels: tuple[Panel, ...], axes: tuple[str, str] = ("queries", "keys")) -> "Picture":
-        """A scale from 0, or below where there is less than 0, to the largest number."""
+        """A picture whose scale goes from 0, or the smallest weight if negative, to the largest weight."""
+        # masked scores are -inf and would make every other difference invisible
         finite = torch.cat([panel.weights[panel.weights.isfinite()] for panel in panels])
         low, high = (finite.amin().item(), finite.amax().item()) if finite.numel() else (0.0, 0.0)
         low = min(low, 0.0)
         return cls(panels=panels, low=low, high=high if high > low else low + 1.0, axes=axes)
 
     def share(self, value: float) -> float:
-        """Where a number lies on the scale, from 0 to 1."""
+        """The position of a number on the scale, from 0 to 1."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
 
 def colour(share: float) -> tuple[int, int, int]:
-    """Red, green and blue at this place of the scale."""
-    place = share * (len(VIRIDIS) - 1)
-    below = min(math.floor(place), len(VIRIDIS) - 2)
+    """Red, green and blue at this position of the scale."""
+    position = share * (len(VIRIDIS) - 1)
+    below = min(math.floor(position), len(VIRIDIS) - 2)
     first, second = (bytes.fromhex(VIRIDIS[below + step][1:]) for step in (0, 1))
-    red, green, blue = (round(a + (b - a) * (place - below)) for a, b in zip(first, second, strict=True))
+    red, green, blue = (round(a + (b - a) * (position - below)) for a, b in zip(first, second, strict=True))
     return red, green, blue
 
 
 def visible(token: str) -> str:
-    """A token that cannot move the cursor or hide: control characters are spelt out, a lone space is seen."""
+    """A token with control characters escaped and lone spaces as ␣, so that it cannot move the cursor."""
     if token and not token.strip(" "):
         return "␣" * len(token)
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in token)

@@ -1,7 +1,7 @@
-"""Heat maps in a terminal: colour where there is colour, numbers and shades where there is none.
+"""Heat maps in a terminal, in colour, or as shades where colours are off: in a file, a pipe, a log.
 
-A cell is a number on its colour where the map is small, else two columns of colour. The shade below the colour is
-drawn in that very colour, so that it is seen only where colours are not: in a file, a pipe, a log.
+A cell is a number on its colour if the map is small, else two columns of colour. The characters of a shade are drawn in
+the colour of their background, so that they are visible only without colours.
 """
 
 import math
@@ -19,26 +19,27 @@ from regard.display.picture import Panel, Picture, colour
 
 SHADES = " ·░▒▓█"
 NUMBER_WIDTH, SHADE_WIDTH = 4, 2
-MOST_NUMBERED_PANELS = 4
-LONGEST_QUERY, LONGEST_KEY = 24, 12
+MAX_NUMBERED_PANELS = 4
+MAX_QUERY_WIDTH, MAX_KEY_WIDTH = 24, 12
 
 
 class TerminalPicture:
-    """A picture as rich prints it, as wide as the console and no wider."""
+    """A picture for rich, no wider than the console."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Columns | Text]:
-        """Panels side by side as they fit, then the scale."""
+        """Panels, several in a line if they fit, then the scale."""
         panels = [Group(*self.lines(panel, options.max_width)) for panel in self.picture.panels]
         yield Columns(panels, padding=(0, 3))
         yield self.scale()
 
     def lines(self, panel: Panel, width: int) -> Iterator[Text]:
-        """A panel, folded into bands of keys where it is too wide."""
+        """The lines of a panel; one that is too wide is split into bands of keys."""
         labels = max(cell_len(token) for token in panel.query_tokens)
-        labels = min(labels, LONGEST_QUERY, max(width // 3, 1)) + 1
+        # at most a third of the line, so that some columns remain
+        labels = min(labels, MAX_QUERY_WIDTH, max(width // 3, 1)) + 1
         num_keys = len(panel.key_tokens)
         numbered = self.fits_numbers and labels + NUMBER_WIDTH * num_keys <= width
         cell_width = NUMBER_WIDTH if numbered else SHADE_WIDTH
@@ -56,22 +57,23 @@ class TerminalPicture:
 
     @property
     def fits_numbers(self) -> bool:
-        """Whether numbers of two digits can say what there is to say."""
-        within = self.picture.low >= 0 and self.picture.high <= 1.005
-        return within and len(self.picture.panels) <= MOST_NUMBERED_PANELS
+        """True if two digits are enough: few panels and weights between 0 and 1."""
+        in_range = self.picture.low >= 0 and self.picture.high <= 1.005
+        return in_range and len(self.picture.panels) <= MAX_NUMBERED_PANELS
 
     def cell(self, value: float, width: int) -> tuple[str, Style]:
-        """One weight; what is no number, such as a masked score, stays blank."""
+        """One weight; what is not finite, such as a masked score, stays blank."""
         if not math.isfinite(value):
             return " " * width, Style.null()
         share = self.picture.share(value)
         if width == NUMBER_WIDTH:
+            # ".25" instead of "0.25" fits the cell
             number = f"{value:.2f}"
             return f"{number[1:] if number.startswith('0') else number[:3]:>{width}}", ink_on(round(100 * share))
         return SHADES[round(share * (len(SHADES) - 1))] * width, block_of(round(100 * share))
 
     def scale(self) -> Text:
-        """What the colours mean."""
+        """The colour scale and the names of the axes."""
         low, high = self.picture.low, self.picture.high
         line = Text(f"{low:.2f} ")
         for step in range(len(SHADES)):
@@ -82,32 +84,32 @@ class TerminalPicture:
 
 @cache
 def block_of(percent: int) -> Style:
-    """Nothing but colour: what is written in it is of that colour too."""
-    behind = Color.from_rgb(*colour(percent / 100))
-    return Style(color=behind, bgcolor=behind)
+    """Text and background of one colour."""
+    background = Color.from_rgb(*colour(percent / 100))
+    return Style(color=background, bgcolor=background)
 
 
 @cache
 def ink_on(percent: int) -> Style:
-    """A number on its colour, dark on light and light on dark."""
+    """Black text on light colours, white on dark ones."""
     return Style(color="black" if percent > 60 else "white", bgcolor=Color.from_rgb(*colour(percent / 100)))
 
 
 def header(tokens: list[str], labels: int, cell_width: int) -> Iterator[Text]:
-    """Key tokens from top to bottom, each above its column, ending at the cells."""
-    tokens = [shortened(token, LONGEST_KEY) for token in tokens]
+    """Key tokens written downwards above their columns, aligned to the cells."""
+    tokens = [shortened(token, MAX_KEY_WIDTH) for token in tokens]
     height = max(len(token) for token in tokens)
     for level in range(height):
         line = " " * labels
         for token in tokens:
-            place = level - (height - len(token))
-            letter = token[place] if place >= 0 else ""
+            index = level - (height - len(token))
+            letter = token[index] if index >= 0 else ""
             line += " " * (cell_width - cell_len(letter)) + letter
         yield Text(line, no_wrap=True)
 
 
-def shortened(token: str, longest: int) -> str:
-    """A token of at most so many columns, its end replaced where it is longer."""
-    if cell_len(token) <= longest:
+def shortened(token: str, max_width: int) -> str:
+    """A token of at most `max_width` columns, with … for what is cut off."""
+    if cell_len(token) <= max_width:
         return token
-    return set_cell_size(token, max(longest - 1, 0)).rstrip() + "…"
+    return set_cell_size(token, max(max_width - 1, 0)).rstrip() + "…"

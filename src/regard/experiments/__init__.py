@@ -1,8 +1,8 @@
-"""The claims that people repeat about attention, each put to the test: a table, a figure and a computed verdict."""
+"""Common claims about attention, each tested: a table, a figure and a computed verdict."""
 
 from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
 from regard.experiments.lib.finding import Experiment
-from regard.experiments.pooling import HIGHEST, Sample, predict, sine_and_power
+from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
 from regard.experiments.scaling import entropy_of
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
@@ -18,4 +18,4 @@ EXPERIMENTS = {
     "causal_mask": Experiment(run=causal_mask.run, number="G16", claim=causal_mask.CLAIM, paper=VASWANI),
 }
 
-__all__ = ["EXPERIMENTS", "HIGHEST", "VASWANI", "Sample", "entropy_of", "predict", "sine_and_power"]
+__all__ = ["EXPERIMENTS", "MAX_X", "VASWANI", "CurveSample", "entropy_of", "predict", "sine_and_power"]

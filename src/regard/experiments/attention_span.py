@@ -1,11 +1,11 @@
-"""Short attention spans: does a language model that may look back at 15 words use them, and does looking pay at all?
+"""Short attention spans: does a language model that may attend to 15 words use them, and does attention help at all?
 
 Daniluk, Rocktaeschel, Welbl and Riedel 2017. https://arxiv.org/abs/1702.04521
-An LSTM, three forms of attention over its last 15 outputs, and the 4-gram RNN, which lays parts of the last three
-outputs side by side: all of one size in parameters, learned alike on the same text, one after another from equal seeds.
+An LSTM, three forms of attention over its last 15 outputs, and the 4-gram RNN, which concatenates parts of the last
+three outputs: all with the same number of parameters, trained the same way on the same text, from the same seeds.
 
     python -m regard experiment attention_span     Python's own documentation, small models
-    recorded(runs)                                 the same verdict of recorded runs, such as those on Penn Treebank
+    recorded(runs)                                 the same verdict from recorded runs, such as those on Penn Treebank
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ import torch
 from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import TextCorpus, TopicsCorpus
 from regard.data.text import Stream, Tokenizer, TokenizerSettings, make_stream
-from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, name_at, panels
+from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
 from regard.experiments.lib.small_transformer import seeded
 from regard.metrics import SPANS
@@ -30,25 +30,25 @@ from regard.tasks.language_modeling import likelihood, spans
 from regard.training import StreamObjective
 
 CLAIM = (
-    "A language model that may attend to its last 15 words mainly uses five; keys, values and predictions apart help, "
-    "but a 4-gram RNN without attention is on par."
+    "A language model that may attend to its last 15 words mainly uses five; separate keys, values and predictions "
+    "help, but a 4-gram RNN without attention is on par."
 )
 WINDOW, SHORT = 15, 5
-LOOKING = ("attention", "key_value", "key_value_predict")
-SYSTEMS = ("lstm", *LOOKING, "ngram_rnn")
+ATTENDING = ("attention", "key_value", "key_value_predict")
+SYSTEMS = ("lstm", *ATTENDING, "ngram_rnn")
 """All but the last in the paper's order, from the worst perplexity to the best."""
 
 RARE = 0.1
-"""What is added to the count of every word, so that none is impossible."""
+"""Added to the count of every word, so that no probability is 0."""
 
 BETTER, WORSE = "clearly better than", "clearly worse than"
-FEWEST = 2
-"""Seeds, below which nothing is said of chance."""
+MIN_SEEDS = 2
+"""Seeds below which there is no spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What one training led to: perplexity per word, and the share of the weight within each of SPANS."""
+class SpanResult:
+    """The result of one training: perplexity per word, and the share of the weight within each of SPANS."""
 
     parameters: int
     perplexity: float
@@ -56,16 +56,16 @@ class Outcome:
 
     @property
     def short(self) -> float:
-        """The share of the weight that falls on the last five words."""
+        """The share of the weight on the last five words."""
         return self.within[SPANS.index(SHORT)]
 
 
-Outcomes = Mapping[str, Sequence[Outcome]]
+Results = Mapping[str, Sequence[SpanResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What is read and how often, and how large the models are: as large as a Key-Value-Predict of `hidden_size`."""
+class SpanTraining:
+    """Data, epochs and model size; every model has about the parameters of a Key-Value-Predict of `hidden_size`."""
 
     training: Stream
     test: Stream
@@ -74,8 +74,10 @@ class Lesson:
     epochs: int
 
     @classmethod
-    def of(cls, corpus: TextCorpus, *, vocab_size: int, hidden_size: int, epochs: int, characters: int) -> "Lesson":
-        """The beginnings of both texts, word by word."""
+    def of(
+        cls, corpus: TextCorpus, *, vocab_size: int, hidden_size: int, epochs: int, characters: int
+    ) -> "SpanTraining":
+        """On the first `characters` of both texts, tokenised into words."""
         texts = [corpus.read(split)[:characters] for split in ("train", "test")]
         tokenizer = Tokenizer.train(texts[0].split("\n"), TokenizerSettings(kind="words", vocab_size=vocab_size))
         training, test = (make_stream(text, tokenizer) for text in texts)
@@ -83,10 +85,10 @@ class Lesson:
         return cls(training=training, test=test, **sizes)
 
     def build(self, name: str, hidden_size: int) -> Any:
-        """A system of one layer; every LSTM begins with open forget gates."""
+        """A system of one layer; the forget gates of an LSTM start open."""
         entry = LANGUAGE_MODELS[name]
         own: dict[str, Any] = {"window": WINDOW}
-        if name not in LOOKING:
+        if name not in ATTENDING:
             own = {"forget_bias": 1.0} if name == "lstm" else {"order": 4}
         return entry.build(
             entry.config(
@@ -100,23 +102,25 @@ class Lesson:
         )
 
     def parameters_of(self, name: str, hidden_size: int) -> int:
-        """How many a system of this size has."""
+        """The number of parameters of a system of this size."""
         with torch.device("meta"):
             return count_parameters(self.build(name, hidden_size))
 
     def equal_size(self, name: str) -> int:
-        """The hidden size at which a system has about as many parameters as the one they are all made equal to."""
-        goal = self.parameters_of(LOOKING[-1], self.hidden_size)
+        """The hidden size at which a system has about the parameters of the reference system."""
+        goal = self.parameters_of(ATTENDING[-1], self.hidden_size)
         return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
 
-    def begin(self, model: Any) -> None:
-        """The readout's bias begins with the words' frequencies; learned, they would first saturate every tanh."""
+    def set_bias(self, model: Any) -> None:
+        """Set the output bias to the log frequencies of the words."""
+        # learned from 0, they would first saturate every tanh
+        # RARE keeps the logarithm of a word that does not occur finite
         counts = np.bincount(self.training.ids, minlength=self.vocab_size) + RARE
         with torch.no_grad():
             model.readout.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
 
-    def learn(self, model: Any) -> None:
-        """Adam over the text from beginning to end, the state carried, the rate falling to nothing."""
+    def fit(self, model: Any) -> None:
+        """Adam over the text in order, carrying the state, with a cosine schedule of the learning rate down to 0."""
         data = SegmentData(self.training, SegmentSettings(rows=16, length=32))
         objective = StreamObjective(model)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
@@ -127,20 +131,21 @@ class Lesson:
                 segment = data.make(starts)
                 optimizer.zero_grad()
                 (objective(segment) / segment.num_tokens).backward()
+                # clipped, because recurrent gradients may explode
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 schedule.step()
 
-    def attempt(self, seed: int, name: str, hidden_size: int) -> Outcome:
-        """Learn from a seed, then read the test, the state carried through all of it."""
+    def result(self, seed: int, name: str, hidden_size: int) -> SpanResult:
+        """Train from a seed, then evaluate on the test text, carrying the state through all of it."""
         with seeded(seed):
             model = self.build(name, hidden_size)
-            self.begin(model)
-            self.learn(model)
-            found = likelihood(model, self.test)
-            looks = spans(model, self.test) if LANGUAGE_MODELS[name].attends else {}
-        within = next((mass.within for mass in looks.values()), ())
-        return Outcome(parameters=count_parameters(model), perplexity=found.perplexity, within=within)
+            self.set_bias(model)
+            self.fit(model)
+            perplexity = likelihood(model, self.test).perplexity
+            masses = spans(model, self.test) if LANGUAGE_MODELS[name].attends else {}
+        within = next((mass.within for mass in masses.values()), ())
+        return SpanResult(parameters=count_parameters(model), perplexity=perplexity, within=within)
 
 
 def run(
@@ -153,36 +158,38 @@ def run(
     characters: int = 1_000_000,
     corpus: TextCorpus | None = None,
 ) -> Finding:
-    """Train every system from `seeds` seeds on a text, of which no more than so many characters are read."""
-    lesson = Lesson.of(
+    """Train every system from `seeds` seeds on the first `characters` of a text."""
+    training = SpanTraining.of(
         corpus or TopicsCorpus(),
         vocab_size=vocab_size,
         hidden_size=hidden_size,
         epochs=epochs,
         characters=characters,
     )
-    sizes = {name: lesson.equal_size(name) for name in SYSTEMS}
-    return find(
+    sizes = {name: training.equal_size(name) for name in SYSTEMS}
+    return make_finding(
         {
-            name: [lesson.attempt(1000 * seed + place, name, size) for place in range(seeds)]
+            name: [training.result(1000 * seed + index, name, size) for index in range(seeds)]
             for name, size in sizes.items()
         }
     )
 
 
 def recorded(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "test") -> Finding:
-    """The finding of runs that were recorded: `<prefix><system>-<seed>`, each with a language report of the split."""
-    common = common_seeds(runs, prefix=prefix, split=split)
-    if len(common) < FEWEST:
+    """The finding of recorded runs `<prefix><system>-<seed>`, each with a language report of the split."""
+    seeds = common_seeds(runs, prefix=prefix, split=split)
+    if len(seeds) < MIN_SEEDS:
         raise ValueError(
-            f"{len(common)} seeds have a run of each of {', '.join(prefix + name for name in SYSTEMS)}. "
-            f"Record {FEWEST} or more."
+            f"{len(seeds)} seeds have a run of each of {', '.join(prefix + name for name in SYSTEMS)}. "
+            f"Record {MIN_SEEDS} or more."
         )
-    return find({name: [outcome_of(runs[f"{prefix}{name}-{seed}"][split]) for seed in common] for name in SYSTEMS})
+    return make_finding(
+        {name: [result_of(runs[f"{prefix}{name}-{seed}"][split]) for seed in seeds] for name in SYSTEMS}
+    )
 
 
 def common_seeds(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "test") -> list[str]:
-    """The seeds of which every system has a run."""
+    """The seeds for which every system has a run."""
     seeds = [
         {key.rpartition("-")[2] for key in runs if key.rpartition("-")[0] == prefix + name and split in runs[key]}
         for name in SYSTEMS
@@ -190,105 +197,103 @@ def common_seeds(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str 
     return sorted(set.intersection(*seeds))
 
 
-def outcome_of(record: Mapping[str, Any]) -> Outcome:
-    """From the report of a language model, as JSON has it."""
+def result_of(record: Mapping[str, Any]) -> SpanResult:
+    """From the report of a language model as JSON."""
     report = report_of(record)
     perplexity, distances = report.metric("perplexity"), report.table("attention_distance")
     assert perplexity is not None
-    row = distances.rows[0][1 : 1 + len(SPANS)] if distances else ()
-    within = tuple(share for share in row if isinstance(share, float))
-    return Outcome(parameters=report.info.parameters, perplexity=perplexity.value, within=within)
+    shares = distances.rows[0][1 : 1 + len(SPANS)] if distances else ()
+    within = tuple(share for share in shares if isinstance(share, float))
+    return SpanResult(parameters=report.info.parameters, perplexity=perplexity.value, within=within)
 
 
-def find(outcomes: Outcomes) -> Finding:
-    """Table, verdict and figure."""
-    holds, verdict = judge(outcomes)
+def make_finding(results: Results) -> Finding:
+    holds, verdict = judge(results)
     return Finding(
         name="attention_span",
         claim=CLAIM,
-        rows=tuple(rows_of(outcomes)),
+        rows=tuple(rows_of(results)),
         verdict=verdict,
         holds=holds,
-        draw=partial(draw_figure, outcomes=outcomes),
+        draw=partial(draw_figure, results=results),
     )
 
 
-def rows_of(outcomes: Outcomes) -> list[Row]:
-    """A row a system, and what weight spread evenly would give."""
+def rows_of(results: Results) -> list[Row]:
+    """A row per system, and one for uniform weights."""
     rows: list[Row] = []
-    for name, runs in outcomes.items():
-        shares: Sequence[Cell] = reach(runs) or [""] * len(SPANS)
+    for name, runs in results.items():
+        shares: Sequence[Cell] = shares_of(runs) or [""] * len(SPANS)
         rows.append(
             {
                 "system": title(name),
                 "parameters": runs[0].parameters,
-                "perplexity": Measured.of(one.perplexity for one in runs),
+                "perplexity": Measured.of(run.perplexity for run in runs),
                 **{f"last {span}": share for span, share in zip(SPANS, shares, strict=True)},
             }
         )
     even = {f"last {span}": span / WINDOW for span in SPANS}
-    return [*rows, {"system": "spread evenly", "parameters": "", "perplexity": "", **even}]
+    return [*rows, {"system": "uniform weights", "parameters": "", "perplexity": "", **even}]
 
 
-def reach(runs: Sequence[Outcome]) -> list[Measured]:
-    """The share of the weight within each span; nothing where nothing is looked at."""
-    # the last share is 1 but for rounding, and rounding has no spread
-    columns = zip(*(one.within for one in runs), strict=True)
+def shares_of(runs: Sequence[SpanResult]) -> list[Measured]:
+    """The share of the weight within each span; empty for a system without attention."""
+    # the last share is 1 up to rounding, whose spread is not shown
+    columns = zip(*(run.within for run in runs), strict=True)
     return [Measured.of(round(share, 6) for share in shares) for shares in columns]
 
 
 def title(name: str) -> str:
-    """A system as people call it."""
     return "4-gram RNN" if name == "ngram_rnn" else LANGUAGE_MODELS[name].title
 
 
-def judge(outcomes: Outcomes) -> tuple[bool, str]:
-    """Short: most of the weight, and clearly more than an even share. In order, on par: by the spread over seeds."""
-    perplexities = {name: [one.perplexity for one in runs] for name, runs in outcomes.items()}
-    shares = {name: [one.short for one in outcomes[name]] for name in LOOKING}
+def judge(results: Results) -> tuple[bool, str]:
+    """Short: most of the weight, and clearly more than with uniform weights. Order, par: by the spread over seeds."""
+    perplexities = {name: [run.perplexity for run in runs] for name, runs in results.items()}
+    shares = {name: [run.short for run in results[name]] for name in ATTENDING}
     even = SHORT / WINDOW
-    short = all(min(found) > 0.5 and clearly_above(found, [even] * len(found)) for found in shares.values())
+    short = all(min(values) > 0.5 and clearly_above(values, [even] * len(values)) for values in shares.values())
     ranks = {
-        name: standing(perplexities[name], perplexities[other]) + " " + title(other)
+        name: compare(perplexities[name], perplexities[other]) + " " + title(other)
         for other, name in (*pairwise(SYSTEMS[:-1]), SYSTEMS[-2:])
     }
-    broken = [f"{title(name)} is {ranks[name]}" for name in LOOKING if not ranks[name].startswith(BETTER)]
+    broken = [f"{title(name)} is {ranks[name]}" for name in ATTENDING if not ranks[name].startswith(BETTER)]
     simple = ranks[SYSTEMS[-1]]
-    told = ", ".join(f"{title(name)} {Measured.of(found).mean:.0%}" for name, found in shares.items())
-    listed = ", ".join(f"{title(name)} {Measured.of(perplexities[name])}" for name in SYSTEMS)
-    said = (
-        f"Of the weight on {WINDOW} words the last {SHORT} have {told} (evenly spread, {even:.0%}): "
+    short_shares = ", ".join(f"{title(name)} {Measured.of(values).mean:.0%}" for name, values in shares.items())
+    perplexity_list = ", ".join(f"{title(name)} {Measured.of(perplexities[name])}" for name in SYSTEMS)
+    verdict = (
+        f"Of the weight on {WINDOW} words the last {SHORT} have {short_shares} (uniform weights, {even:.0%}): "
         f"{'attention mainly uses them' if short else 'attention does not mainly use them'}. "
-        f"Perplexity: {listed}. "
+        f"Perplexity: {perplexity_list}. "
         f"{'; '.join(broken) + '.' if broken else 'Each form of attention is clearly better than the one before it.'} "
         f"The {title(SYSTEMS[-1])} is {simple}."
     )
-    return short and not broken and not simple.startswith(WORSE), said
+    return short and not broken and not simple.startswith(WORSE), verdict
 
 
-def standing(own: Sequence[float], other: Sequence[float]) -> str:
-    """How perplexities compare with others of the same seeds."""
+def compare(own: Sequence[float], other: Sequence[float]) -> str:
+    """How perplexities compare with others of the same seeds, in words."""
     return BETTER if clearly_above(other, own) else WORSE if clearly_above(own, other) else "on par with"
 
 
-def draw_figure(figure: Any, *, outcomes: Outcomes) -> None:
-    """How far each attention reaches, and what each system is worth."""
+def draw_figure(figure: Any, *, results: Results) -> None:
+    """The share of the weight by span, and the perplexity of each system."""
     left, right = panels(figure, CLAIM, 2)
-    colours = dict(zip(LOOKING, (BLUE, ORANGE, GREEN), strict=True))
+    colours = dict(zip(ATTENDING, (BLUE, ORANGE, GREEN), strict=True))
     for name, colour in colours.items():
-        line(left, SPANS, reach(outcomes[name]), colour)
+        line(left, SPANS, shares_of(results[name]), colour)
         left.plot([], [], color=colour, label=title(name))
-    left.plot(SPANS, [span / WINDOW for span in SPANS], color=GREY, linestyle=":", label="spread evenly")
+    left.plot(SPANS, [span / WINDOW for span in SPANS], color=GREY, linestyle=":", label="uniform weights")
     left.axvline(SHORT, color=GREY, linewidth=0.7, zorder=0)
     left.set_ylim(0, 1.05)
     left.set_xticks(SPANS)
-    # the curves lie too close for names beside them
+    # the curves are too close to label them directly
     left.legend(frameon=False, fontsize=9, labelcolor="linecolor", loc="lower right")
-    for place, name in enumerate(SYSTEMS):
-        found = Measured.of(one.perplexity for one in outcomes[name])
-        line(right, [place], [found], colours.get(name, GREY))
-        name_at(right, place, found.mean, title(name), colours.get(name, GREY), side="right")
+    for position, name in enumerate(SYSTEMS):
+        perplexity = Measured.of(run.perplexity for run in results[name])
+        line(right, [position], [perplexity], colours.get(name, GREY))
+        label_point(right, position, perplexity.mean, title(name), colours.get(name, GREY), side="right")
     right.set_xlim(-0.5, len(SYSTEMS) + 0.5)
     right.set_xticks([])
-    dress(left, title="Weight on the last n words (bars: spread)", x="n", y="share of the weight")
-    dress(right, title="On the test (bars: spread), lower is better", x="", y="perplexity per word")
+    style_axes(left, title="Weight on the last n words (bars: spread)", x="n", y="share of the weight")
+    style_axes(right, title="On the test (bars: spread), lower is better", x="", y="perplexity per word")

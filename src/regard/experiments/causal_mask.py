@@ -1,8 +1,8 @@
-"""Why a language model must not look ahead: without the causal mask it copies the answer and learns nothing else.
+"""Why a language model needs the causal mask: without it, it copies the next token and learns nothing else.
 
-The language: two random numbers, then each is the sum of the two before it, plus 0 or 1 by the toss of a coin, modulo
-V. A step is legal or not, and the coin is log 2 nats that nobody can foresee: an honest loss cannot go below, and a
-model that knows the rule reaches it. A small Transformer is trained twice, all else equal, and then writes by itself.
+The language: two random numbers, then each is the sum of the two before it, plus 0 or 1 at random, modulo V. A step is
+legal or not. The random bit costs log 2 nats: a loss without access to the next token cannot be lower, and a model of
+the rule reaches it. A small Transformer is trained with and without the mask, all else equal, and then generates.
 Vaswani et al. 2017, section 3.2.3. https://arxiv.org/abs/1706.03762
 """
 
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.masks import ComposableMask, causal
-from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import SmallTransformer, seeded
 
@@ -30,54 +30,54 @@ CLAIM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """Sums of the two numbers before, give or take a coin."""
+    """Sums of the two numbers before, plus 0 or 1 at random."""
 
     num_symbols: int
     length: int
 
     @property
     def floor(self) -> float:
-        """Nats a symbol that no honest prediction can undercut: the second number, then the coins."""
+        """The entropy per symbol in nats, a lower bound of the loss: the second number, then the random bits."""
         return (math.log(self.num_symbols) + (self.length - 2) * math.log(2)) / (self.length - 1)
 
     @property
     def chance(self) -> float:
-        """How often a blind guess is legal."""
+        """The probability that a random symbol is legal."""
         return 2 / self.num_symbols
 
     def draw(self, count: int) -> Int[Tensor, "count length"]:
-        """New sequences."""
+        """Sample sequences."""
         symbols = [torch.randint(self.num_symbols, (count,)) for _ in range(2)]
         while len(symbols) < self.length:
             symbols.append((symbols[-2] + symbols[-1] + torch.randint(2, (count,))) % self.num_symbols)
         return torch.stack(symbols, dim=1)
 
     def legal(self, ids: Int[Tensor, "B length"]) -> Bool[Tensor, "B steps"]:
-        """Whether each number follows from the two before it."""
+        """True where a number follows from the two before it."""
         return (ids[:, 2:] - ids[:, 1:-1] - ids[:, :-2]) % self.num_symbols < 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What one model did: its losses in training, its loss where it cannot look ahead, and its legal steps by place."""
+    """The training losses of a model, its loss with the causal mask, and its share of legal steps by position."""
 
     losses: list[float]
-    hidden_loss: float
+    masked_loss: float
     legal: list[float]
 
     @property
     def final_loss(self) -> float:
-        """The training loss it ended with, over its last tenth."""
+        """The mean training loss over the last tenth of the steps."""
         return statistics.fmean(self.losses[-max(len(self.losses) // 10, 1) :])
 
 
 def loss_of(model: SmallTransformer, ids: Int[Tensor, "B L"], mask: ComposableMask | None) -> Float[Tensor, ""]:
-    """Nats a symbol, each predicted at the position before it."""
+    """Nats per symbol, each predicted at the position before it."""
     return F.cross_entropy(model(ids[:, :-1], mask).flatten(0, 1), ids[:, 1:].flatten())
 
 
 def train(model: SmallTransformer, language: Language, mask: ComposableMask | None, *, steps: int) -> list[float]:
-    """Adam on sequences drawn afresh, so that the training loss is also the loss on new text."""
+    """Adam on new samples at every step, so that the training loss is also the loss on unseen text."""
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps)
     losses = []
@@ -95,23 +95,24 @@ def train(model: SmallTransformer, language: Language, mask: ComposableMask | No
 def generate(
     model: SmallTransformer, language: Language, mask: ComposableMask | None, *, count: int
 ) -> Int[Tensor, "count L"]:
-    """PaddedTokens that the model writes from two numbers on: the future is not there to be looked at."""
+    """PaddedTokens that the model generates from two numbers; later positions do not exist yet."""
     ids = language.draw(count)[:, :2]
+    # only the prefix exists, so that without the mask too there is no next symbol to copy
     while ids.shape[1] < language.length:
-        chances = model(ids, mask)[:, -1].softmax(dim=-1)
-        ids = torch.cat([ids, torch.multinomial(chances, 1)], dim=1)
+        probabilities = model(ids, mask)[:, -1].softmax(dim=-1)
+        ids = torch.cat([ids, torch.multinomial(probabilities, 1)], dim=1)
     return ids
 
 
-def try_mask(seed: int, language: Language, mask: ComposableMask | None, *, steps: int, size: int) -> Trained:
-    """Train, then look at the model when its future is hidden and when it writes."""
+def train_and_evaluate(seed: int, language: Language, mask: ComposableMask | None, *, steps: int, size: int) -> Trained:
+    """Train with a mask, then evaluate with the causal mask and in generation."""
     with seeded(seed):
         model = SmallTransformer(vocab_size=language.num_symbols, size=size, num_heads=4, num_layers=2)
         losses = train(model, language, mask, steps=steps)
         with torch.no_grad():
-            hidden_loss = loss_of(model, language.draw(256), causal()).item()
+            masked_loss = loss_of(model, language.draw(256), causal()).item()
         legal = language.legal(generate(model, language, mask, count=256)).double().mean(dim=0)
-    return Trained(losses=losses, hidden_loss=hidden_loss, legal=legal.tolist())
+    return Trained(losses=losses, masked_loss=masked_loss, legal=legal.tolist())
 
 
 def run(
@@ -124,23 +125,25 @@ def run(
     length: int = 12,
     unmasked: ComposableMask | None = None,
 ) -> Finding:
-    """Train `repeats` models with the mask and as many without; `unmasked` is what the latter have instead."""
+    """Train `repeats` models with the causal mask and `repeats` with `unmasked` in its place."""
     language = Language(num_symbols=num_symbols, length=length)
     masks: dict[str, ComposableMask | None] = {"causal mask": causal(), "no mask": unmasked}
     trained = {
-        name: [try_mask(1000 * seed + place, language, mask, steps=steps, size=size) for place in range(repeats)]
+        name: [
+            train_and_evaluate(1000 * seed + index, language, mask, steps=steps, size=size) for index in range(repeats)
+        ]
         for name, mask in masks.items()
     }
     rows: list[Row] = [
         {
             "model": name,
-            "training loss": Measured.of(one.final_loss for one in runs),
-            "loss, future hidden": Measured.of(one.hidden_loss for one in runs),
-            "legal steps": Measured.of(statistics.fmean(one.legal) for one in runs),
+            "training loss": Measured.of(run.final_loss for run in runs),
+            "loss, causal mask": Measured.of(run.masked_loss for run in runs),
+            "legal steps": Measured.of(statistics.fmean(run.legal) for run in runs),
         }
         for name, runs in trained.items()
     ]
-    best = {"training loss": language.floor, "loss, future hidden": language.floor, "legal steps": 1.0}
+    best = {"training loss": language.floor, "loss, causal mask": language.floor, "legal steps": 1.0}
     holds, verdict = judge(trained["causal mask"], trained["no mask"], language)
     return Finding(
         name="causal_mask",
@@ -153,45 +156,47 @@ def run(
 
 
 def judge(masked: list[Trained], unmasked: list[Trained], language: Language) -> tuple[bool, str]:
-    """An honest loss is near the floor, a collapsed one below half of it; failing is nearer to chance than to right."""
-    losses = [Measured.of(one.final_loss for one in runs) for runs in (masked, unmasked)]
-    legal = [Measured.of(statistics.fmean(one.legal) for one in runs) for runs in (masked, unmasked)]
-    hidden = Measured.of(one.hidden_loss for one in unmasked)
-    honest = 0.97 < losses[0].mean / language.floor < 1.1
+    """A valid loss is near the entropy, a collapsed one below half of it; failing is nearer to chance than to 1."""
+    losses = [Measured.of(run.final_loss for run in runs) for runs in (masked, unmasked)]
+    legal = [Measured.of(statistics.fmean(run.legal) for run in runs) for runs in (masked, unmasked)]
+    masked_loss = Measured.of(run.masked_loss for run in unmasked)
+    is_valid = 0.97 < losses[0].mean / language.floor < 1.1
     collapses = losses[1].mean < 0.5 * language.floor
-    writes, fails = legal[0].mean > 0.9, legal[1].mean < (1 + language.chance) / 2
-    said = (
-        f"No honest loss is below {language.floor:.3f} nats. With the mask training ends at {losses[0]}, "
-        f"{'within' if honest else 'not within'} a tenth of that, and {legal[0].mean:.0%} of the steps it writes are "
-        f"legal. Without the mask it ends at {losses[1]}: {'a collapse' if collapses else 'no collapse'}. With its "
-        f"future hidden that model's loss is {hidden}, and {legal[1].mean:.0%} of the steps it writes are legal "
-        f"({language.chance:.0%} by blind chance): it {'cannot' if fails else 'can'} generate."
+    generates, fails = legal[0].mean > 0.9, legal[1].mean < (1 + language.chance) / 2
+    verdict = (
+        f"The entropy of the language is {language.floor:.3f} nats. With the mask training ends at {losses[0]}, "
+        f"{'within' if is_valid else 'not within'} a tenth of that, and {legal[0].mean:.0%} of the generated steps are "
+        f"legal. Without the mask it ends at {losses[1]}: {'a collapse' if collapses else 'no collapse'}. Under the "
+        f"causal mask that model's loss is {masked_loss}, and {legal[1].mean:.0%} of its generated steps are legal "
+        f"({language.chance:.0%} by chance): it {'cannot' if fails else 'can'} generate."
     )
-    return honest and collapses and writes and fails, said
+    return is_valid and collapses and generates and fails, verdict
 
 
 def draw_figure(figure: Any, *, trained: dict[str, list[Trained]], language: Language) -> None:
-    """Losses in training, and legal steps in writing.
+    """Training losses, and legal steps in generation.
 
-    The last place alone had nothing after it to copy, so that there even the model without a mask learnt a little.
+    Only the last position has no next token to copy: there the model without a mask learns a little too.
     """
     left, right = panels(figure, CLAIM, 2)
     for (name, runs), colour in zip(trained.items(), (BLUE, ORANGE), strict=True):
-        for one in runs:
-            left.plot(one.losses, color=colour, linewidth=0.9, alpha=0.7)
+        for training in runs:
+            left.plot(training.losses, color=colour, linewidth=0.9, alpha=0.7)
         last = len(runs[0].losses) - 1
-        name_at(left, last, statistics.fmean(one.final_loss for one in runs), name, colour, side="right above")
-        means = [Measured.of(values) for values in zip(*(one.legal for one in runs), strict=True)]
-        places = range(3, 3 + len(means))
-        right.errorbar(places, [m.mean for m in means], [m.spread for m in means], color=colour, marker="o", capsize=3)
-        name_at(right, places[-1], means[-1].mean, name, colour, side="right")
+        label_point(left, last, statistics.fmean(run.final_loss for run in runs), name, colour, side="right above")
+        means = [Measured.of(values) for values in zip(*(run.legal for run in runs), strict=True)]
+        positions = range(3, 3 + len(means))
+        right.errorbar(
+            positions, [m.mean for m in means], [m.spread for m in means], color=colour, marker="o", capsize=3
+        )
+        label_point(right, positions[-1], means[-1].mean, name, colour, side="right")
     left.axhline(language.floor, color=GREY, linestyle=":", zorder=0)
-    name_at(left, 0, language.floor, "entropy floor", GREY, side="right above")
+    label_point(left, 0, language.floor, "entropy floor", GREY, side="right above")
     left.set_ylim(0, 1.3 * math.log(language.num_symbols))
     right.axhline(language.chance, color=GREY, linestyle=":", zorder=0)
-    name_at(right, language.length, language.chance, "blind chance", GREY, side="right below")
+    label_point(right, language.length, language.chance, "chance", GREY, side="right below")
     right.set_ylim(0, 1.05)
     right.set_xlim(2, language.length * 1.25)
     right.set_xticks(range(3, language.length + 1, 2))
-    dress(left, title="Training loss", x="step", y="loss (nats a symbol)")
-    dress(right, title="Writing alone: steps that follow the rule", x="place in the sequence", y="share of legal steps")
+    style_axes(left, title="Training loss", x="step", y="loss (nats per symbol)")
+    style_axes(right, title="Generation: steps that follow the rule", x="position", y="share of legal steps")

@@ -1,8 +1,9 @@
-"""Why embeddings are multiplied by sqrt(d_model): to stand beside their positions.
+"""Why embeddings are multiplied by sqrt(d_model): to match the norm of the position encodings.
 
     |E[token]| = 1,   |sqrt(d) E[token]| = sqrt(d),   |p(t)| = sqrt(d / 2)
 
-for a table drawn with variance 1/d. A sinusoid's pairs are points of the unit circle, so its norm is sqrt(d/2) exactly.
+for a table initialised with variance 1/d. The pairs of a sinusoid are points of the unit circle, so its norm is exactly
+sqrt(d/2).
 Vaswani et al. 2017, section 3.4. https://arxiv.org/abs/1706.03762
 """
 
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 from regard.attention.positions import Sinusoidal
-from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, dress, line, logarithmic, name_at, panels
+from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 from regard.layers import Embedding
@@ -29,7 +30,7 @@ CLAIM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Norms:
-    """Lengths of vectors of one size, over all tokens and positions."""
+    """Norms of vectors of one size, over all tokens and positions."""
 
     size: int
     before: Measured
@@ -38,16 +39,15 @@ class Norms:
 
     @property
     def ratio_before(self) -> float:
-        """Embedding against position, unscaled."""
+        """Norm of an unscaled embedding over that of a position."""
         return self.before.mean / self.position.mean
 
     @property
     def ratio_after(self) -> float:
-        """Embedding against position, scaled."""
+        """Norm of a scaled embedding over that of a position."""
         return self.after.mean / self.position.mean
 
     def row(self) -> Row:
-        """As the table shows it."""
         return {
             "size d": self.size,
             "embedding": self.before,
@@ -59,12 +59,12 @@ class Norms:
 
 
 def inverse_root(size: int) -> float:
-    """1 / sqrt(size): entries of this deviation make vectors of norm 1."""
+    """1 / sqrt(size): entries of this standard deviation give vectors of norm 1."""
     return size**-0.5
 
 
 def measure(size: int, *, vocab_size: int, num_positions: int, deviation: Callable[[int], float]) -> Norms:
-    """Norms of a fresh table, of what `Embedding` gives, and of the sinusoids."""
+    """Norms of an initial table, of the output of `Embedding`, and of the sinusoids."""
     embedding = Embedding(vocab_size=vocab_size, hidden_size=size)
     nn.init.normal_(embedding.table.weight, std=deviation(size))
     with torch.no_grad():
@@ -86,59 +86,64 @@ def run(
     num_positions: int = 512,
     deviation: Callable[[int], float] = inverse_root,
 ) -> Finding:
-    """Measure at each size; `deviation` is how wide the table's entries start."""
+    """Measure at each size; `deviation` is the initial standard deviation of the table's entries."""
     with seeded(seed):
         norms = [
             measure(size, vocab_size=vocab_size, num_positions=num_positions, deviation=deviation) for size in sizes
         ]
     holds, verdict = judge(norms)
     draw = partial(draw_figure, norms=norms)
-    rows = tuple(one.row() for one in norms)
+    rows = tuple(norm.row() for norm in norms)
     return Finding(name="embedding_scale", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
 
 
 def judge(norms: list[Norms]) -> tuple[bool, str]:
-    """Matched means within a factor of two at every size; drowned means less than half at the largest."""
-    matched = all(0.5 < one.ratio_after < 2 for one in norms)
+    """Matched: within a factor of two at every size. Drowned: less than half at the largest."""
+    matched = all(0.5 < norm.ratio_after < 2 for norm in norms)
     drowned = norms[-1].ratio_before < 0.5
     last = norms[-1]
     against_root = last.position.mean / math.sqrt(last.size)
-    exact = all(abs(one.position.mean / math.sqrt(one.size / 2) - 1) < 1e-4 for one in norms)
-    said = (
+    exact = all(abs(norm.position.mean / math.sqrt(norm.size / 2) - 1) < 1e-4 for norm in norms)
+    verdict = (
         f"At d = {last.size} an embedding has norm {last.before} before and {last.after} after the scaling, a position "
         f"{digits(last.position.mean)}: the embedding is {digits(last.ratio_before)} and then "
         f"{digits(last.ratio_after)} times the position. "
     )
-    said += f"Unscaled it {'drowns' if drowned else 'does not drown'}; scaled it "
-    said += "matches" if matched else "does not match"
-    said += f" within a factor of 2 at {'all' if matched else 'each of the'} {len(norms)} sizes."
-    said += f" Positions have norm {against_root:.3f} sqrt(d)"
-    said += ", exactly sqrt(d/2) and not sqrt(d)." if exact else "."
-    return matched and drowned, said
+    verdict += f"Unscaled it {'drowns' if drowned else 'does not drown'}; scaled it "
+    verdict += "matches" if matched else "does not match"
+    verdict += f" within a factor of 2 at {'all' if matched else 'each of the'} {len(norms)} sizes."
+    verdict += f" Positions have norm {against_root:.3f} sqrt(d)"
+    verdict += ", exactly sqrt(d/2) and not sqrt(d)." if exact else "."
+    return matched and drowned, verdict
 
 
 def draw_figure(figure: Any, *, norms: list[Norms]) -> None:
-    """Norms, and the ratio of word to place, against size."""
+    """Norms, and the ratio of embedding to position, by size."""
     left, right = panels(figure, CLAIM, 2)
-    sizes = [one.size for one in norms]
+    sizes = [norm.size for norm in norms]
     middle = len(norms) // 2
     for values, name, colour, side in (
-        ([one.after for one in norms], "embedding times sqrt(d)", BLUE, "left above"),
-        ([one.position for one in norms], "position: sqrt(d/2)", GREEN, "right below"),
-        ([one.before for one in norms], "embedding", ORANGE, "above"),
+        ([norm.after for norm in norms], "embedding times sqrt(d)", BLUE, "left above"),
+        ([norm.position for norm in norms], "position: sqrt(d/2)", GREEN, "right below"),
+        ([norm.before for norm in norms], "embedding", ORANGE, "above"),
     ):
         line(left, sizes, values, colour)
-        name_at(left, sizes[middle], values[middle].mean, name, colour, side=side)
+        label_point(left, sizes[middle], values[middle].mean, name, colour, side=side)
     logarithmic(left, x=sizes, y=True)
-    dress(left, title="Norms (bars: spread over tokens)", x="size d", y="norm")
+    style_axes(left, title="Norms (bars: spread over tokens)", x="size d", y="norm")
     right.axhline(1, color=GREY, linestyle=":")
-    name_at(right, sizes[0], 1, "equal", GREY, side="right above")
+    label_point(right, sizes[0], 1, "equal", GREY, side="right above")
     for ratios, name, colour, side in (
-        ([one.ratio_after for one in norms], "scaled", BLUE, "above"),
-        ([one.ratio_before for one in norms], "unscaled", ORANGE, "right above"),
+        ([norm.ratio_after for norm in norms], "scaled", BLUE, "above"),
+        ([norm.ratio_before for norm in norms], "unscaled", ORANGE, "right above"),
     ):
         right.plot(sizes, ratios, color=colour, marker="o", markersize=5)
-        name_at(right, sizes[middle], ratios[middle], f"{name}: {digits(ratios[middle])}", colour, side=side)
+        label_point(right, sizes[middle], ratios[middle], f"{name}: {digits(ratios[middle])}", colour, side=side)
     right.margins(y=0.12)
     logarithmic(right, x=sizes, y=True)
-    dress(right, title="How loud the word is beside its place", x="size d", y="norm of embedding / norm of position")
+    style_axes(
+        right,
+        title="Norm of the embedding relative to the position",
+        x="size d",
+        y="norm of embedding / norm of position",
+    )

@@ -1,4 +1,4 @@
-"""Self-attention does not know the order of its inputs; positions tell it.
+"""Self-attention does not depend on the order of its inputs; position encodings add that.
 
     f(P x) = P f(x)     for every permutation P, without positions
 
@@ -18,7 +18,7 @@ from regard.attention import MultiHeadAttention
 from regard.attention.masks import ComposableMask, causal
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.contracts import PositionScheme
-from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, name_at, panels
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
 
@@ -39,13 +39,12 @@ class Shape:
 
     @property
     def head_size(self) -> int:
-        """What schemes inside the heads are built for."""
         return self.hidden_size // self.num_heads
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """Where a position enters: added to the states, inside the heads, or through a mask."""
+    """How positions enter: added to the states, inside the heads, or through a mask."""
 
     added: nn.Module | None = None
     inside: PositionScheme | None = None
@@ -61,17 +60,18 @@ SCHEMES: dict[str, Callable[[Shape], Scheme]] = {
     "alibi": lambda shape: Scheme(inside=Alibi(num_heads=shape.num_heads)),
     "causal mask": lambda shape: Scheme(mask=causal()),
 }
-"""A causal mask is no position, but it too says who comes first."""
+"""A causal mask is not a position encoding, but it depends on the order too."""
 
 
 def deviation(scheme: Scheme, shape: Shape, order: Int[Tensor, " L"]) -> float:
-    """|f(P x) - P f(x)| / |f(x)| of a fresh attention on random states."""
+    """|f(P x) - P f(x)| / |f(x)| of an attention with random weights on random states."""
+    # double precision, so that rounding stays far below real deviations
     attention = MultiHeadAttention(shape.hidden_size, shape.num_heads, positions=scheme.inside).double()
     states = torch.randn(1, shape.length, shape.hidden_size, dtype=torch.float64)
 
-    def apply(given: Float[Tensor, "1 L hidden"]) -> Float[Tensor, "1 L hidden"]:
-        placed = given if scheme.added is None else scheme.added.double()(given)
-        return attention(placed, mask=scheme.mask).context
+    def apply(inputs: Float[Tensor, "1 L hidden"]) -> Float[Tensor, "1 L hidden"]:
+        encoded = inputs if scheme.added is None else scheme.added.double()(inputs)
+        return attention(encoded, mask=scheme.mask).context
 
     with torch.no_grad():
         first, second = apply(states)[:, order], apply(states[:, order])
@@ -88,53 +88,57 @@ def run(
     bare: str = "none",
     schemes: Sequence[str] = tuple(SCHEMES),
 ) -> Finding:
-    """Permute the inputs of `repeats` attentions a scheme; `bare` names the one that should have no positions."""
+    """Permute the inputs of `repeats` attentions per scheme; `bare` names the scheme that should be equivariant."""
     shape = Shape(hidden_size=hidden_size, num_heads=num_heads, length=length)
     with seeded(seed):
-        seen = {
+        deviations = {
             name: [deviation(SCHEMES[name](shape), shape, torch.randperm(length)) for _ in range(repeats)]
             for name in schemes
         }
-    measured = {name: Measured.of(values) for name, values in seen.items()}
+    measured = {name: Measured.of(values) for name, values in deviations.items()}
     rows: tuple[Row, ...] = tuple(
-        {"positions": name, "deviation": value, "equivariant": "yes" if max(seen[name]) < ROUNDING else "no"}
+        {"positions": name, "deviation": value, "equivariant": "yes" if max(deviations[name]) < ROUNDING else "no"}
         for name, value in measured.items()
     )
-    holds, verdict = judge(seen, bare)
+    holds, verdict = judge(deviations, bare)
     draw = partial(draw_figure, measured=measured)
     return Finding(name="permutation", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
 
 
-def judge(seen: dict[str, list[float]], bare: str) -> tuple[bool, str]:
-    """The bare attention never deviates beyond rounding, every position scheme always does."""
-    rest = {name: values for name, values in seen.items() if name not in (bare, "causal mask")}
-    equivariant = max(seen[bare]) < ROUNDING
-    broken = [name for name, values in rest.items() if min(values) > ROUNDING]
-    said = (
+def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, str]:
+    """The bare attention never deviates beyond rounding; attention with a position scheme always does."""
+    others = {name: values for name, values in deviations.items() if name not in (bare, "causal mask")}
+    equivariant = max(deviations[bare]) < ROUNDING
+    broken = [name for name, values in others.items() if min(values) > ROUNDING]
+    verdict = (
         f"{'Without' if bare == 'none' else f'With {bare}'} positions the outputs deviate by at most "
-        f"{max(seen[bare]):.1e}: self-attention {'is' if equivariant else 'is not'} permutation-equivariant there. "
-        f"{len(broken)} of {len(rest)} other schemes break it"
+        f"{max(deviations[bare]):.1e}: self-attention {'is' if equivariant else 'is not'} permutation-equivariant. "
+        f"{len(broken)} of {len(others)} other schemes break it"
     )
-    said += f" (deviations from {min(map(min, rest.values())):.2g} to {max(map(max, rest.values())):.2g})."
-    if "causal mask" in seen and min(seen["causal mask"]) > ROUNDING:
-        alone = Measured.of(seen["causal mask"]).mean
-        said += f" So does a causal mask alone ({alone:.2f}): positions are not the only way."
-    return equivariant and len(broken) == len(rest), said
+    verdict += f" (deviations from {min(map(min, others.values())):.2g} to {max(map(max, others.values())):.2g})."
+    if "causal mask" in deviations and min(deviations["causal mask"]) > ROUNDING:
+        mask_alone = Measured.of(deviations["causal mask"]).mean
+        verdict += f" So does a causal mask alone ({mask_alone:.2f}): positions are not the only way."
+    return equivariant and len(broken) == len(others), verdict
 
 
 def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
-    """A dot a scheme, on a scale that reaches from rounding to everything."""
+    """A dot per scheme on a logarithmic scale from rounding errors to 1."""
     (axes,) = panels(figure, CLAIM, 1)
-    for place, value in enumerate(measured.values()):
+    for position, value in enumerate(measured.values()):
         colour = BLUE if value.mean < ROUNDING else ORANGE
-        axes.plot([1e-17, value.mean], [place, place], color=colour, linewidth=1, alpha=0.5)
-        axes.plot(value.mean, place, "o", color=colour)
-        name_at(axes, value.mean, place, f"{value.mean:.1e}" if value.mean < 1e-3 else f"{value.mean:.2f}", colour)
+        axes.plot([1e-17, value.mean], [position, position], color=colour, linewidth=1, alpha=0.5)
+        axes.plot(value.mean, position, "o", color=colour)
+        label_point(
+            axes, value.mean, position, f"{value.mean:.1e}" if value.mean < 1e-3 else f"{value.mean:.2f}", colour
+        )
     axes.axvline(ROUNDING, color=GREY, linestyle=":")
-    name_at(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
-    name_at(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
+    label_point(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
+    label_point(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
     axes.set_yticks(range(len(measured)), list(measured))
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xscale("log")
     axes.set_xlim(1e-17, 100)
-    dress(axes, title="Outputs of reordered inputs, against reordered outputs", x="relative deviation", y="positions")
+    style_axes(
+        axes, title="Outputs for permuted inputs against permuted outputs", x="relative deviation", y="positions"
+    )

@@ -2,8 +2,8 @@
 
     f(x) = sum_i softmax_i(-1/2 ((x - x_i) w)^2) y_i
 
-Average pooling is w = 0, the fixed kernel w = 1. How does gradient descent apply to w? Each training point is predicted
-from all others but itself; with itself among them, w would grow without end and the fit be a table of the data.
+Average pooling is w = 0, the fixed kernel w = 1. To learn w by gradient descent, each training point is predicted from
+all others (leave-one-out); with itself among them, w would grow without bound and the fit would be a lookup table.
 Nadaraya 1964. https://doi.org/10.1137/1109020
 """
 
@@ -27,20 +27,20 @@ from regard.experiments.lib.drawing import (
     GREY,
     ORANGE,
     PURPLE,
-    dress,
+    label_point,
     line,
     logarithmic,
-    name_at,
     panels,
+    style_axes,
 )
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above, digits, slope
 from regard.experiments.lib.small_transformer import seeded
 
 CLAIM = (
     "A kernel that attends to near points beats the average of all, a learned width beats a fixed one, "
-    "and with enough data kernel regression converges to the truth, if its bandwidth shrinks meanwhile."
+    "and with enough data kernel regression converges to the truth, if its bandwidth shrinks."
 )
-HIGHEST, SMALLEST_WIDTH = 5.0, 1e-3
+MAX_X, MIN_WIDTH = 5.0, 1e-3
 COLUMNS = ("pooling", "points", "bandwidth", "error")
 Curve = Callable[[Float[Tensor, "*N"]], Float[Tensor, "*N"]]
 
@@ -51,46 +51,47 @@ def sine_and_power(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class CurveSample:
     """Noisy points of a curve."""
 
     x: Float[Tensor, "N 1"]
     y: Float[Tensor, "N 1"]
 
     @classmethod
-    def draw(cls, truth: Curve, points: int, noise: float) -> "Sample":
-        """Points anywhere between 0 and 5."""
-        x = (torch.rand(points, 1) * HIGHEST).sort(dim=0).values
+    def draw(cls, truth: Curve, points: int, noise: float) -> "CurveSample":
+        """Points at random x between 0 and 5."""
+        x = (torch.rand(points, 1) * MAX_X).sort(dim=0).values
         return cls(x, truth(x) + noise * torch.randn(points, 1))
 
 
-def predict(sample: Sample, at: Float[Tensor, "Q 1"], width: float) -> Float[Tensor, "Q 1"]:
-    """Attention from the places asked to the points of the sample, read as their y."""
+def predict(sample: CurveSample, x: Float[Tensor, "Q 1"], width: float) -> Float[Tensor, "Q 1"]:
+    """Attention from the queries x to the points of the sample, whose y are the values."""
     score = Gaussian(width=width).requires_grad_(False)
-    return attend(at, sample.x, sample.y, score=score).context
+    return attend(x, sample.x, sample.y, score=score).context
 
 
-def learn_width(sample: Sample, *, steps: int) -> float:
-    """Gradient descent on w, each point predicted from the others."""
+def learn_width(sample: CurveSample, *, steps: int) -> float:
+    """Gradient descent on w with the leave-one-out error."""
+    # without the diagonal every point is predicted from the others only
     score, others = Gaussian(width=1.0), ~torch.eye(len(sample.x), dtype=torch.bool)
     optimizer = torch.optim.Adam(score.parameters(), lr=0.1)
     for _ in range(steps):
         optimizer.zero_grad()
-        read = attend(sample.x, sample.x, sample.y, score=score, mask=others)
-        F.mse_loss(read.context, sample.y).backward()
+        attended = attend(sample.x, sample.x, sample.y, score=score, mask=others)
+        F.mse_loss(attended.context, sample.y).backward()
         optimizer.step()
     return abs(score.width.item())
 
 
-def error(sample: Sample, truth: Curve, width: float) -> float:
+def error(sample: CurveSample, truth: Curve, width: float) -> float:
     """Root mean square distance from the noise-free curve."""
-    at = torch.linspace(0, HIGHEST, 101)[:, None]
-    return F.mse_loss(predict(sample, at, width), truth(at)).sqrt().item()
+    x = torch.linspace(0, MAX_X, 101)[:, None]
+    return F.mse_loss(predict(sample, x, width), truth(x)).sqrt().item()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """Errors as the samples grow, with a bandwidth that stays 1 and one that shrinks."""
+    """Errors by sample size, with a bandwidth of 1 and with one that shrinks."""
 
     sizes: list[int]
     bandwidths: list[float]
@@ -98,22 +99,22 @@ class Growth:
     shrinking: list[Measured]
 
     @classmethod
-    def of(cls, grown: list[list[Sample]], truth: Curve, widths: list[float]) -> "Growth":
-        """Errors of every group of samples, at w = 1 and at the group's own w."""
-        pairs = list(zip(grown, widths, strict=True))
+    def of(cls, groups: list[list[CurveSample]], truth: Curve, widths: list[float]) -> "Growth":
+        """Errors of every group of samples, at w = 1 and at the w of the group."""
+        pairs = list(zip(groups, widths, strict=True))
         return cls(
-            sizes=[len(group[0].x) for group in grown],
+            sizes=[len(group[0].x) for group in groups],
             bandwidths=[1 / width for width in widths],
-            fixed=[Measured.of(error(one, truth, 1.0) for one in group) for group in grown],
-            shrinking=[Measured.of(error(one, truth, width) for one in group) for group, width in pairs],
+            fixed=[Measured.of(error(sample, truth, 1.0) for sample in group) for group in groups],
+            shrinking=[Measured.of(error(sample, truth, width) for sample in group) for group, width in pairs],
         )
 
     def rows(self) -> list[Row]:
-        """The table's second part: more and more points."""
-        stays = [("bandwidth stays", size, 1.0, value) for size, value in zip(self.sizes, self.fixed, strict=True)]
-        changing = zip(self.sizes, self.bandwidths, self.shrinking, strict=True)
-        shrinks = [("bandwidth shrinks", size, bandwidth, value) for size, bandwidth, value in changing]
-        return [dict(zip(COLUMNS, cells, strict=True)) for cells in stays + shrinks]
+        """The second part of the table: growing samples."""
+        fixed = [("bandwidth stays", size, 1.0, value) for size, value in zip(self.sizes, self.fixed, strict=True)]
+        triples = zip(self.sizes, self.bandwidths, self.shrinking, strict=True)
+        shrinking = [("bandwidth shrinks", size, bandwidth, value) for size, bandwidth, value in triples]
+        return [dict(zip(COLUMNS, cells, strict=True)) for cells in fixed + shrinking]
 
 
 def run(
@@ -126,21 +127,21 @@ def run(
     steps: int = 150,
     sizes: Sequence[int] = (50, 200, 800, 3200, 12800),
 ) -> Finding:
-    """Compare the three widths on `repeats` samples, then let samples grow with and without a shrinking bandwidth."""
+    """Compare the three widths on `repeats` samples, then growing samples with and without a shrinking bandwidth."""
     with seeded(seed):
-        samples = [Sample.draw(truth, points, noise) for _ in range(repeats)]
+        samples = [CurveSample.draw(truth, points, noise) for _ in range(repeats)]
         learned = [learn_width(sample, steps=steps) for sample in samples]
-        # samples that grow repeat less: the larger they are, the less chance there is in them
-        grown = [[Sample.draw(truth, size, noise) for _ in range(max(repeats // 4, 2))] for size in sizes]
-        # the learned bandwidth, 1 / w, may be endless where there is nothing to learn
-        learned = [max(width, SMALLEST_WIDTH) for width in learned]
+        # fewer repetitions: large samples vary less
+        groups = [[CurveSample.draw(truth, size, noise) for _ in range(max(repeats // 4, 2))] for size in sizes]
+        # the bandwidth 1 / w may be infinite where there is nothing to learn
+        learned = [max(width, MIN_WIDTH) for width in learned]
         errors = {
             "average": [error(sample, truth, 0.0) for sample in samples],
             "fixed kernel": [error(sample, truth, 1.0) for sample in samples],
             "learned kernel": [error(sample, truth, width) for sample, width in zip(samples, learned, strict=True)],
         }
         widths = [statistics.fmean(learned) * (size / points) ** 0.2 for size in sizes]
-        growth = Growth.of(grown, truth, widths)
+        growth = Growth.of(groups, truth, widths)
     bandwidth = Measured.of(1 / width for width in learned)
     holds, verdict = judge(errors, growth)
     return Finding(
@@ -154,7 +155,7 @@ def run(
 
 
 def order_rows(errors: dict[str, list[float]], points: int, learned: Measured) -> list[Row]:
-    """The table's first part: the three forms."""
+    """The first part of the table: the three forms of pooling."""
     bandwidths: tuple[Cell, ...] = ("all", 1.0, learned)
     return [
         dict(zip(COLUMNS, (name, points, bandwidth, Measured.of(values)), strict=True))
@@ -163,14 +164,14 @@ def order_rows(errors: dict[str, list[float]], points: int, learned: Measured) -
 
 
 def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
-    """Whether the order is more than chance, and which of the two bandwidths converges."""
+    """True if the order is significant and only the shrinking bandwidth converges."""
     average, fixed, learned = errors.values()
     kernel_wins, learned_wins = clearly_above(average, fixed), clearly_above(fixed, learned)
     stays, falls = (
         slope(growth.sizes, [value.mean for value in values]) for values in (growth.fixed, growth.shrinking)
     )
     converges = stays > -0.05 and falls < -0.15
-    said = (
+    verdict = (
         f"Errors: average {Measured.of(average)}, fixed kernel {Measured.of(fixed)}, learned kernel "
         f"{Measured.of(learned)}. A kernel {'beats' if kernel_wins else 'does not clearly beat'} the average, and "
         f"learning its width {'helps' if learned_wins else 'does not clearly help'}. From {growth.sizes[0]} to "
@@ -179,31 +180,31 @@ def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
         f"{digits(growth.shrinking[0].mean)} to {digits(growth.shrinking[-1].mean)} if it shrinks as n^-0.2 "
         f"(as n^{falls:.2f}): "
     )
-    said += "enough data suffice only with a bandwidth that shrinks." if converges else "that is not convergence by it."
-    return kernel_wins and learned_wins and converges, said
+    verdict += "enough data suffice only with a bandwidth that shrinks." if converges else "the claim does not follow."
+    return kernel_wins and learned_wins and converges, verdict
 
 
-def draw_figure(figure: Any, *, sample: Sample, width: float, truth: Curve, growth: Growth) -> None:
-    """One sample with its three fits, and the error as samples grow."""
+def draw_figure(figure: Any, *, sample: CurveSample, width: float, truth: Curve, growth: Growth) -> None:
+    """One sample with its three fits, and the error by sample size."""
     left, right = panels(figure, CLAIM, 2)
-    at = torch.linspace(0, HIGHEST, 201)[:, None]
+    x = torch.linspace(0, MAX_X, 201)[:, None]
     left.scatter(sample.x, sample.y, s=14, color=GREY, alpha=0.7, linewidths=0)
     for name, curve, colour in (
-        ("truth", truth(at), BLACK),
-        ("average", predict(sample, at, 0.0), PURPLE),
-        ("fixed kernel", predict(sample, at, 1.0), ORANGE),
-        ("learned kernel", predict(sample, at, width), BLUE),
+        ("truth", truth(x), BLACK),
+        ("average", predict(sample, x, 0.0), PURPLE),
+        ("fixed kernel", predict(sample, x, 1.0), ORANGE),
+        ("learned kernel", predict(sample, x, width), BLUE),
     ):
-        left.plot(at, curve, color=colour, linestyle="--" if name == "truth" else "-", label=name)
-    # the curves meet too often for names beside them
+        left.plot(x, curve, color=colour, linestyle="--" if name == "truth" else "-", label=name)
+    # the curves cross too often to label them directly
     left.legend(frameon=False, fontsize=9, labelcolor="linecolor", loc="upper right")
-    dress(left, title=f"One sample of {len(sample.x)} points (dots)", x="x", y="y")
+    style_axes(left, title=f"One sample of {len(sample.x)} points (dots)", x="x", y="y")
     for values, name, colour in (
         (growth.fixed, "bandwidth stays 1", ORANGE),
         (growth.shrinking, "bandwidth shrinks as $n^{-1/5}$", GREEN),
     ):
         line(right, growth.sizes, values, colour)
         middle = len(growth.sizes) // 2
-        name_at(right, growth.sizes[middle], values[middle].mean, name, colour, side="right above")
+        label_point(right, growth.sizes[middle], values[middle].mean, name, colour, side="right above")
     logarithmic(right, x=growth.sizes, y=True)
-    dress(right, title="Error as the sample grows (bars: spread)", x="points n", y="root mean square error")
+    style_axes(right, title="Error by sample size (bars: spread)", x="points n", y="root mean square error")

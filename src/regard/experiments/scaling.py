@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
 from regard.contracts import Score
-from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, dress, line, logarithmic, name_at, panels
+from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 
@@ -29,7 +29,7 @@ CLAIM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """What one score does at one size."""
+    """Statistics of one score at one size."""
 
     variance: Measured
     largest: Measured
@@ -37,7 +37,6 @@ class Behaviour:
     gradient: Measured
 
     def row(self, size: int, name: str) -> Row:
-        """As the table shows it."""
         return {
             "size d": size,
             "score": name,
@@ -49,17 +48,18 @@ class Behaviour:
 
 
 def entropy_of(weights: Float[Tensor, "*B K"]) -> Float[Tensor, "*B"]:
-    """In nats; 0 where one key has everything."""
+    """In nats; 0 if one key has all the weight."""
     return torch.special.entr(weights).sum(dim=-1)
 
 
 def observe(score: Score, size: int, *, num_queries: int, num_keys: int) -> tuple[float, float, float, float]:
-    """Variance of the scores, and the typical query's largest weight, entropy and gradient.
+    """Variance of the scores, and the medians over queries of largest weight, entropy and gradient norm.
 
-    The gradient is that of a random sum of the weights with respect to the scores: how far a step can still move them.
+    The gradient is that of a random linear function of the weights with respect to the scores.
     """
     queries, keys = torch.randn(num_queries, size), torch.randn(num_keys, size)
     scores = score(queries, score.prepare(keys)).detach().requires_grad_()
+    # scores are leaves of the graph here, so that the gradient is taken with respect to them
     weights = Softmax()(scores).weights
     (gradient,) = torch.autograd.grad((weights * torch.randn_like(weights)).sum(), scores)
     return (
@@ -80,47 +80,48 @@ def run(
     unscaled: Score | None = None,
     scaled: Score | None = None,
 ) -> Finding:
-    """Watch both scores as vectors grow."""
+    """Measure both scores at each size."""
     scores = {"dot": unscaled or Dot(), "scaled dot": scaled or ScaledDot()}
-    seen: dict[str, list[Behaviour]] = {name: [] for name in scores}
+    behaviours: dict[str, list[Behaviour]] = {name: [] for name in scores}
     with seeded(seed):
         for size in sizes:
             for name, score in scores.items():
                 runs = [observe(score, size, num_queries=num_queries, num_keys=num_keys) for _ in range(repeats)]
                 variance, largest, entropy, gradient = (Measured.of(values) for values in zip(*runs, strict=True))
                 behaviour = Behaviour(variance=variance, largest=largest, entropy=entropy, gradient=gradient)
-                seen[name].append(behaviour)
-    rows = [seen[name][place].row(size, name) for place, size in enumerate(sizes) for name in seen]
-    holds, verdict = judge(seen["dot"], seen["scaled dot"], sizes)
-    draw = partial(draw_figure, seen=seen, sizes=sizes)
+                behaviours[name].append(behaviour)
+    rows = [behaviours[name][index].row(size, name) for index, size in enumerate(sizes) for name in behaviours]
+    holds, verdict = judge(behaviours["dot"], behaviours["scaled dot"], sizes)
+    draw = partial(draw_figure, behaviours=behaviours, sizes=sizes)
     return Finding(name="scaling", claim=CLAIM, rows=tuple(rows), verdict=verdict, holds=holds, draw=draw)
 
 
 def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[int]) -> tuple[bool, str]:
     """Variance within a tenth of d, saturation without the scale, none with it."""
-    ratios = [one.variance.mean / size for one, size in zip(unscaled, sizes, strict=True)]
-    as_said = all(0.9 < ratio < 1.1 for ratio in ratios)
+    ratios = [behaviour.variance.mean / size for behaviour, size in zip(unscaled, sizes, strict=True)]
+    as_claimed = all(0.9 < ratio < 1.1 for ratio in ratios)
     first, last = unscaled[0], unscaled[-1]
-    lost = last.gradient.mean / first.gradient.mean
-    saturates = last.largest.mean > 0.9 and last.entropy.mean < 0.1 * first.entropy.mean and lost < 0.1
-    kept = scaled[-1].gradient.mean / scaled[0].gradient.mean
-    entropy_kept = scaled[-1].entropy.mean / scaled[0].entropy.mean
-    survives = 0.5 < kept < 2 and 0.5 < entropy_kept < 2
-    said = (
-        f"Var(q.k) / d lies between {min(ratios):.2f} and {max(ratios):.2f}, {'as' if as_said else 'not as'} claimed. "
+    gradient_ratio = last.gradient.mean / first.gradient.mean
+    saturates = last.largest.mean > 0.9 and last.entropy.mean < 0.1 * first.entropy.mean and gradient_ratio < 0.1
+    scaled_gradient_ratio = scaled[-1].gradient.mean / scaled[0].gradient.mean
+    scaled_entropy_ratio = scaled[-1].entropy.mean / scaled[0].entropy.mean
+    survives = 0.5 < scaled_gradient_ratio < 2 and 0.5 < scaled_entropy_ratio < 2
+    verdict = (
+        f"Var(q.k) / d lies between {min(ratios):.2f} and {max(ratios):.2f}, "
+        f"{'as' if as_claimed else 'not as'} claimed. "
         f"From d = {sizes[0]} to {sizes[-1]} the unscaled softmax {'saturates' if saturates else 'does not saturate'}: "
         f"largest weight {first.largest.mean:.2f} to {last.largest.mean:.2f}, entropy {digits(first.entropy.mean)} to "
-        f"{digits(last.entropy.mean)} nats, gradient times {digits(lost)}. Divided by sqrt(d) it "
-        f"{'does not' if survives else 'does not keep still'}: entropy {digits(scaled[0].entropy.mean)} to "
-        f"{digits(scaled[-1].entropy.mean)} nats, gradient times {digits(kept)}."
+        f"{digits(last.entropy.mean)} nats, gradient times {digits(gradient_ratio)}. Divided by sqrt(d) it "
+        f"{'does not' if survives else 'is not stable either'}: entropy {digits(scaled[0].entropy.mean)} to "
+        f"{digits(scaled[-1].entropy.mean)} nats, gradient times {digits(scaled_gradient_ratio)}."
     )
-    return as_said and saturates and survives, said
+    return as_claimed and saturates and survives, verdict
 
 
-def draw_figure(figure: Any, *, seen: dict[str, list[Behaviour]], sizes: Sequence[int]) -> None:
-    """Variance, entropy and gradient against size."""
+def draw_figure(figure: Any, *, behaviours: dict[str, list[Behaviour]], sizes: Sequence[int]) -> None:
+    """Variance, entropy and gradient by size."""
     middle = len(sizes) // 2
-    colours = dict(zip(seen, (ORANGE, BLUE), strict=True))
+    colours = dict(zip(behaviours, (ORANGE, BLUE), strict=True))
     titles = (
         ("variance", "Variance of the scores", "variance"),
         ("entropy", "Entropy of the weights", "entropy (nats)"),
@@ -129,13 +130,13 @@ def draw_figure(figure: Any, *, seen: dict[str, list[Behaviour]], sizes: Sequenc
     for axes, (field, title, unit) in zip(panels(figure, CLAIM, 3), titles, strict=True):
         if field == "variance":
             axes.plot(sizes, sizes, color=GREY, linestyle=":", zorder=0)
-            name_at(axes, sizes[middle], sizes[middle], "variance = d", GREY, side="left above")
-        for name, behaviours in seen.items():
-            values = [getattr(one, field) for one in behaviours]
+            label_point(axes, sizes[middle], sizes[middle], "variance = d", GREY, side="left above")
+        for name, by_size in behaviours.items():
+            values = [getattr(behaviour, field) for behaviour in by_size]
             line(axes, sizes, values, colours[name])
             falls = values[-1].mean < values[0].mean
             side = "above" if name != "dot" else "right above" if falls else "right below"
-            place = middle if name != "dot" else -2
-            name_at(axes, sizes[place], values[place].mean, name, colours[name], side=side)
+            index = middle if name != "dot" else -2
+            label_point(axes, sizes[index], values[index].mean, name, colours[name], side=side)
         logarithmic(axes, x=sizes, y=field != "entropy")
-        dress(axes, title=title, x="size d of queries and keys", y=unit)
+        style_axes(axes, title=title, x="size d of queries and keys", y=unit)

@@ -1,4 +1,4 @@
-"""What every HTTP server of the package shares: guard, job queue, sockets and host names."""
+"""The base of the package's HTTP servers: guard, job queue, sockets and host names."""
 
 from regard.serving.guard import Guard, own_token
 from regard.serving.job_queue import BusyError, GoneError, JobQueue, MissingError, RefusedError, refusing

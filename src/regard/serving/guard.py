@@ -1,7 +1,7 @@
-"""Requests are accepted from this machine's own page alone: host, token, rate and size of the body are checked.
+"""A guard around an ASGI application: checks host, token and the size of the body, and sets security headers.
 
-A page of some other site that the user has open must not get answers: its requests carry another Host (DNS rebinding)
-or no token, and no CORS header ever lets it read a response.
+A page of another site in the same browser must not get responses: its requests have another Host (DNS rebinding) or no
+token, and without CORS headers it cannot read a response.
 """
 
 import hmac
@@ -24,7 +24,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MOST_BODY = 1 << 20
+MAX_BODY = 1 << 20
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -51,23 +51,23 @@ HEADERS = {
 
 
 class BodyError(HTTPException):
-    """A body that is too large, found while it is read."""
+    """A body that is too large, noticed while it is received."""
 
     def __init__(self) -> None:
-        super().__init__(413, f"the body has over {MOST_BODY:,} bytes. Send less")
+        super().__init__(413, f"the body has over {MAX_BODY:,} bytes. Send less")
 
 
 class Guard:
     """An ASGI application around another."""
 
     def __init__(self, app: App, *, token: str, hosts: Iterable[str]) -> None:
-        # the port may be another one: a tunnel from elsewhere has its own
+        # hosts are compared without their port: an SSH tunnel may use another one
         names = [re.sub(r":\d+$", "", host) for host in hosts]
         self.app = TrustedHostMiddleware(app, allowed_hosts=names, www_redirect=False)
         self.token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, or hand on."""
+        """Refuse the request, or pass it to the application."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -82,28 +82,30 @@ class Guard:
         await self.app(scope, bounded(receive), with_headers(send, scope["path"]))
 
     def refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        """Status and sentence, or None where all is well."""
+        """Status and sentence of a refusal, or None."""
         if path.startswith("/api/") or path == "/api":
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
-                return 401, "the token is missing or another one. Open the address that `regard studio` printed."
+            # compare_digest takes the same time for every wrong token
+            scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(value.strip(), self.token):
+                return 401, "the token is missing or wrong. Open the address that `regard studio` printed."
         length = headers.get(b"content-length", b"0")
         if not length.isdigit():
-            return 400, f"the content-length {length[:20].decode('latin-1')!r} is no number. Leave it to your client."
-        if int(length) > MOST_BODY:
-            return 413, f"the body has {int(length):,} bytes, and {MOST_BODY:,} may be sent. Send less."
+            return 400, f"the content-length {length[:20].decode('latin-1')!r} is not a number. Let your client set it."
+        # refused before the body is received; a body without a length is counted while it arrives
+        if int(length) > MAX_BODY:
+            return 413, f"the body has {int(length):,} bytes, and {MAX_BODY:,} may be sent. Send less."
         return None
 
 
 def bounded(receive: Receive) -> Receive:
-    """The same body, unless it turns out to be too large."""
-    seen = 0
+    """Receive with a limit: BodyError if the body is too large."""
+    size = 0
 
     async def counted() -> MutableMapping[str, Any]:
-        nonlocal seen
+        nonlocal size
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > MOST_BODY:
+        size += len(message.get("body", b""))
+        if size > MAX_BODY:
             raise BodyError
         return message
 
@@ -111,36 +113,36 @@ def bounded(receive: Receive) -> Receive:
 
 
 def with_headers(send: Send, path: str) -> Send:
-    """Every answer says what a browser may do with it."""
-    asset = path.startswith("/assets/")
-    keep = {"cache-control": "public, max-age=31536000, immutable" if asset else "no-store"}
+    """Send with security headers and a cache policy."""
+    is_asset = path.startswith("/assets/")
+    cache = {"cache-control": "public, max-age=31536000, immutable" if is_asset else "no-store"}
 
-    async def sent(message: MutableMapping[str, Any]) -> None:
+    async def send_with_headers(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            made = [(name.encode(), value.encode()) for name, value in (HEADERS | keep).items()]
-            message = {**message, "headers": [*message.get("headers", []), *made]}
+            headers = [(name.encode(), value.encode()) for name, value in (HEADERS | cache).items()]
+            message = {**message, "headers": [*message.get("headers", []), *headers]}
         await send(message)
 
-    return sent
+    return send_with_headers
 
 
 async def refuse(send: Send, status: int, sentence: str) -> None:
-    """An answer of our own."""
+    """Send a response with a status and a sentence."""
     body = json.dumps({"detail": sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    sent = with_headers(send, "")
-    await sent({"type": "http.response.start", "status": status, "headers": headers})
-    await sent({"type": "http.response.body", "body": body})
+    send = with_headers(send, "")
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def is_private(status: os.stat_result) -> bool:
-    """A plain file that nobody else may read or write."""
+    """True for a small regular file that only its owner may read or write."""
     is_own = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
     return stat.S_ISREG(status.st_mode) and status.st_size < 1000 and is_own
 
 
 def own_token() -> str:
-    """Random, and the same after a restart, so that an open page keeps working; readable by the user alone."""
+    """A random token in a file of the user: the same after a restart, so that an open page keeps working."""
     path = user_data_folder() / "studio-token"
     with suppress(OSError, UnicodeDecodeError):
         if is_private(path.lstat()):
@@ -151,6 +153,7 @@ def own_token() -> str:
     with suppress(OSError, ValueError):
         make_folder(user_data_folder())
         path.unlink(missing_ok=True)
+        # O_EXCL: the file is new and nobody else could have prepared it
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(token)
     return token

@@ -1,4 +1,4 @@
-"""Jobs off the event loop, one at a time in a bounded queue, and the errors of a request."""
+"""A bounded queue that runs jobs one at a time outside the event loop, and the errors of a request."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ Result = TypeVar("Result")
 
 
 class MissingError(Exception):
-    """Something that a request names does not exist."""
+    """A name in a request does not exist; its message is sent with status 404."""
 
 
 class RefusedError(ValueError):
-    """A value that cannot be served, in a sentence; any other ValueError is a fault of the server."""
+    """A value that cannot be served; its message is sent. Any other ValueError is an error of the server."""
 
 
 class BusyError(Exception):
@@ -27,7 +27,7 @@ class GoneError(Exception):
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """A ValueError inside is the user's: its sentence is sent."""
+    """Turns a ValueError into a RefusedError, whose message is sent to the client."""
     try:
         yield
     except ValueError as error:
@@ -35,26 +35,25 @@ def refusing() -> Iterator[None]:
 
 
 class Client(Protocol):
-    """A request that may be given up."""
+    """A request whose client may disconnect."""
 
-    async def is_disconnected(self) -> bool:
-        """Whether the answer is no longer waited for."""
-        ...
+    async def is_disconnected(self) -> bool: ...
 
 
 class JobQueue:
-    """A queue of bounded length in front of one thread: torch uses as many threads of its own as there are cores."""
+    """A queue of bounded length for one worker thread; torch itself uses all cores."""
 
     def __init__(self, max_waiting: int) -> None:
         self.max_waiting = max_waiting
         self.num_waiting = 0
+        # waiting happens in the event loop, so that a client that disconnects leaves the queue
         self._turn = asyncio.Semaphore(1)
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jobs")
 
     async def run(self, client: Client, job: Callable[[], Result]) -> Result:
-        """The result of the job, once it is its turn; the job of a client that has gone is not started."""
+        """Wait for the jobs before it, then run the job; GoneError if the client has disconnected by then."""
         if self.num_waiting >= self.max_waiting:
-            raise BusyError(f"{self.num_waiting} requests are waiting already. Try again in a second.")
+            raise BusyError(f"{self.num_waiting} requests are already waiting. Try again in a second.")
         self.num_waiting += 1
         try:
             async with self._turn:

@@ -8,17 +8,17 @@ PORT, TRIES, BACKLOG = 8765, 20, 2048
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens, so that a page opened now is answered as soon as the server runs.
+    """A listening socket on the port, or without one on the first free port from 8765.
 
-    Without a port it has the default one, or the next that is free.
+    It listens before the server runs, so that a page opened now gets its response as soon as it does.
     """
     if not host:
-        raise ValueError("the host is empty, which would let everyone in. Leave out --host, or name one.")
+        raise ValueError("the host is empty, which would listen on every address. Leave out --host, or name one.")
     ports = [port] if port is not None else range(PORT, PORT + TRIES)
     problem = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in ports:
-        # without IPPROTO_TCP asyncio does not turn Nagle's algorithm off, which costs 40 ms an answer
+        # without IPPROTO_TCP asyncio does not disable Nagle's algorithm, which costs 40 ms per response
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -35,23 +35,23 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 
 def names_of(host: str, port: int) -> list[str]:
-    """Every Host header of a server at this address, the one to print first."""
-    shown = f"[{host}]" if ":" in host else host
+    """Every Host header of a server at this address; the first is the one to print."""
+    own_name = f"[{host}]" if ":" in host else host
     own = [LOOPBACK, "localhost", "[::1]"]
     if host in EVERYWHERE:
         names = [*own, *names_of_this_machine()]
     else:
-        names = [shown, *(own if host in (LOOPBACK, "localhost", "::1") else [])]
+        names = [own_name, *(own if host in (LOOPBACK, "localhost", "::1") else [])]
     hosts = [f"{name}:{port}" for name in dict.fromkeys(names)]
-    # browsers leave the usual port out
+    # browsers omit the default port
     return hosts + (list(dict.fromkeys(names)) if port == 80 else [])
 
 
 def names_of_this_machine() -> list[str]:
-    """Its name and the addresses that this name has."""
+    """The host name and its addresses."""
     name = socket.gethostname()
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
     except OSError:
-        found = set()
-    return [name.lower(), *sorted(f"[{one}]" if ":" in one else one for one in found)]
+        addresses = set()
+    return [name.lower(), *sorted(f"[{address}]" if ":" in address else address for address in addresses)]

@@ -1,4 +1,4 @@
-"""The studio: a local web page that shows attention at work, and the API behind it."""
+"""The studio: a local web page that shows the attention of models, and its API."""
 
 from regard.studio.app import is_built
 from regard.studio.serve import serve_studio

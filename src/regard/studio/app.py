@@ -1,4 +1,4 @@
-"""The application: routes, errors as sentences, the page's own files, and the guard around it all."""
+"""The ASGI application: routes, error responses, the files of the page, and the guard."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -24,24 +24,24 @@ GONE = 499
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description}
     for status, description in (
-        (400, "not understood"), (401, "no token"), (404, "not there"), (413, "too large"),
+        (400, "bad request"), (401, "no valid token"), (404, "not found"), (413, "too large"),
         (422, "refused, with the reason"), (503, "busy"),
     )
 }  # fmt: skip
 STATIC = Path(str(files("regard.studio").joinpath("static")))
-UNBUILT = (
+NOT_BUILT_PAGE = (
     "<!doctype html><meta charset=utf-8><title>regard studio</title><p>The page is not built. "
     "Did you run <code>make</code>? The API works: <code>GET /api/state</code>."
 )
 
 
 def is_built() -> bool:
-    """Whether the page was built from web/."""
+    """True if the page was built from web/."""
     return (STATIC / "index.html").is_file()
 
 
 def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
-    """The studio as an ASGI application that answers to these hosts and to requests with the token."""
+    """The studio as an ASGI application for these hosts and this token."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -60,61 +60,58 @@ def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
     app.state.studio = studio
     app.include_router(pages.router)
     app.include_router(inspections.router)
-    for kind, handler in HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    for error_type, handler in HANDLERS.items():
+        app.add_exception_handler(error_type, handler)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    # added last, so that it runs first
     app.add_middleware(Guard, token=token, hosts=hosts)
     if is_built():
         app.mount("/", StaticFiles(directory=STATIC, html=True), name="page")
     else:
-        app.add_api_route("/", unbuilt, include_in_schema=False)
+        app.add_api_route("/", not_built, include_in_schema=False)
     return app
 
 
-async def unbuilt() -> HTMLResponse:
-    """A page that says how to build the page."""
-    return HTMLResponse(UNBUILT, status_code=503)
+async def not_built() -> HTMLResponse:
+    """A page with the command that builds the studio's page."""
+    return HTMLResponse(NOT_BUILT_PAGE, status_code=503)
 
 
 def respond(status: int, sentence: str) -> JSONResponse:
-    """A problem in the schema's form."""
+    """A Problem as a response."""
     headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse(Problem(detail=sentence).model_dump(), status_code=status, headers=headers)
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
-    """What does not fit the schema, in one sentence."""
+    """A request that does not fit the schema: the first error, as one sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "string_too_long":
         length, limit = len(first["input"]), first["ctx"]["max_length"]
-        return respond(422, f"{field} has {length:,} characters, and {limit:,} can be read. Shorten it.")
+        return respond(422, f"{field} has {length:,} characters; at most {limit:,} are allowed. Shorten it.")
     return respond(422, f"{field}: {first['msg']}.")
 
 
 async def on_refused(request: Request, error: Exception) -> Response:
-    """A value that cannot be served."""
     return respond(422, str(error))
 
 
 async def on_missing(request: Request, error: Exception) -> Response:
-    """A name that does not exist."""
     return respond(404, str(error))
 
 
 async def on_busy(request: Request, error: Exception) -> Response:
-    """Too many requests wait."""
     return respond(503, str(error))
 
 
 async def on_gone(request: Request, error: Exception) -> Response:
-    """The client has disconnected."""
     return Response(status_code=GONE)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """A refusal of the framework."""
+    """An error of FastAPI or Starlette."""
     assert isinstance(error, HTTPException)
     return respond(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}.")
 

@@ -1,7 +1,7 @@
-"""Python code that computes a number again.
+"""Python code that recomputes a number of an inspection.
 
-Inputs are written out digit by digit. Where a number takes more than its inputs (an alignment with weights of its own,
-positions that add to the context), the code runs the checkpoint.
+The inputs are written out with all digits. Where the inputs are not enough (an alignment with parameters, positions
+that add to the context), the code runs the checkpoint.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,17 @@ WIDTH = 100
 
 
 def vector_code(tensor: Tensor) -> str:
-    """A vector in Python, with every digit of single precision."""
+    """A vector as a Python list, with all digits of single precision."""
     if tensor.dtype == torch.bool:
-        return wrap([str(one) for one in tensor.tolist()])
+        return wrap([str(value) for value in tensor.tolist()])
+    # str of a float32 has the shortest digits that give the same number again
     infinite = {float("inf"): "float('inf')", float("-inf"): "float('-inf')"}
     numbers = tensor.to(torch.float32).numpy()
-    return wrap([infinite.get(float(one), str(one)) for one in numbers])
+    return wrap([infinite.get(float(value), str(value)) for value in numbers])
 
 
 def wrap(words: Sequence[str]) -> str:
-    """A list in brackets, broken into lines."""
+    """A Python list, wrapped to WIDTH columns."""
     lines, line = [], ""
     for word in words:
         if line and len(line) + len(word) + 2 > WIDTH:
@@ -38,18 +39,18 @@ def wrap(words: Sequence[str]) -> str:
 
 
 def code(address: str, inputs: dict[str, Tensor], result: str) -> str:
-    """A whole program: the address, the inputs, and the number printed."""
+    """A program that prints a result computed from inputs."""
     assignments = "".join(f"{name} = torch.tensor({vector_code(tensor)})\n" for name, tensor in inputs.items())
     return f'import torch\n\n# {address}\n{assignments}print(f"{{({result}).item():.8g}}")\n'
 
 
 def literal(address: str, value: Tensor) -> str:
-    """A number that comes from no others."""
+    """A program that prints a number itself."""
     return code(address, {"x": value.reshape(1)}, "x[0]")
 
 
 def score(address: str, comparison: Comparison, query: Tensor, key: Tensor, bias: Tensor | None) -> str | None:
-    """The score of a pair; None where the comparison is not known."""
+    """The score of a query and a key; None if the comparison is unknown."""
     inputs = {"q": query, "k": key}
     if comparison.form == "dot":
         result = "q @ k" if comparison.scale == 1 else f"{comparison.scale!r} * (q @ k)"
@@ -68,7 +69,7 @@ def score(address: str, comparison: Comparison, query: Tensor, key: Tensor, bias
 
 
 def weight(address: str, scores: Tensor, allowed: Tensor | None, key: int) -> str:
-    """A masked softmax; a query that may attend to nothing has weights 0."""
+    """One weight of a masked softmax; a query that may attend to nothing has weights 0."""
     inputs = {"scores": scores}
     result = f"scores.softmax(-1)[{key}]"
     if allowed is not None and not bool(allowed.all()):
@@ -78,19 +79,17 @@ def weight(address: str, scores: Tensor, allowed: Tensor | None, key: int) -> st
 
 
 def product(address: str, weight: Tensor, value: Tensor) -> str:
-    """A weight times a value."""
     return code(address, {"weight": weight.reshape(1), "value": value.reshape(1)}, "weight[0] * value[0]")
 
 
 def context(address: str, weights: Tensor, column: Tensor) -> str:
-    """A weighted sum."""
     return code(address, {"weights": weights, "values": column}, "weights @ values")
 
 
 def recorded(row: QueryRow, quantity: str, address: str, indices: tuple[int, int]) -> str | None:
-    """A number that the attention was called with, from the checkpoint; None where that has none.
+    """An input of the attention, recorded from the checkpoint.
 
-    An example has no checkpoint, and keys that a memory has lost are no longer there.
+    None for worked examples, which have no checkpoint, and for keys that a bounded memory has dropped.
     """
     key_axis = {"key": 0, "value": 0, "allowed": 1}.get(quantity)
     if key_axis is not None and indices[key_axis] < row.first_key:
@@ -98,8 +97,8 @@ def recorded(row: QueryRow, quantity: str, address: str, indices: tuple[int, int
     name = "attention_map"
     if quantity == "allowed":
         shape = f"{name}.weights.shape"
-        is_free = row.entry.maps(row.path)[row.located[0]].allowed is None
-        allowed = f"torch.ones({shape})" if is_free else f"{name}.allowed.broadcast_to({shape}).float()"
+        is_unmasked = row.entry.maps(row.path)[row.located[0]].allowed is None
+        allowed = f"torch.ones({shape})" if is_unmasked else f"{name}.allowed.broadcast_to({shape}).float()"
         return from_checkpoint(row, allowed, address, indices, key_axis=key_axis)
     plain = {"query": f"{name}.queries", "key": f"{name}.keys", "value": f"{name}.values"}[quantity]
     lowered = f"{name}.score.lower({name}.queries, {name}.keys).{'queries' if quantity == 'query' else 'keys'}"
@@ -110,7 +109,7 @@ def recorded(row: QueryRow, quantity: str, address: str, indices: tuple[int, int
 def from_checkpoint(
     row: QueryRow, tensor: str, address: str, indices: tuple[int, int], *, key_axis: int | None = None
 ) -> str | None:
-    """The model traced on the same input; None where it cannot be loaded or called again.
+    """A program that traces the checkpoint on the same input; None if there is no checkpoint.
 
     `tensor` is an expression of the `attention_map`. The index at `key_axis` counts tokens, while the recorded keys may
     begin before or after the first one.
@@ -118,6 +117,7 @@ def from_checkpoint(
     folder, call = row.entry.model.folder, row.entry.inspection.call
     if folder is None or call is None:
         return None
+    # addresses count tokens, the recorded tensor counts its own keys
     shifted = [index - row.first_key if axis == key_axis else index for axis, index in enumerate(indices)]
     head = f"{row.head}, " if row.attention_map.weights.ndim > 3 else ""
     return (
@@ -133,7 +133,7 @@ def from_checkpoint(
 def softmax(
     entry: CachedInspection, panel: NextTokenPanel, address: str, position: int, ids: Sequence[int]
 ) -> str | None:
-    """The probabilities of these tokens after one position, from the checkpoint; None where it cannot be loaded."""
+    """The probabilities of these tokens after one position, from the checkpoint; None if there is no checkpoint."""
     folder, call = entry.model.folder, entry.inspection.call
     if folder is None or call is None or panel.code is None:
         return None

@@ -1,7 +1,7 @@
-"""One query of one head: the vectors that its attention compares, and how a score comes of a pair of them.
+"""One query of one head: the vectors that are compared, and how a score is computed from them.
 
-Nearly every score lowers to a dot product, a sum through a tanh or a squared distance; the lowering names the vectors
-that are compared, after whatever projections the score has.
+Nearly every score lowers to a dot product, the tanh of a sum, or a squared distance. The lowering gives the vectors
+that are compared, after the projections of the score.
 
 Shapes: H heads, Q queries, K keys, d the size compared.
 """
@@ -22,12 +22,12 @@ from regard.tasks import align_to_tokens, batch_element
 
 Form = Literal["dot", "sum", "square", "unknown"]
 NUM_CHECKED = 8
-"""Queries whose scores are computed again to check the comparison."""
+"""Number of queries whose scores are recomputed to check the comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """scale q.k + bias, energy . tanh(q + k), or -1/2 |width (q - k)|^2; `unknown` has only its numbers."""
+    """scale q.k + bias, energy . tanh(q + k), or -1/2 |width (q - k)|^2; `unknown` has queries and keys only."""
 
     form: Form
     queries: Float[Tensor, "H Q d"]
@@ -40,27 +40,30 @@ class Comparison:
 
 
 def compare(attention_map: AttentionMap) -> Comparison:
-    """The comparison of a map's scores; one that does not give them again is unknown."""
+    """The comparison behind the scores of a map; unknown if it does not reproduce them."""
     with torch.inference_mode():
         comparison = from_lowering(attention_map)
         if comparison.form == "unknown":
             return comparison
+        # a few queries are enough: a score outside the three forms differs at once
         few = slice(0, NUM_CHECKED)
         bias = None if comparison.bias is None else comparison.bias[:, few]
         scores = scores_of(replace(comparison, queries=comparison.queries[:, few], bias=bias))
-        is_right = scores.allclose(batch_element(attention_map.scores)[:, few], rtol=1e-4, atol=1e-5)
-        return comparison if is_right else unknown(attention_map)
+        reproduces = scores.allclose(batch_element(attention_map.scores)[:, few], rtol=1e-4, atol=1e-5)
+        return comparison if reproduces else unknown(attention_map)
 
 
 def from_lowering(attention_map: AttentionMap) -> Comparison:
-    """As the score itself lowers."""
+    """The comparison in the lowering of the score."""
     lowered = attention_map.score.lower(attention_map.queries, attention_map.keys)
     if isinstance(lowered, str):
         return unknown(attention_map)
+    # a score without parameters lowers to its own queries; then no projection is reported
     same_shape = lowered.queries.shape == attention_map.queries.shape
     projected = not same_shape or not torch.equal(lowered.queries, attention_map.queries)
     queries, keys = batch_element(lowered.queries), batch_element(lowered.keys)
     if isinstance(lowered, LoweredSum):
+        # detached, because snippets and JSON need values without a graph
         energy = lowered.energy.detach()
         return Comparison(form="sum", queries=queries, keys=keys, energy=energy, projected=projected)
     if isinstance(lowered, LoweredSquare):
@@ -71,7 +74,7 @@ def from_lowering(attention_map: AttentionMap) -> Comparison:
 
 
 def bias_of(lowered: Lowered, attention_map: AttentionMap) -> Float[Tensor, "H Q K"] | None:
-    """All that is added to the product."""
+    """The sum of all biases of the scores."""
     shape = attention_map.scores.shape
     parts = [] if lowered.key_bias is None else [lowered.key_bias[..., None, :].expand(shape)]
     parts += [] if lowered.bias is None else [lowered.bias.expand(shape)]
@@ -79,13 +82,13 @@ def bias_of(lowered: Lowered, attention_map: AttentionMap) -> Float[Tensor, "H Q
 
 
 def unknown(attention_map: AttentionMap) -> Comparison:
-    """Queries and keys as they were recorded."""
+    """A comparison with the recorded queries and keys only."""
     queries, keys = batch_element(attention_map.queries), batch_element(attention_map.keys)
     return Comparison(form="unknown", queries=queries, keys=keys)
 
 
 def scores_of(comparison: Comparison) -> Float[Tensor, "H Q K"]:
-    """The scores, from the comparison alone."""
+    """The scores computed from the comparison."""
     queries, keys = comparison.queries, comparison.keys
     if comparison.form == "dot":
         scores = comparison.scale * (queries @ keys.mT)
@@ -99,7 +102,7 @@ def scores_of(comparison: Comparison) -> Float[Tensor, "H Q K"]:
 
 @dataclass(frozen=True)
 class QueryRow:
-    """One query of one head at one site, with everything that was compared and added up for it."""
+    """One query of one head at one site, with the vectors, scores, weights and values of its attention."""
 
     entry: CachedInspection
     path: str
@@ -108,34 +111,35 @@ class QueryRow:
 
     @cached_property
     def located(self) -> tuple[int, int]:
-        """The number of the map that this query is in, and its own number there."""
+        """The index of the map with this query, and the index of the query in that map."""
         index = self.query
-        for number, one in enumerate(self.entry.maps(self.path)):
-            if index < one.weights.shape[-2]:
-                return number, index
-            index -= one.weights.shape[-2]
+        for map_index, attention_map in enumerate(self.entry.maps(self.path)):
+            if index < attention_map.weights.shape[-2]:
+                return map_index, index
+            index -= attention_map.weights.shape[-2]
+        # the loop has subtracted the queries of every map
         count = self.query - index
         raise MissingError(f"{self.path} has {count} queries, counted from 0; there is no query {self.query}.")
 
     @cached_property
     def attention_map(self) -> AttentionMap:
-        """The map that this query is in, with a key for every token."""
-        number, _ = self.located
-        return align_to_tokens(self.entry.maps(self.path)[number], self.first_key)
+        """The map with this query, with a key for every token."""
+        map_index, _ = self.located
+        # the recorded keys may begin after the first token (a bounded memory) or before it (empty keys)
+        return align_to_tokens(self.entry.maps(self.path)[map_index], self.first_key)
 
     @property
     def index(self) -> int:
-        """The query's number in its map."""
+        """The index of the query in its map."""
         return self.located[1]
 
     @property
     def first_key(self) -> int:
-        """The token of the first key as the map was recorded."""
+        """The token of the first recorded key."""
         return self.entry.first_keys(self.path)[self.located[0]]
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What is compared."""
         return compare(self.attention_map)
 
     def take(self, field: str) -> Tensor:
@@ -143,7 +147,7 @@ class QueryRow:
         return self.of_head(batch_element(getattr(self.attention_map, field)))
 
     def of_head(self, tensor: Tensor) -> Tensor:
-        """This head's part of a tensor with heads in front."""
+        """This head's part of a tensor whose first dimension is the heads."""
         if self.head >= tensor.shape[0]:
             raise MissingError(
                 f"{self.path} has {tensor.shape[0]} heads, counted from 0; there is no head {self.head}."
@@ -156,17 +160,17 @@ class QueryRow:
 
     @cached_property
     def query_vector(self) -> Float[Tensor, " size"]:
-        """The query as it is compared."""
+        """The query after the projections of the score."""
         return self.of_head(self.comparison.queries)[self.index]
 
     @cached_property
     def keys(self) -> Float[Tensor, "K size"]:
-        """The keys as they are compared."""
+        """The keys after the projections of the score."""
         return self.of_head(self.comparison.keys)
 
     @cached_property
     def allowed(self) -> Bool[Tensor, " K"] | None:
-        """Which keys may be attended to; None where all may."""
+        """The keys that may be attended to; None for all."""
         allowed = self.attention_map.allowed
         if allowed is None:
             return None
@@ -174,12 +178,12 @@ class QueryRow:
 
     @property
     def is_softmax(self) -> bool:
-        """Whether the weights are a masked softmax."""
+        """True if the weights are a masked softmax."""
         return type(self.attention_map.align) is Softmax
 
     @property
     def is_sum(self) -> bool:
-        """Whether the context is the weighted sum and nothing else; positions may add to it."""
+        """True if the context is the weighted sum alone; relative positions may add to it."""
         return (self.line("weights") @ self.take("values")).allclose(self.line("context"), rtol=1e-4, atol=1e-5)
 
     def address(self, quantity: str, *positions: int | str) -> str:

@@ -1,4 +1,4 @@
-"""Where there is no model, those of `regard demo` train in the background, in a process of their own."""
+"""Without a model, the studio trains those of `regard demo` in a background process."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from regard._utils import DEMO_SYSTEMS, make_folder
 from regard.checkpoint import RunFolder
 from regard.models.translation import TRANSLATION_MODELS
 from regard.studio.runs import last_step
-from regard.studio.schema.models import Preparing
+from regard.studio.schema.models import DemoProgress
 from regard.tasks import read_run
 
 try:
@@ -30,55 +30,56 @@ threading.Thread(target=watch, daemon=True).start()
 sys.argv[0] = "regard"
 runpy.run_module("regard", run_name="__main__")
 """
-"""A command that ends with its parent process, whose end closes its standard input."""
+"""A program that exits with its parent: the end of the parent closes its standard input."""
 
 
 class DemoTraining:
-    """A demo that trains, and its progress. Of several studios that need one, only the first trains it."""
+    """A demo in training, and its progress. If several studios need it, only the first trains it."""
 
     def __init__(self, folder: Path, command: Sequence[str] | None = None) -> None:
         self.folder = folder
         default = (sys.executable, "-c", ENDS_WITH_PARENT, "demo", "--out", str(folder), "--overwrite")
         self.command = tuple(default if command is None else command)
-        self.claim, self.log = folder.with_name("demo.training"), folder.with_name("demo.log")
+        self.lock, self.log = folder.with_name("demo.training"), folder.with_name("demo.log")
         self.started_at = time.time()
         self._process: subprocess.Popen[bytes] | None = None
-        self._claim_file: IO[bytes] | None = None
-        self._refusal = ""
+        self._lock_file: IO[bytes] | None = None
+        self._start_error = ""
 
     def start(self) -> None:
-        """Start the training, unless another studio trains, or the folder cannot be written to."""
+        """Start the training, unless another studio trains the demo or the folder is not writable."""
         try:
             make_folder(self.folder.parent)
-            if not self.take_claim():
-                self.started_at = min(self.started_at, self.claim.stat().st_mtime)
+            if not self.take_lock():
+                self.started_at = min(self.started_at, self.lock.stat().st_mtime)
                 return
             with self.log.open("wb") as log:
+                # stdin is a pipe that stays open until this process ends, see ENDS_WITH_PARENT
                 self._process = subprocess.Popen(
                     self.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
                 )
         except (OSError, ValueError) as error:
-            self._refusal = f"no model can be trained in {self.folder}: {error}. Name a folder of checkpoints."
+            self._start_error = f"no model can be trained in {self.folder}: {error}. Name a folder of checkpoints."
 
-    def take_claim(self) -> bool:
-        """Whether no other process trains it; the lock ends with the process that holds it."""
-        file = self.claim.open("wb")
+    def take_lock(self) -> bool:
+        """True if no other process trains the demo; the lock is released when its process ends."""
+        file = self.lock.open("wb")
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.close()
                 return False
-        self._claim_file = file
+        self._lock_file = file
         return True
 
     @property
     def is_done(self) -> bool:
-        """Whether every model is trained."""
+        """True if every model is trained."""
         return all(RunFolder(self.folder / name).weights.is_file() for name in DEMO_SYSTEMS)
 
     def stop(self) -> None:
-        """End the training; models that are finished stay."""
+        """End the training; finished models stay."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -87,43 +88,44 @@ class DemoTraining:
                 self._process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-        if self._claim_file is not None:
-            self._claim_file.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
 
-    def report(self) -> Preparing | None:
-        """The progress; None when it is done."""
-        if self._process is None and not self._refusal and not self.is_done:
-            # the process that trained may have ended
+    def report(self) -> DemoProgress | None:
+        """The progress; None when all models are trained."""
+        if self._process is None and not self._start_error and not self.is_done:
+            # another studio may have trained the demo and ended
             self.start()
+        # without a process of its own, another studio trains the demo
         running = self._process.poll() is None if self._process is not None else not self.is_done
         problem = self.problem()
         if not running and problem is None:
             return None
         shares = [self.share_of(name) for name in DEMO_SYSTEMS]
-        number = next((index for index, share in enumerate(shares) if share < 1), len(shares) - 1)
-        return Preparing(
-            system=DEMO_SYSTEMS[number],
-            title=TRANSLATION_MODELS[DEMO_SYSTEMS[number]].title,
-            number=number + 1,
+        current = next((index for index, share in enumerate(shares) if share < 1), len(shares) - 1)
+        return DemoProgress(
+            system=DEMO_SYSTEMS[current],
+            title=TRANSLATION_MODELS[DEMO_SYSTEMS[current]].title,
+            number=current + 1,
             count=len(shares),
             share=sum(shares) / len(shares),
             problem=problem,
         )
 
     def share_of(self, name: str) -> float:
-        """How much of a model's training is done; metrics from before the start do not count."""
+        """The share of a model's training steps; metrics from before the start do not count."""
         checkpoint = RunFolder(self.folder / name)
         try:
             steps = read_run(checkpoint).training.steps
-            fresh = checkpoint.metrics.stat().st_mtime >= self.started_at - 1
+            is_new = checkpoint.metrics.stat().st_mtime >= self.started_at - 1
         except (ValueError, OSError):
             return 0.0
-        return min(last_step(checkpoint.metrics) / steps, 1.0) if steps and fresh else 0.0
+        return min(last_step(checkpoint.metrics) / steps, 1.0) if steps and is_new else 0.0
 
     def problem(self) -> str | None:
-        """Why it did not start, or the last line of its log if it failed."""
-        if self._refusal:
-            return self._refusal
+        """Why the training did not start, or the last line of its log if it failed."""
+        if self._start_error:
+            return self._start_error
         if self._process is None or self._process.poll() in (None, 0):
             return None
         text = self.log.read_text(encoding="utf-8", errors="replace").strip() if self.log.is_file() else ""

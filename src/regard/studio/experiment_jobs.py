@@ -1,4 +1,4 @@
-"""Experiments that the page starts: one at a time, in a thread of their own; their findings stay."""
+"""Experiments started from the page: one at a time in a background thread; findings are stored in memory."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from threading import Lock
 from regard._utils import nearest
 from regard.display import drawn_bytes, has_matplotlib
 from regard.experiments import EXPERIMENTS
-from regard.experiments.lib import Finding, shown
+from regard.experiments.lib import Finding, format_cell
 from regard.serving import MissingError
-from regard.studio.schema.pages import Experiment, JobState
+from regard.studio.schema.pages import ExperimentReport, JobState
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class JobResult:
 
 
 class ExperimentJobs:
-    """The jobs, by the name of their experiment."""
+    """The jobs by experiment name."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="experiment")
         self._jobs: dict[str, Future[JobResult]] = {}
         self._lock = Lock()
 
-    def start(self, name: str) -> Experiment:
-        """Run an experiment, unless it runs already."""
+    def start(self, name: str) -> ExperimentReport:
+        """Run an experiment, unless it is running."""
         check_experiment(name)
         with self._lock:
             job = self._jobs.get(name)
@@ -37,8 +37,8 @@ class ExperimentJobs:
                 self._jobs[name] = self._threads.submit(run, name)
         return self.report(name)
 
-    def report(self, name: str) -> Experiment:
-        """The state of its job, and the finding when it is done."""
+    def report(self, name: str) -> ExperimentReport:
+        """The state of the job, with the finding once it is done."""
         check_experiment(name)
         entry = EXPERIMENTS[name]
         job = self._jobs.get(name)
@@ -46,14 +46,14 @@ class ExperimentJobs:
         result = job.result() if job is not None and job.done() and error is None else None
         state: JobState = "idle" if job is None else "failed" if error else "running" if result is None else "done"
         finding = None if result is None else result.finding
-        return Experiment(
+        return ExperimentReport(
             name=name,
             number=entry.number,
             claim=entry.claim,
             paper=entry.paper,
             state=state,
             columns=[] if finding is None else list(finding.columns),
-            rows=[] if finding is None else [[shown(cell) for cell in row.values()] for row in finding.rows],
+            rows=[] if finding is None else [[format_cell(cell) for cell in row.values()] for row in finding.rows],
             verdict=None if finding is None else finding.verdict,
             holds=None if finding is None else finding.holds,
             figure=None if result is None else result.figure,
@@ -66,13 +66,12 @@ class ExperimentJobs:
 
 
 def run(name: str) -> JobResult:
-    """The finding, and its figure where matplotlib is."""
+    """The finding, with its figure if matplotlib is installed."""
     finding = EXPERIMENTS[name].run(seed=0)
     figure = drawn_bytes(finding.draw, ("svg",))["svg"].decode() if has_matplotlib() else None
     return JobResult(finding, figure)
 
 
 def check_experiment(name: str) -> None:
-    """Refuse an unknown name."""
     if name not in EXPERIMENTS:
         raise MissingError(f"there is no experiment called {name!r}; the nearest is {nearest(name, EXPERIMENTS)!r}.")

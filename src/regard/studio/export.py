@@ -1,6 +1,6 @@
-"""Weights as bytes, as thumbnails, and as one HTML file that opens from disk.
+"""Weights as bytes, as thumbnails, and as a self-contained HTML file.
 
-A picture needs 256 steps; one query row has every digit.
+For pictures a weight is one of 256 steps; the row of one query has all digits.
 """
 
 import torch
@@ -17,29 +17,30 @@ HEAD = LocalizedText(en="head {}", zh="第 {} 头")
 
 
 def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:
-    """One byte a weight, query by query, and the weight that 255 stands for."""
+    """One byte per weight, query by query, and the weight of byte 255."""
     high = float(weights.max()) if weights.numel() else 0.0
     steps = (weights * (255 / high if high > 0 else 0.0)).round().clamp(0, 255)
     return steps.to("cpu", torch.uint8).numpy().tobytes(), high
 
 
 def exact_row(weights: Float[Tensor, "Q K"], query: int) -> bytes:
-    """The weights of one query in single precision, low byte first."""
+    """The weights of one query in single precision, little-endian."""
     if query >= weights.shape[0]:
         raise MissingError(f"there are {weights.shape[0]} queries, counted from 0; there is no query {query}.")
     return weights[query].to("cpu", torch.float32).numpy().astype("<f4").tobytes()
 
 
 def thumbnail(weights: Float[Tensor, "Q K"], size: int) -> UInt8[Tensor, "size size"]:
-    """A head at this size: the largest weight of each part, so that no peak vanishes, and 255 the largest of all."""
+    """A head max-pooled to this size, scaled so that 255 is its largest weight."""
     if not weights.numel():
         return torch.zeros(size, size, dtype=torch.uint8)
+    # the maximum, because a mean would make single peaks invisible
     pooled = torch.nn.functional.adaptive_max_pool2d(weights[None].float(), size)[0]
     return (pooled * (255 / pooled.max().clamp_min(1e-30))).round().to(torch.uint8)
 
 
 def export_page(entry: CachedInspection, path: str, head: int, language: str) -> str:
-    """All heads of a site, or one of them, with their tokens: the page that `regard.show` writes."""
+    """All heads of a site, or one of them, as the HTML page that `regard.show` writes."""
     weights = entry.weights(path).cpu()
     count = weights.shape[0]
     if head >= count:
@@ -62,7 +63,7 @@ def export_page(entry: CachedInspection, path: str, head: int, language: str) ->
 
 
 def axes_of(entry: CachedInspection, path: str) -> tuple[str, str]:
-    """The names of the query and key axis of a site or of the model's own alignment."""
+    """The names of the query and key axes of a site or of the model's alignment."""
     panel: AlignmentPanel | None = entry.inspection.panel(AlignmentPanel)
     if panel is not None and path == panel.name:
         return panel.query_axis, panel.key_axis

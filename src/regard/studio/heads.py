@@ -1,4 +1,4 @@
-"""All heads of an inspection in figures and thumbnails, and the output without one of them."""
+"""Measures and thumbnails of all heads of an inspection, and the output with a head ablated."""
 
 from functools import partial
 
@@ -11,23 +11,24 @@ from regard.serving import MissingError, RefusedError
 from regard.studio.export import thumbnail
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.inspections import layer_of, respond
-from regard.studio.schema.numbers import Ablated, AblateRequest, HeadCard, Heads
-from regard.studio.swap import intervene
+from regard.studio.schema.numbers import AblateRequest, AblationResult, HeadMeasures, HeadOverview
+from regard.studio.swap import intervene_at
 
 THUMBNAIL = 24
 
 
-def all_heads(entry: CachedInspection) -> Heads:
-    """Every head of every site, in the order of the model."""
-    cards = []
+def all_heads(entry: CachedInspection) -> HeadOverview:
+    """The measures of every head of every site, in the order of the model."""
+    measures = []
     for site in entry.inspection.sites:
         weights = entry.weights(site.path)
+        # between two sequences, positions are scaled to the same length first
         distances = mean_distance(weights, stretched=site.is_cross)
         diagonals = diagonal_mass(weights, stretched=site.is_cross)
         entropies = mean_over_active(entropy(weights), weights)
         peaks = mean_over_active(weights.amax(-1), weights)
-        cards += [
-            HeadCard(
+        measures += [
+            HeadMeasures(
                 site=site.path,
                 queries=site.query_axis,
                 keys=site.key_axis,
@@ -40,11 +41,11 @@ def all_heads(entry: CachedInspection) -> Heads:
             )
             for head in range(weights.shape[0])
         ]
-    return Heads(thumbnail=THUMBNAIL, heads=cards)
+    return HeadOverview(thumbnail=THUMBNAIL, heads=measures)
 
 
 def thumbnails(entry: CachedInspection) -> bytes:
-    """One picture a head, in the same order."""
+    """One thumbnail per head, in the order of `all_heads`."""
     pictures = [
         thumbnail(head, THUMBNAIL) for site in entry.inspection.sites for head in entry.weights(site.path).cpu()
     ]
@@ -52,7 +53,7 @@ def thumbnails(entry: CachedInspection) -> bytes:
 
 
 def without_head(head: int, attention_map: AttentionMap, _first_query: int, _first_key: int) -> Tensor:
-    """The weights of all heads but one."""
+    """The weights with one head set to 0."""
     weights = attention_map.weights
     if weights.ndim < 4:
         return torch.zeros_like(weights)
@@ -60,13 +61,13 @@ def without_head(head: int, attention_map: AttentionMap, _first_query: int, _fir
     return weights * others[:, None, None]
 
 
-def ablate(entry: CachedInspection, request: AblateRequest) -> Ablated:
-    """The output with and without a head."""
+def ablate(entry: CachedInspection, request: AblateRequest) -> AblationResult:
+    """The output with and without the head."""
     count = entry.site(request.site).num_heads
     if request.head >= count:
         raise MissingError(f"{request.site} has {count} heads, counted from 0; there is no head {request.head}.")
-    around = partial(intervene, entry, request.site, partial(without_head, request.head))
+    around = partial(intervene_at, entry, request.site, partial(without_head, request.head))
     before, after = respond(entry), respond(entry, around)
     if before is None or after is None:
         raise RefusedError(f"{entry.model.name} has no output to change. Ablate a head of a model that was trained.")
-    return Ablated(before=before, after=after)
+    return AblationResult(before=before, after=after)

@@ -1,4 +1,4 @@
-"""Recent inspections with their tensors, bounded in number and bytes.
+"""A cache of recent inspections with their tensors, limited in number and bytes.
 
 Shapes: H heads, Q queries, K keys.
 """
@@ -25,7 +25,7 @@ PanelType = TypeVar("PanelType")
 
 @dataclass(frozen=True, kw_only=True)
 class CachedInspection:
-    """An inspection, its message to the page, and the model; `swapped` are weights computed under another rule."""
+    """An inspection, its message to the page, and its model; `swapped` has the weights of a swap."""
 
     message: InspectionMessage
     model: RegisteredModel
@@ -41,50 +41,50 @@ class CachedInspection:
         return site
 
     def maps(self, path: str) -> tuple[AttentionMap, ...]:
-        """The maps of one site, in order."""
+        """The maps of one site, in the order of their calls."""
         self.site(path)
         return self.inspection.maps[path]
 
-    def panel(self, kind: type[PanelType]) -> PanelType:
-        """A panel; RefusedError where the inspection has none of the kind."""
-        panel: PanelType | None = self.inspection.panel(kind)
+    def panel(self, panel_type: type[PanelType]) -> PanelType:
+        """The panel of a type; RefusedError if the inspection has none."""
+        panel: PanelType | None = self.inspection.panel(panel_type)
         if panel is None:
-            names = ", ".join(self.message.panels) or "none"
+            name, names = getattr(panel_type, "name", panel_type.__name__), ", ".join(self.message.panels) or "none"
             raise RefusedError(
-                f"this inspection of {self.message.model} has no {getattr(kind, 'name', kind.__name__)} panel; there "
-                f"is {names}. GET /api/state lists the models."
+                f"this inspection of {self.message.model} has no {name} panel; there is {names}. GET /api/state lists "
+                f"the models."
             )
         return panel
 
     def weights(self, path: str) -> Float[Tensor, "H Q K"]:
-        """All heads of one site; a column for every position of the key axis."""
-        formed = self._formed(path)
-        if formed is not None:
-            return formed
+        """The weights of all heads of one site, with a column for every position of the key axis."""
+        weights = self._weights_without_maps(path)
+        if weights is not None:
+            return weights
         return join_weights(self.maps(path), self.num_keys(path), firsts=self.first_keys(path))
 
     def head(self, path: str, head: int) -> Float[Tensor, "Q K"]:
-        """One head of a site, or for -1 the mean of all."""
-        formed = self._formed(path)
-        count = self.site(path).num_heads if formed is None else formed.shape[0]
+        """The weights of one head of a site, or for -1 the mean of all."""
+        weights = self._weights_without_maps(path)
+        count = self.site(path).num_heads if weights is None else weights.shape[0]
         if head >= count:
             raise MissingError(f"{path} has {count} heads, counted from 0; there is no head {head}.")
         if head < 0:
             return self.weights(path).mean(dim=0)
-        if formed is not None:
-            return formed[head]
-        # one head alone: a site may have many
+        if weights is not None:
+            return weights[head]
+        # only this head is joined: a site may have many
         return join_weights(self.maps(path), self.num_keys(path), head, self.first_keys(path))[0]
 
-    def _formed(self, path: str) -> Float[Tensor, "H Q K"] | None:
-        """Weights without maps: a swap's, or the model's own alignment."""
+    def _weights_without_maps(self, path: str) -> Float[Tensor, "H Q K"] | None:
+        """The weights of a swap or of the model's alignment, which have no maps."""
         if path in self.swapped:
             return self.swapped[path]
         alignment: AlignmentPanel | None = self.inspection.panel(AlignmentPanel)
         return alignment.weights[None].float() if alignment is not None and path == alignment.name else None
 
     def num_keys(self, path: str) -> int:
-        """Positions on the key axis of a site."""
+        """The number of positions on the key axis of a site."""
         return len(self.inspection.axis(self.site(path).key_axis).labels)
 
     def first_keys(self, path: str) -> list[int]:
@@ -96,45 +96,49 @@ class CachedInspection:
     def size(self) -> int:
         """Bytes of all tensors; those that share memory count once."""
         holders: list[Any] = [*self.inspection.panels]
-        holders += [part for maps in self.inspection.maps.values() for one in maps for part in (one, one.look)]
+        holders += [part for maps in self.inspection.maps.values() for each in maps for part in (each, each.look)]
         tensors = [value for holder in holders for value in vars(holder).values()]
         tensors += self.swapped.values()
+        # views such as single heads share the storage of their base
         storages = [tensor.untyped_storage() for tensor in tensors if isinstance(tensor, torch.Tensor)]
         return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 class InspectionCache:
-    """The last inspections, as many as fit."""
+    """The most recently used inspections."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, CachedInspection] = OrderedDict()
         self._lock = Lock()
 
     def get(self, name: str) -> CachedInspection | None:
-        """An inspection, if it is still cached."""
+        """A cached inspection, or None."""
         with self._lock:
             if name in self._entries:
                 self._entries.move_to_end(name)
             return self._entries.get(name)
 
     def find(self, name: str) -> CachedInspection:
-        """An inspection that is still cached."""
+        """A cached inspection; MissingError if it was evicted."""
         entry = self.get(name)
         if entry is None:
-            raise MissingError(f"the inspection {name!r} is no longer cached. POST /api/inspections makes it again.")
+            raise MissingError(f"the inspection {name!r} is no longer cached. POST /api/inspections again.")
         return entry
 
     def add(self, entry: CachedInspection) -> CachedInspection:
-        """Cache an inspection; those of the same model's older weights go, and the oldest where there is no room."""
+        """Cache an inspection; evict those of older weights of its model, and the oldest beyond the limits."""
         with self._lock:
+            # an inspection of older weights can never be requested again
             model, version = entry.model.name, entry.model.version
             for name, other in list(self._entries.items()):
                 if other.model.name == model and other.model.version != version:
                     del self._entries[name]
             self._entries[entry.message.id] = entry
             self._entries.move_to_end(entry.message.id)
-            while len(self._entries) > 1 and (
-                len(self._entries) > MAX_INSPECTIONS or sum(one.size for one in self._entries.values()) > MAX_BYTES
-            ):
+            while len(self._entries) > 1 and self._is_over_limit():
                 self._entries.popitem(last=False)
         return entry
+
+    def _is_over_limit(self) -> bool:
+        num_bytes = sum(entry.size for entry in self._entries.values())
+        return len(self._entries) > MAX_INSPECTIONS or num_bytes > MAX_BYTES

@@ -1,4 +1,4 @@
-"""Make an inspection of a model, describe it to the page, and compute its output again."""
+"""Inspect a model, describe the inspection as a message, and recompute its output under an intervention."""
 
 import hashlib
 import json
@@ -24,18 +24,19 @@ from regard.studio.schema.models import GenerateAnswer, GeneratedToken, Generate
 from regard.studio.schema.numbers import Outcome
 
 MAX_NUMBERS = 128_000_000
-"""Scores, weights, keys and values that one inspection may hold."""
+"""Limit of the scores, weights, keys and values of one inspection."""
 LAYER = re.compile(r"^(.*?\d+)(?:\.|$)")
 
 
 def inspection_id(model: RegisteredModel, request: InspectionRequest) -> str:
-    """The same request for the same weights has the same id, on any day; a fixed input is always the same."""
+    """A hash of the request and the version of the model: the same request for the same weights has the same id."""
+    # a fixed input ignores the text of the request, so it is not part of the id
     words = [] if model.fixed_input else [request.text, request.output]
     return hashlib.sha256(json.dumps([model.name, model.version, *words]).encode()).hexdigest()[:24]
 
 
 def make_inspection(model: RegisteredModel, request: InspectionRequest) -> CachedInspection:
-    """Inspect an input; what the predictor refuses is refused with its sentence."""
+    """Inspect an input; an error of the predictor becomes a RefusedError with its message."""
     predictor = model.activate()
     with refusing():
         data = predictor.parse(request.text)
@@ -45,7 +46,7 @@ def make_inspection(model: RegisteredModel, request: InspectionRequest) -> Cache
 
 
 def describe_inspection(inspection: Inspection, model: str, name: str) -> InspectionMessage:
-    """An inspection as the page gets it."""
+    """An inspection as a message."""
     alignment: AlignmentPanel | None = inspection.panel(AlignmentPanel)
     sites = [] if alignment is None else [describe_alignment(alignment)]
     per_token = inspection.seconds_per_token
@@ -67,7 +68,7 @@ def describe_inspection(inspection: Inspection, model: str, name: str) -> Inspec
 
 
 def describe_axis(axis: Axis) -> InspectionAxis:
-    """Tokens raw and merged to characters."""
+    """An axis with its raw tokens and its labels of whole characters."""
     return InspectionAxis(
         name=axis.name,
         kind=axis.kind,
@@ -80,7 +81,7 @@ def describe_axis(axis: Axis) -> InspectionAxis:
 
 
 def describe_site(site: AttentionSite) -> InspectionSite:
-    """An attention of which everything was recorded."""
+    """A recorded attention."""
     return InspectionSite(
         path=site.path,
         layer=layer_of(site.path),
@@ -96,7 +97,7 @@ def describe_site(site: AttentionSite) -> InspectionSite:
 
 
 def describe_alignment(panel: AlignmentPanel) -> InspectionSite:
-    """The alignment that the model itself reports, listed like an attention."""
+    """The alignment that the model reports, listed as a site without scores."""
     return InspectionSite(
         path=panel.name,
         layer="",
@@ -118,9 +119,10 @@ def layer_of(path: str) -> str:
 
 
 def respond(entry: CachedInspection, around: Around | None = None) -> Outcome | None:
-    """The output computed inside `around`, or as it is; None where the model has none to compute."""
+    """The output computed inside the context manager `around`, if any; None if the model has no output."""
     if not entry.model.capabilities.responds:
         return None
+    # the response of the inspection itself is known; only interventions need another run
     response: Response | None = entry.inspection.response if around is None else None
     if response is None:
         with refusing():
@@ -134,33 +136,34 @@ def respond(entry: CachedInspection, around: Around | None = None) -> Outcome | 
 
 
 def predict_one(model: RegisteredModel, request: PredictRequest) -> PredictAnswer:
-    """The output for one input, without any weights."""
+    """The output for one input, without weights."""
     if not model.capabilities.responds:
         raise RefusedError(f"{model.name} has no output to predict. Choose a model that was trained.")
-    predictor, began = model.activate(), time.perf_counter()
+    predictor, start = model.activate(), time.perf_counter()
     with refusing():
         output = predictor.predict([predictor.parse(request.text)])[0]
     return PredictAnswer(
         output=str(output),
         log_prob=getattr(output, "log_prob", None),
         tokens=list(getattr(output, "tokens", ())),
-        milliseconds=(time.perf_counter() - began) * 1e3,
+        milliseconds=(time.perf_counter() - start) * 1e3,
     )
 
 
 def generate(model: RegisteredModel, request: GenerateRequest) -> GenerateAnswer:
-    """Text generated token by token, each with its log-probability under the model itself."""
+    """Text generated token by token, each with its log-probability under the unmodified distribution of the model."""
     if not model.capabilities.streams:
         raise RefusedError(f"{model.name} does not generate text token by token. POST /api/predict has its output.")
-    predictor, began = model.activate(), time.perf_counter()
+    predictor, start = model.activate(), time.perf_counter()
     options = {"temperature": request.temperature, "top_p": request.top_p, "seed": request.seed}
     with refusing():
-        pieces = list(predictor.stream([request.text], max_tokens=request.max_tokens, **options))
-    if not all(math.isfinite(piece.log_prob) for piece in pieces):
-        raise RefusedError(f"{model.name} gives no probabilities: its weights are broken. Train again.")
+        tokens = list(predictor.stream([request.text], max_tokens=request.max_tokens, **options))
+    # NaN is not valid JSON, and a broken model should be named
+    if not all(math.isfinite(token.log_prob) for token in tokens):
+        raise RefusedError(f"{model.name} gives probabilities that are not finite. Train it again.")
     return GenerateAnswer(
-        text="".join(piece.text for piece in pieces),
-        tokens=[GeneratedToken(token=piece.token, text=piece.text, log_prob=piece.log_prob) for piece in pieces],
+        text="".join(token.text for token in tokens),
+        tokens=[GeneratedToken(token=token.token, text=token.text, log_prob=token.log_prob) for token in tokens],
         unknown=predictor.unknown_in(request.text),
-        milliseconds=(time.perf_counter() - began) * 1e3,
+        milliseconds=(time.perf_counter() - start) * 1e3,
     )

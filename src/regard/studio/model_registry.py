@@ -1,6 +1,6 @@
-"""The models of the studio: checkpoints below folders, found by scanning and loaded once, and predictors in memory.
+"""The models of the studio: checkpoints in folders, loaded when needed, and predictors in memory.
 
-A request names a model by its name here, never by a path.
+A request refers to a model by its name in the registry, never by a path.
 """
 
 import math
@@ -29,18 +29,18 @@ from regard.tasks import all_tasks, count_parameters, load, read_report, read_ru
 MAX_DEPTH = 3
 MAX_FOLDERS, MAX_LOADED = 2000, 8
 SCAN_INTERVAL = 1.0
-"""Seconds for which a scan of the disk is valid."""
+"""Seconds between two scans of the disk."""
 SPLITS = ("test", "test-beam-1", "validation")
 """Evaluations, the preferred one first."""
 
 THREADS = torch.get_num_threads()
 SMALL = 20_000_000
-"""Parameters below which one thread is faster than several, which wait for each other at every step."""
+"""Parameters below which one thread is faster than several, because of synchronisation at every step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredModel:
-    """A loaded predictor. `folder` is where its checkpoint is; with `fixed_input` its input cannot be chosen."""
+    """A loaded predictor and its checkpoint's folder, if any; with `fixed_input` its input cannot be chosen."""
 
     name: str
     predictor: Any
@@ -51,14 +51,14 @@ class RegisteredModel:
     fixed_input: bool = False
 
     def activate(self) -> Any:
-        """The predictor, with torch's number of threads set for what the calling thread does next."""
+        """The predictor; sets torch's number of threads for the calling thread."""
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         return self.predictor
 
 
 class ModelRegistry:
-    """All models, by name."""
+    """All models by name."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(root.resolve() for root in roots)
@@ -70,52 +70,54 @@ class ModelRegistry:
         self._lock, self._scanning = Lock(), Lock()
 
     def add(self, model: RegisteredModel, card: ModelCard) -> None:
-        """Register a predictor that is in memory; it is listed after the checkpoints."""
+        """Register a predictor in memory; it is listed after the checkpoints."""
         if card.name != model.name:
-            raise ValueError(f"the card is of {card.name!r} and the model is {model.name!r}. Give both one name.")
+            raise ValueError(f"the card is named {card.name!r} and the model {model.name!r}. Give both one name.")
         self._added[model.name] = model, card
 
     def folders(self) -> dict[str, Path]:
-        """Name -> folder of every run, with a model in it or not yet, from a scan of the last second."""
+        """Name -> folder of every run, also of runs without a model yet; scanned at most once a second."""
+        # several requests at once would otherwise scan the disk several times
         with self._scanning:
             if time.monotonic() - self._scanned_at > SCAN_INTERVAL:
                 self._folders, self._scanned_at = self.scan(), time.monotonic()
             return self._folders
 
     def scan(self) -> dict[str, Path]:
-        """Every run below the roots; names are as short as is unique."""
+        """Every run below the roots, by the shortest unique tail of its path."""
         runs = list(dict.fromkeys(folder for root in self.roots for folder in runs_below(root)))
         names: dict[str, Path] = {}
         for folder in runs:
             parts = folder.parts
             sizes = range(1, len(parts) + 1)
             tails = ("/".join(parts[-size:]) for size in sizes)
-            unique = (tail for tail in tails if sum(("/" + str(one)).endswith("/" + tail) for one in runs) == 1)
-            # a name that is not UTF-8 could not be sent
+            unique = (tail for tail in tails if sum(("/" + str(other)).endswith("/" + tail) for other in runs) == 1)
+            # JSON needs UTF-8, folder names may be any bytes
             names[os.fsencode(next(unique, str(folder))).decode("utf-8", "replace")] = folder
         return names
 
     def checkpoint_cards(self) -> tuple[list[ModelCard], list[Problem]]:
-        """Every checkpoint that can be used, by task and history, and the problems of the others."""
+        """The cards of all usable checkpoints by task and history, and the problems of the others."""
         cards, problems = [], []
         for name, folder in self.folders().items():
             if not RunFolder(folder).weights.is_file():
                 continue
             try:
                 cards.append(self.card(name, folder))
-            except Exception as error:  # whatever is wrong with one run, the others are listed
+            except Exception as error:  # an error in one run must not hide the others
                 problems.append(Problem(detail=f"{name}: {printable(error)}"))
+        # tables are in history order
         order = [(task.name, system) for task in all_tasks().values() for system in task.models]
         cards.sort(key=lambda card: (order.index((card.task, card.system)), card.name))
         return cards, problems
 
     def cards(self) -> tuple[list[ModelCard], list[Problem]]:
-        """The checkpoints, then the models that were added, and problems."""
+        """The cards of checkpoints and of models in memory, and the problems of other checkpoints."""
         cards, problems = self.checkpoint_cards()
         return [*cards, *(card for _, card in self._added.values())], problems
 
     def card(self, name: str, folder: Path) -> ModelCard:
-        """The card of a checkpoint; made again when its files changed."""
+        """The card of a checkpoint, cached until its files change."""
         checkpoint = RunFolder(folder)
         version = version_of(checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
         cached = self._cards.get(name)
@@ -125,7 +127,7 @@ class ModelRegistry:
         return cached[1]
 
     def load(self, name: str) -> RegisteredModel:
-        """A model, loaded the first time and whenever its weights were written again."""
+        """A model, loaded at first use and whenever its weights have changed."""
         if name in self._added:
             return self._added[name][0]
         folders = self.folders()
@@ -147,31 +149,33 @@ class ModelRegistry:
                     threads=1 if count_parameters(predictor.model) < SMALL else THREADS,
                 )
             self._loaded.move_to_end(folder)
+            # the least recently used predictor is dropped; its next request loads it again
             while len(self._loaded) > MAX_LOADED:
                 self._loaded.popitem(last=False)
             return model
 
 
 def runs_below(root: Path) -> Iterator[Path]:
-    """Folders with a config, the root itself or a few levels down; a link that leads outside is not followed."""
+    """Folders with a config, at most MAX_DEPTH levels down; links out of the root are not followed."""
     for current, folders, files in islice(os.walk(root, followlinks=False), MAX_FOLDERS):
         folder = Path(current)
         if "config.json" in files:
-            if is_sound(folder, root):
+            if is_inside(folder, root):
                 yield folder
             folders.clear()
+        # a run contains no other runs, and deep trees are not searched
         elif len(folder.relative_to(root).parts) >= MAX_DEPTH:
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
 def printable(error: Exception) -> str:
-    """An error's message in letters that can be sent; a path in it may hold others."""
+    """The message of an error as valid UTF-8; a path in it may contain other bytes."""
     return str(error).encode("utf-8", "replace").decode()
 
 
-def is_sound(folder: Path, root: Path) -> bool:
-    """Whether everything that a run is read from are files, and lies below the root."""
+def is_inside(folder: Path, root: Path) -> bool:
+    """True if all files of a run are regular files below the root."""
     checkpoint = RunFolder(folder)
     paths = (
         checkpoint.config,
@@ -183,17 +187,17 @@ def is_sound(folder: Path, root: Path) -> bool:
     try:
         return all(path.is_file() and path.resolve().is_relative_to(root) for path in paths if os.path.lexists(path))
     except (OSError, RuntimeError):
-        # links that lead to themselves
+        # a link that points to itself
         return False
 
 
 def version_of(*paths: Path) -> str:
-    """Changes whenever one of the files does."""
+    """A string that changes when one of the files does."""
     return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
 
 
 def load_predictor(folder: Path) -> Any:
-    """The predictor of a folder; RefusedError says why there is none."""
+    """The predictor of a folder; RefusedError with the reason if it cannot be loaded."""
     try:
         predictor = load(folder)
     except (ValueError, OSError, SafetensorError) as error:
@@ -203,7 +207,7 @@ def load_predictor(folder: Path) -> Any:
 
 
 def check_tokenizers(predictor: Any, name: str) -> None:
-    """Refuse tokenizers with more tokens than the model has embeddings for."""
+    """Refuse a tokenizer with more tokens than the model has embeddings."""
     config = predictor.run.model
     pair = getattr(predictor, "tokenizers", None)
     tokenizers = {"": getattr(predictor, "tokenizer", None)}
@@ -221,11 +225,12 @@ def check_tokenizers(predictor: Any, name: str) -> None:
 
 
 def make_card(name: str, folder: Path) -> ModelCard:
-    """From the config, the header of the weights and the evaluation, without loading the model."""
+    """The card of a checkpoint from its config, the header of its weights and its evaluation."""
     checkpoint = RunFolder(folder)
     run = read_run(checkpoint)
     task = task_of(run)
     entry = task.models[run.model_name]
+    # the header of a safetensors file has the shapes; no weights are read
     with safe_open(checkpoint.weights, framework="pt") as weights:
         sizes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
     return ModelCard(
@@ -254,7 +259,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
 
 
 def quality_or_none(checkpoint: RunFolder) -> ModelQuality | None:
-    """An evaluation that cannot be read is none; its model still serves."""
+    """The quality of a checkpoint; None also if its evaluation cannot be read."""
     try:
         return find_quality(checkpoint)
     except (ValueError, OSError, RecursionError):
@@ -262,7 +267,7 @@ def quality_or_none(checkpoint: RunFolder) -> ModelQuality | None:
 
 
 def find_quality(checkpoint: RunFolder) -> ModelQuality | None:
-    """The main metric of the preferred evaluation file, with quality by length where it was measured.
+    """The main metric of the preferred evaluation file, with quality by length if it was measured.
 
     The table `by_length` has a label, a count and a value in its columns.
     """
@@ -293,5 +298,5 @@ def find_quality(checkpoint: RunFolder) -> ModelQuality | None:
 
 
 def scale_of(format_: str) -> float:
-    """100 for what is printed as a percentage."""
+    """100 for a percentage format, else 1."""
     return 100.0 if format_.endswith("%") else 1.0

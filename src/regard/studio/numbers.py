@@ -1,4 +1,4 @@
-"""Every number of an attention: its value, its address, the numbers it comes from, and code that computes it."""
+"""Every number of an attention: its value, its address, its inputs, and code that computes it."""
 
 import torch
 from torch import Tensor
@@ -8,11 +8,11 @@ from regard.serving import MissingError
 from regard.studio import code_snippets
 from regard.studio.computation import Comparison, QueryRow
 from regard.studio.schema.base import MAX_DIMENSIONS, MAX_KEYS, Quantity
-from regard.studio.schema.numbers import Computed, Input, Number
+from regard.studio.schema.numbers import Computation, Number, NumberInput
 from regard.tasks import name_of
 
 NUM_LISTED = 16
-"""Numbers of a vector that are listed."""
+"""Entries of an input vector that are listed."""
 SCORE_TEX = {
     "dot": r"s_{ij} = c\, q_i \cdot k_j",
     "sum": r"s_{ij} = v \cdot \tanh(q_i + k_j)",
@@ -24,13 +24,13 @@ RECORDED_TEX = {"query": "q_{id}", "key": "k_{jd}", "value": "v_{jd}", "allowed"
 CONTEXT_TEX = r"c_i = \sum_j \alpha_{ij} v_j"
 
 
-def compute(row: QueryRow, *, first_key: int, first_dimension: int) -> Computed:
-    """One query through the pipeline."""
+def compute(row: QueryRow, *, first_key: int, first_dimension: int) -> Computation:
+    """All stages of attention for one query."""
     align = name_of(row.attention_map.align)
     keys = slice(first_key, first_key + MAX_KEYS)
     sizes = slice(first_dimension, first_dimension + MAX_DIMENSIONS)
     allowed, values = row.allowed, row.take("values")
-    return Computed(
+    return Computation(
         address=row.address("query", row.query),
         score=name_of(row.attention_map.score),
         score_formula=score_tex(row.comparison),
@@ -53,12 +53,12 @@ def compute(row: QueryRow, *, first_key: int, first_dimension: int) -> Computed:
 
 
 def finite(numbers: Tensor) -> list[float]:
-    """JSON has no infinity: a score of minus infinity becomes the lowest number."""
+    """A list for JSON, which has no infinity: minus infinity becomes the lowest number."""
     return torch.nan_to_num(numbers, nan=0.0).tolist()
 
 
 def score_tex(comparison: Comparison) -> str:
-    """The formula, with the constant it has here."""
+    """The formula of a score with its scale and bias."""
     tex = SCORE_TEX[comparison.form]
     if comparison.form == "dot":
         size = comparison.queries.shape[-1]
@@ -71,12 +71,13 @@ def score_tex(comparison: Comparison) -> str:
 
 
 def number(row: QueryRow, quantity: Quantity, *, key: int, dimension: int) -> Number:
-    """One number of any quantity."""
+    """One number of a quantity."""
     checks = {"key": (key, row.keys.shape[0]), "dimension": (dimension, sizes_of(row)[quantity])}
     for name, (index, count) in checks.items():
+        # the page sends all indices; only those of the quantity are checked
         is_used = quantity not in ("query", "context") if name == "key" else quantity in DIMENSIONED
         if is_used and index >= count:
-            raise MissingError(f"there is no {name} {index}: they are {count}, counted from 0.")
+            raise MissingError(f"there is no {name} {index}; there are {count}, counted from 0.")
     return BUILDERS[quantity](row, key, dimension)
 
 
@@ -84,7 +85,7 @@ DIMENSIONED = ("query", "key", "value", "product", "context")
 
 
 def sizes_of(row: QueryRow) -> dict[str, int]:
-    """How many dimensions each quantity has."""
+    """The number of dimensions of each quantity."""
     value_size = row.take("values").shape[-1]
     sizes = dict.fromkeys(("value", "product", "context"), value_size) | dict.fromkeys(
         ("score", "allowed", "weight"), 1
@@ -92,13 +93,13 @@ def sizes_of(row: QueryRow) -> dict[str, int]:
     return sizes | {"query": row.query_vector.shape[0], "key": row.keys.shape[1]}
 
 
-def make_input(name: str, address: str, numbers: Tensor) -> Input:
-    """A vector, as much of it as is listed."""
-    return Input(name=name, address=address, values=finite(numbers[:NUM_LISTED].float()), count=numbers.shape[0])
+def make_input(name: str, address: str, numbers: Tensor) -> NumberInput:
+    """A vector with its first NUM_LISTED entries."""
+    return NumberInput(name=name, address=address, values=finite(numbers[:NUM_LISTED].float()), count=numbers.shape[0])
 
 
 def recorded(row: QueryRow, quantity: Quantity, value: Tensor, address: str, indices: tuple[int, int]) -> Number:
-    """A number that the attention was called with."""
+    """A number that is an input of the attention."""
     return Number(
         value=value.item(),
         address=address,
@@ -126,14 +127,14 @@ def make_value(row: QueryRow, key: int, dimension: int) -> Number:
 
 
 def make_allowed(row: QueryRow, key: int, dimension: int) -> Number:
-    """1 where the query may attend to the key."""
+    """1 if the query may attend to the key, else 0."""
     allowed = row.allowed
     value = torch.tensor(1.0 if allowed is None else float(allowed[key]))
     return recorded(row, "allowed", value, row.address("allowed", row.query, key), (row.index, key))
 
 
 def make_score(row: QueryRow, key: int, dimension: int) -> Number:
-    """How well a key matches the query."""
+    """The score of a key for the query."""
     address = row.address("score", row.query, key)
     comparison = row.comparison
     inputs = [
@@ -182,7 +183,7 @@ def make_weight(row: QueryRow, key: int, dimension: int) -> Number:
 
 
 def make_product(row: QueryRow, key: int, dimension: int) -> Number:
-    """What one key adds to the context."""
+    """One dimension of weight times value."""
     address = row.address("product", row.query, key, dimension)
     weight, value = row.line("weights")[key], row.take("values")[key, dimension]
     return Number(

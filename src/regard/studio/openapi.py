@@ -1,4 +1,4 @@
-"""The API's own description, from which the page's types are generated: `python -m regard.studio.openapi`."""
+"""The OpenAPI document, from which the page's types are generated: `python -m regard.studio.openapi`."""
 
 import json
 import sys
@@ -9,7 +9,6 @@ from regard.studio.state import Studio
 
 
 def document() -> str:
-    """OpenAPI as JSON."""
     app = make_app(Studio(registry=ModelRegistry([])), token="", hosts=())
     return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
 

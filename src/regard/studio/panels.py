@@ -28,7 +28,7 @@ MAX_CANDIDATES = 10
 
 
 def token_predictions(entry: CachedInspection) -> TokenPredictions:
-    """How probable each token was."""
+    """The log-probability and rank of each token."""
     panel = entry.panel(NextTokenPanel)
     return TokenPredictions(
         axis=panel.axis,
@@ -40,11 +40,12 @@ def token_predictions(entry: CachedInspection) -> TokenPredictions:
 
 
 def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
-    """The softmax after one token: logits, their exponentials, their probabilities."""
+    """The most probable tokens after one token, with logits, exponentials and probabilities."""
     panel = entry.panel(NextTokenPanel)
     ids = panel.ids
     if position >= len(ids):
         raise MissingError(f"there are {len(ids)} tokens, counted from 0; there is no token {position}.")
+    # in double precision, so that the shown numbers add up to the shown total
     logits = panel.logits[position].double().cpu()
     highest = logits.max()
     exponentials = (logits - highest).exp()
@@ -76,7 +77,7 @@ def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
 
 
 def state_growth(entry: CachedInspection) -> StateGrowth:
-    """Bytes of the state after each token."""
+    """The size of the state in bytes after each token."""
     panel = entry.panel(StatePanel)
     return StateGrowth(
         axis=panel.axis,
@@ -88,7 +89,7 @@ def state_growth(entry: CachedInspection) -> StateGrowth:
 
 
 def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
-    """All classes, the most probable first, and how alike the query rows are."""
+    """All classes, the most probable first, and the overlap of the query rows."""
     panel = entry.panel(ClassesPanel)
     order = sorted(range(len(panel.labels)), key=lambda index: -panel.probabilities[index])
     classes = [
@@ -105,7 +106,7 @@ def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
 
 
 def overlap_of(weights: Float[Tensor, "r L"]) -> RowOverlap:
-    """Lin et al. 2017, section 2.2: rows that attend to the same words are alike."""
+    """Lin et al. 2017, section 2.2: the similarity of rows that attend to the same words."""
     num_rows = weights.shape[0]
     directions = F.normalize(weights, dim=-1)
     cosines = directions @ directions.mT

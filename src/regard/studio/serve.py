@@ -1,4 +1,4 @@
-"""`regard studio`, from the folders to the open page."""
+"""Start the studio: folders, token, address, server, browser."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from regard.studio.state import Studio
 
 
 def make_studio(folders: Sequence[Path]) -> Studio:
-    """On the folders given, else on those of the last demo; with neither, a demo begins to train."""
+    """The studio for these folders, else for the last demo; without either, a demo is trained."""
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder. Name one that `regard train` or `regard demo` wrote.")
@@ -30,14 +30,14 @@ def make_studio(folders: Sequence[Path]) -> Studio:
     for demo in (load_last_demo(), Path("demo"), user_data_folder() / "demo"):
         if demo is not None and is_finished(demo):
             return Studio(registry=ModelRegistry([demo]))
-    own = user_data_folder() / "demo"
-    training = DemoTraining(own)
+    folder = user_data_folder() / "demo"
+    training = DemoTraining(folder)
     training.start()
-    return Studio(registry=ModelRegistry([own]), demo_training=training)
+    return Studio(registry=ModelRegistry([folder]), demo_training=training)
 
 
 def is_finished(demo: Path) -> bool:
-    """Whether every system of a demo is trained."""
+    """True if every system of a demo is trained."""
     names = {folder.name for folder in runs_below(demo.resolve()) if RunFolder(folder).weights.is_file()}
     return names >= set(DEMO_SYSTEMS)
 
@@ -45,9 +45,11 @@ def is_finished(demo: Path) -> bool:
 def serve_studio(
     folders: Sequence[Path], *, host: str, port: int | None, browser: bool, show: Callable[[str], None]
 ) -> None:
-    """Serve until interrupted; `show` gets the address as soon as the page can be opened."""
+    """Serve until interrupted; `show` is called with the address as soon as the page can be opened."""
+    # bound before the models are scanned, so that a taken port is reported at once
     listener = bind(host, port)
     studio = make_studio(folders)
+    # port 0 lets the system choose
     token, bound_port = own_token(), listener.getsockname()[1]
     names = names_of(host, bound_port)
     app = make_app(studio, token=token, hosts=names)
@@ -56,6 +58,7 @@ def serve_studio(
     server = uvicorn.Server(config)
     show(address)
     if browser:
+        # a thread, because opening a browser may block
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
         server.run(sockets=[listener])
@@ -63,6 +66,6 @@ def serve_studio(
         pass
     finally:
         studio.close()
-    # an inspection or an experiment that still runs is not waited for
+    # exit without waiting for a running inspection or experiment
     sys.stdout.flush()
     os._exit(0)

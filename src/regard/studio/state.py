@@ -1,4 +1,4 @@
-"""What one running studio holds."""
+"""The objects of a running studio."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -18,20 +18,20 @@ MAX_WAITING = 32
 
 @dataclass(kw_only=True)
 class Studio:
-    """The models and their inspections, the queue, and what runs in the background."""
+    """Models, inspections, the job queue and background jobs."""
 
     registry: ModelRegistry
     demo_training: DemoTraining | None = None
     inspections: InspectionCache = field(default_factory=InspectionCache)
     experiments: ExperimentJobs = field(default_factory=ExperimentJobs)
     jobs: JobQueue = field(default_factory=lambda: JobQueue(MAX_WAITING))
-    boot: str = field(default_factory=lambda: secrets.token_hex(8))
+    server_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __post_init__(self) -> None:
         add_examples(self.registry)
 
     def close(self) -> None:
-        """End what runs in the background."""
+        """End the background jobs."""
         self.jobs.close()
         self.experiments.close()
         if self.demo_training is not None:
@@ -39,7 +39,6 @@ class Studio:
 
 
 def studio_of(request: Request) -> Studio:
-    """The studio of an application."""
     studio: Studio = request.app.state.studio
     return studio
 

@@ -1,16 +1,15 @@
-"""The same queries, keys and values under another score, alignment, mask, temperature or position scheme.
+"""The same queries, keys and values with another score, alignment, mask, temperature or position scheme.
 
-Nothing is retrained. A part with parameters of its own, which were not trained, is refused.
+Nothing is retrained. A component with parameters is refused, because they would be untrained.
 
 Shapes: H heads, Q queries, K keys.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,29 +28,34 @@ from regard.studio.computation import compare, scores_of
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.inspections import respond
 from regard.studio.schema.base import LocalizedText
-from regard.studio.schema.numbers import Option, SwapOptions, Swapped, SwapRequest
+from regard.studio.schema.numbers import Option, SwapOptions, SwapRequest, SwapResult
 from regard.tasks import drop_empty_keys, first_key, join_weights
 
 HAS_PARAMETERS = LocalizedText(
-    en="it has parameters of its own, which were not trained here", zh="它有自己的参数，而这里没有训练过"
+    en="it has parameters, which are not trained in this model", zh="它有自己的参数，而这个模型没有训练过这些参数"
 )
 NEEDS_POSITIONS = LocalizedText(
-    en="it needs the position of each query in the source", zh="它需要知道每个查询在源句中的位置"
+    en="it needs the position of each query in the source", zh="它需要每个查询在源句中的位置"
 )
-IS_RANDOM = LocalizedText(en="it samples: every inspection would differ", zh="它随机采样，每次结果都不同")
-NEEDS_LENGTHS = LocalizedText(en="it comes with the batch: there is no padding here", zh="它随批次而来：这里没有填充")
-IS_ADDED = LocalizedText(en="it is added to the states before any attention", zh="它在注意力之前加到状态上")
-NO_SPACE = LocalizedText(en="this score compares no vectors of equal size", zh="此评分函数比较的不是同样大小的向量")
-IS_ODD = LocalizedText(
+IS_RANDOM = LocalizedText(en="it samples, so every inspection would differ", zh="它随机采样，每次结果都不同")
+NO_PADDING = LocalizedText(en="a single input has no padding", zh="单个输入没有填充")
+NEEDS_PREFIX = LocalizedText(en="it needs the length of a prefix", zh="它需要前缀的长度")
+NEEDS_FUNCTION = LocalizedText(en="it needs a function of two positions", zh="它需要一个关于两个位置的函数")
+IS_ADDED = LocalizedText(en="it is added to the states before attention", zh="它在注意力之前就加到状态上")
+NO_COMMON_SIZE = LocalizedText(
+    en="the score here does not compare vectors of equal size", zh="这里的评分函数比较的不是同样大小的向量"
+)
+ODD_SIZE = LocalizedText(
     en="it rotates pairs of dimensions, and their number is odd here", zh="它成对旋转维度，而此处维度为奇数"
 )
 NOT_POSITIVE = LocalizedText(
-    en="it needs scores above 0, which this score does not guarantee", zh="它要求分数大于 0，此评分函数并不保证"
+    en="it needs positive scores, which the score here does not guarantee",
+    zh="它要求分数大于 0，这里的评分函数并不保证",
 )
 
 
 def gaussian(size: int) -> Gaussian:
-    """As wide as the scaled dot product: -1/2 |q - k|^2 / sqrt(d)."""
+    """With the scale of the scaled dot product: -1/2 |q - k|^2 / sqrt(d)."""
     return Gaussian(width=size**-0.25)
 
 
@@ -82,75 +86,85 @@ REFUSALS: Mapping[str, LocalizedText] = {
     "local_predictive": HAS_PARAMETERS,
     "hard_sampled": IS_RANDOM,
     "hard_gumbel": IS_RANDOM,
-    "padding": NEEDS_LENGTHS,
-    "prefix": NEEDS_LENGTHS,
-    "predicate": NEEDS_LENGTHS,
+    "padding": NO_PADDING,
+    "prefix": NEEDS_PREFIX,
+    "predicate": NEEDS_FUNCTION,
     "learned": IS_ADDED,
     "sinusoidal": IS_ADDED,
 }
 
 
 def options(entry: CachedInspection, path: str) -> SwapOptions:
-    """Every entry of every table, with the reason against those that cannot serve here."""
+    """Every entry of every table, with the reason against those that cannot be used here."""
     comparison = compare(entry.maps(path)[-1])
     size = comparison.queries.shape[-1]
-    has_space = size == comparison.keys.shape[-1] and comparison.form != "unknown"
+    has_common_size = size == comparison.keys.shape[-1] and comparison.form != "unknown"
 
-    def refuse(name: str, able: Mapping[str, Any] | tuple[str, ...], *, needs_space: bool) -> LocalizedText | None:
-        if name not in able:
+    def refuse(name: str, supported: Container[str], *, needs_vectors: bool) -> LocalizedText | None:
+        if name not in supported:
             return REFUSALS.get(name, HAS_PARAMETERS)
         if name == "rotary" and size % 2 == 1:
-            return IS_ODD
-        return NO_SPACE if needs_space and not has_space else None
+            return ODD_SIZE
+        return NO_COMMON_SIZE if needs_vectors and not has_common_size else None
 
-    def listed(table: Mapping[str, MechanismEntry], able: Any, *, needs_space: bool = False) -> list[Option]:
+    def list_options(
+        table: Mapping[str, MechanismEntry], supported: Container[str], *, needs_vectors: bool = False
+    ) -> list[Option]:
         choices = [
-            Option(name=name, formula=line.formula, year=line.year, refusal=refuse(name, able, needs_space=needs_space))
-            for name, line in table.items()
+            Option(
+                name=name,
+                formula=entry.formula,
+                year=entry.year,
+                refusal=refuse(name, supported, needs_vectors=needs_vectors),
+            )
+            for name, entry in table.items()
         ]
         return [Option(name="own", formula="", year=None, refusal=None), *choices]
 
     return SwapOptions(
-        scores=listed(SCORES, SWAPPED_SCORES, needs_space=True),
-        aligns=listed(ALIGNMENTS, SWAPPED_ALIGNS),
-        masks=[*listed(MASKS, SWAPPED_MASKS), Option(name="none", formula="", year=None, refusal=None)],
-        positions=listed(POSITIONS, SWAPPED_POSITIONS, needs_space=True),
+        scores=list_options(SCORES, SWAPPED_SCORES, needs_vectors=True),
+        aligns=list_options(ALIGNMENTS, SWAPPED_ALIGNS),
+        masks=[*list_options(MASKS, SWAPPED_MASKS), Option(name="none", formula="", year=None, refusal=None)],
+        positions=list_options(POSITIONS, SWAPPED_POSITIONS, needs_vectors=True),
     )
 
 
 @dataclass(frozen=True)
 class Swap:
-    """How the weights of a map are computed again; in a causal attention no mask may show later keys."""
+    """A rule that recomputes the weights of a map; in causal attention every mask is combined with the causal one."""
 
     request: SwapRequest
     is_causal: bool
 
     def weights(self, attention_map: AttentionMap, first_query: int, first_key: int = 0) -> Float[Tensor, "... Q K"]:
-        """The weights of all heads under the swap; `first_query` and `first_key` are positions."""
+        """The weights of all heads; `first_query` and `first_key` are positions."""
         request = self.request
         if not attention_map.weights.shape[-1]:
             return attention_map.weights
+        # before the alignment, so that a temperature works with any of them
         scores = self.scores(attention_map, first_query, first_key) / request.temperature
         align = attention_map.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
         allowed = self.allowed(attention_map, first_query, first_key)
         weights: Tensor = align(scores, allowed, attention_map.position_info).weights
         if request.head < 0 or attention_map.weights.ndim < 4:
             return weights
-        chosen = torch.arange(weights.shape[-3], device=weights.device) == request.head
-        return torch.where(chosen[:, None, None], weights, attention_map.weights)
+        # attention without heads has three dimensions; a swap of its only head is a swap of all
+        is_swapped = torch.arange(weights.shape[-3], device=weights.device) == request.head
+        return torch.where(is_swapped[:, None, None], weights, attention_map.weights)
 
     def scores(self, attention_map: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
-        """How well each key matches each query under the swap."""
+        """The scores under the swap."""
         request = self.request
         if request.score == "own" and request.position != "rotary":
             scores = attention_map.scores
         else:
+            # the vectors after the projections: rotation and other scores act on what is compared
             comparison = compare(attention_map)
             queries, keys = comparison.queries, comparison.keys
             if request.position == "rotary":
                 rotary = Rotary(head_size=queries.shape[-1]).to(queries.device)
-                queries = rotary.transform(queries, count_from(first_query, queries.shape[-2], queries.device))
-                keys = rotary.transform(keys, count_from(first_key, keys.shape[-2], keys.device))
+                queries = rotary.transform(queries, positions_from(first_query, queries.shape[-2], queries.device))
+                keys = rotary.transform(keys, positions_from(first_key, keys.shape[-2], keys.device))
             if request.score == "own":
                 scores = scores_of(replace(comparison, queries=queries, keys=keys))
             else:
@@ -162,12 +176,13 @@ class Swap:
         return scores
 
     def allowed(self, attention_map: AttentionMap, first_query: int, first_key: int) -> Bool[Tensor, "..."] | None:
-        """Which keys each query may attend to under the swap."""
+        """The mask under the swap."""
         if self.request.mask == "own":
             return attention_map.allowed
         shape, device = tuple(attention_map.scores.shape), attention_map.scores.device
         grid = Grid.of(shape, device=device, first_query=first_query, first_key=first_key)
         rule = SWAPPED_MASKS[self.request.mask](self.request.window)
+        # a mask may not show keys that do not exist yet when the decoder takes its steps
         if self.is_causal:
             rule = causal() if rule is None else rule & causal()
         return None if rule is None else rule.allowed(grid)
@@ -177,54 +192,55 @@ def alibi_bias(attention_map: AttentionMap, first_query: int, first_key: int) ->
     """The linear bias of ALiBi, in the shape of the scores."""
     scores = attention_map.scores
     has_heads = scores.ndim > 3
-    queries = count_from(first_query, scores.shape[-2], scores.device)
-    keys = count_from(first_key, scores.shape[-1], scores.device)
+    queries = positions_from(first_query, scores.shape[-2], scores.device)
+    keys = positions_from(first_key, scores.shape[-1], scores.device)
     alibi = Alibi(num_heads=scores.shape[-3] if has_heads else 1).to(scores.device)
     bias = alibi.bias(attention_map.queries, queries, keys)
     assert bias is not None
     return bias.reshape(bias.shape[-3:] if has_heads else bias.shape[-2:])
 
 
-def count_from(first: int, number: int, device: torch.device) -> Tensor:
-    """Consecutive positions."""
-    return torch.arange(first, first + number, device=device)
+def positions_from(first: int, count: int, device: torch.device) -> Tensor:
+    return torch.arange(first, first + count, device=device)
 
 
 def check_swap(entry: CachedInspection, request: SwapRequest) -> None:
-    """Only what the options offer."""
-    offered = options(entry, request.site)
-    parts = {"score": offered.scores, "align": offered.aligns, "mask": offered.masks, "position": offered.positions}
+    """RefusedError for what the options do not offer."""
+    offers = options(entry, request.site)
+    parts = {"score": offers.scores, "align": offers.aligns, "mask": offers.masks, "position": offers.positions}
     for part, choices in parts.items():
         name = getattr(request, part)
-        option = next((one for one in choices if one.name == name), None)
+        option = next((choice for choice in choices if choice.name == name), None)
         if option is None:
             raise RefusedError(
-                f"there is no {part} called {name!r}. Choose one of {', '.join(c.name for c in choices)}."
+                f"there is no {part} called {name!r}. Choose one of {', '.join(choice.name for choice in choices)}."
             )
         if option.refusal is not None:
-            raise RefusedError(f"{part} {name} cannot serve here: {option.refusal.en}. Choose another.")
+            raise RefusedError(f"{part} {name} cannot be used here: {option.refusal.en}. Choose another.")
     heads = entry.site(request.site).num_heads
+    # the page may still have the head of another site in its URL
     if request.head >= heads:
         raise RefusedError(f"{request.site} has {heads} heads, counted from 0; there is no head {request.head}.")
 
 
-def swap(entry: CachedInspection, request: SwapRequest) -> tuple[Swapped, CachedInspection]:
-    """The weights under the swap, their entropy, and the output that follows; the weights as an inspection."""
+def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, CachedInspection]:
+    """Entropies and outputs before and after the swap, and the swapped weights as an inspection."""
     check_swap(entry, request)
     rule = Swap(request, is_causal=entry.site(request.site).is_causal)
     before, after = entry.weights(request.site), swapped_weights(entry, rule)
     outcome = respond(entry)
-    swapped_outcome = respond(entry, partial(intervene, entry, request.site, rule.weights))
+    swapped_outcome = respond(entry, partial(intervene_at, entry, request.site, rule.weights))
     name = hashlib.sha256(f"{entry.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]
-    chosen = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
-    message = Swapped(
+    heads = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
+    message = SwapResult(
         id=name,
-        entropy_before=entropy(before[chosen]).mean(0).tolist(),
-        entropy_after=entropy(after[chosen]).mean(0).tolist(),
+        entropy_before=entropy(before[heads]).mean(0).tolist(),
+        entropy_after=entropy(after[heads]).mean(0).tolist(),
         before=outcome,
         after=swapped_outcome,
     )
     result = CachedInspection(
+        # without panels: they belong to the unchanged model
         message=entry.message.model_copy(update={"id": name, "panels": []}),
         model=entry.model,
         inspection=replace(entry.inspection, maps={}, panels=()),
@@ -236,22 +252,24 @@ def swap(entry: CachedInspection, request: SwapRequest) -> tuple[Swapped, Cached
 def swapped_weights(entry: CachedInspection, rule: Swap) -> Float[Tensor, "H Q K"]:
     """All heads of the site under the swap, from the recorded maps."""
     path = rule.request.site
-    changed, first_query, firsts = [], 0, entry.first_keys(path)
+    maps, first_query, firsts = [], 0, entry.first_keys(path)
     with torch.inference_mode():
-        for one, first in zip(entry.maps(path), firsts, strict=True):
-            whole = drop_empty_keys(one, first)
-            changed.append(replace(whole, weights=rule.weights(whole, first_query, max(first, 0))))
-            first_query += one.weights.shape[-2]
-        return join_weights(tuple(changed), entry.num_keys(path), firsts=[max(first, 0) for first in firsts])
+        for recorded, first in zip(entry.maps(path), firsts, strict=True):
+            attention_map = drop_empty_keys(recorded, first)
+            weights = rule.weights(attention_map, first_query, max(first, 0))
+            maps.append(replace(attention_map, weights=weights))
+            first_query += recorded.weights.shape[-2]
+        return join_weights(tuple(maps), entry.num_keys(path), firsts=[max(first, 0) for first in firsts])
 
 
-def intervene(
+def intervene_at(
     entry: CachedInspection, path: str, weights: Callable[[AttentionMap, int, int], Tensor]
 ) -> AbstractContextManager[None]:
-    """The model while every map at a site gets other weights, from its first query and key on."""
+    """Replace the weights of every attention at the site by `weights(map, first_query, first_key)`."""
     site, num_queries = entry.site(path), 0
 
     def replace_weights(where: str, attention_map: AttentionMap) -> Tensor | None:
+        # a stepwise decoder calls the attention once per query, so positions are counted over the calls
         nonlocal num_queries
         if where != path:
             return None
@@ -259,8 +277,8 @@ def intervene(
         if not site.keys_end_at_query:
             return weights(attention_map, first_query, 0)
         first = first_key(attention_map, first_query, is_stepwise=site.is_stepwise)
-        # empty keys in front keep weight 0
-        own = weights(drop_empty_keys(attention_map, first), first_query, max(first, 0))
-        return F.pad(own, (max(-first, 0), 0))
+        # empty keys in front get weight 0
+        new_weights = weights(drop_empty_keys(attention_map, first), first_query, max(first, 0))
+        return F.pad(new_weights, (max(-first, 0), 0))
 
     return intervene_on(entry.model.predictor.model, replace_weights)

@@ -1,4 +1,4 @@
-"""The history as one line: every system and mechanism that the tables hold, by year."""
+"""The timeline: every system and mechanism of the tables, by year."""
 
 import inspect
 import json
@@ -27,19 +27,19 @@ MECHANISMS: Mapping[str, FamilyInfo] = {
 }
 
 TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard, sampled"}
-"""Names that are not spelled as they are written in code."""
+"""Titles that differ from the name in code."""
 
 IN_CHINESE = {
     "Perplexity per word": "每词困惑度",
     "Accuracy, %": "准确率（%）",
-    "one stream, the state carried": "整篇作为一条流，状态相承",
+    "one stream, the state carried": "整篇作为一条流，状态连续传递",
     "16 streams side by side, each from the start": "16 条流并行，各从头开始",
 }
-"""Words of figures; names and signatures are the same in both languages."""
+"""Words of results; names and signatures are the same in both languages."""
 
 
 def milestones(models: Mapping[str, str]) -> list[Milestone]:
-    """All in history order; `models` has the name of a model in the studio by task and system."""
+    """All milestones by year; `models` maps task/system to the name of a model in the studio."""
     figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
     items, tasks = [], all_tasks().values()
     for lane, task in enumerate(tasks):
@@ -52,7 +52,7 @@ def milestones(models: Mapping[str, str]) -> list[Milestone]:
 
 
 def system(task: Task, lane: int, name: str, model: str | None, figures: list[dict[str, Any]]) -> Milestone:
-    """A system, with its figures on our data."""
+    """A system with its results on our data."""
     entry = task.models[name]
     return Milestone(
         key=f"{task.name}/{name}",
@@ -73,7 +73,7 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
 
 
 def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: MechanismEntry) -> Milestone:
-    """A part that a model is built with."""
+    """A mechanism, such as a score."""
     own_title = TITLES.get(name) or name.replace("_", " ").capitalize()
     return Milestone(
         key=f"{family}/{name}",
@@ -94,56 +94,61 @@ def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Me
 
 
 def train_command(task: Task, system: str) -> str | None:
-    """The command that trains a system: on data that need no download where there are such."""
+    """The command that trains a system, preferably on data that need no download."""
     commands = []
     for name, recipe in all_recipes().items():
         if recipe.task != task.name:
             continue
         parameters = inspect.signature(recipe.make).parameters.values()
-        needed = [one.name for one in parameters if one.default is one.empty]
+        required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
         needs_download = recipe.origin.startswith("http")
-        options = " ".join([name, *(f"--{one.replace('_', '-')} FILE" for one in needed)])
-        commands.append((len(needed) + needs_download, options))
+        options = " ".join([name, *(f"--{option.replace('_', '-')} FILE" for option in required)])
+        commands.append((len(required) + needs_download, options))
     if not commands:
         return None
-    # the first of those that need least
+    # the first of those with the fewest requirements
     _, words = min(commands, key=lambda command: command[0])
     return f"regard train {words} --model {system.replace('_', '-')} --out runs/{system}"
 
 
 def explanation_of(family: str, name: str, title: str) -> LocalizedText:
-    """Its sentence; systems of other packages have none, and their title stands there."""
+    """The explanation of an entry, or its title if there is none: entries of other packages."""
     return EXPLANATIONS.get(family, {}).get(name) or LocalizedText(en=title, zh=title)
 
 
 def file_of(build: Callable[..., Any]) -> str:
-    """Where the thing that is built is written; a table's own shorthand is followed to what it returns."""
-    shorthand = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
-    made = get_type_hints(build)["return"] if shorthand else build
-    return made.__module__.removeprefix("regard.").replace(".", "/") + ".py"
+    """The file of the class that is built; for a function of a table, of the class that it returns."""
+    is_factory = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
+    built = get_type_hints(build)["return"] if is_factory else build
+    return built.__module__.removeprefix("regard.").replace(".", "/") + ".py"
 
 
 def figure_of(figures: list[dict[str, Any]]) -> LocalizedText | None:
-    """What was measured, with all that it holds for."""
+    """The measured results, with the conditions of each."""
     if not figures:
         return None
     return LocalizedText(en=" ".join(map(in_english, figures)), zh="".join(map(in_chinese, figures)))
 
 
-def in_english(one: Mapping[str, Any]) -> str:
-    """One figure as an English sentence; a model that counts has neither parameters nor steps."""
-    told = [f"{one['metric']}: {one['score']:.1f} on {one['data']}, {one['split']} ({one['sentences']:,} sentences)"]
-    if one["parameters"]:
-        told += [f"{one['parameters'] / 1e6:.1f} M parameters", f"{one['steps']:,} steps"]
-    told.append(("seed " if len(one["seeds"]) == 1 else "mean of seeds ") + ", ".join(map(str, one["seeds"])))
-    return "; ".join((", ".join(told), *one["how"])) + "."
+def in_english(result: Mapping[str, Any]) -> str:
+    """A result as an English sentence; an n-gram model has neither parameters nor steps."""
+    data = f"{result['data']}, {result['split']} ({result['sentences']:,} sentences)"
+    parts = [f"{result['metric']}: {result['score']:.1f} on {data}"]
+    if result["parameters"]:
+        parts += [f"{result['parameters'] / 1e6:.1f} M parameters", f"{result['steps']:,} steps"]
+    parts.append(("seed " if len(result["seeds"]) == 1 else "mean of seeds ") + ", ".join(map(str, result["seeds"])))
+    return "; ".join((", ".join(parts), *result["how"])) + "."
 
 
-def in_chinese(one: Mapping[str, Any]) -> str:
-    """One figure as a Chinese sentence."""
-    metric = IN_CHINESE.get(one["metric"], one["metric"])
-    told = [f"{metric}：{one['score']:.1f}", f"数据 {one['data']}", f"{one['split']}（{one['sentences']:,} 句）"]
-    if one["parameters"]:
-        told += [f"{one['parameters'] / 1e6:.1f} M 参数", f"{one['steps']:,} 步"]
-    told.append(("种子 " if len(one["seeds"]) == 1 else "多个种子的平均：") + "、".join(map(str, one["seeds"])))
-    return "；".join(("，".join(told), *(IN_CHINESE.get(how, how) for how in one["how"]))) + "。"
+def in_chinese(result: Mapping[str, Any]) -> str:
+    """A result as a Chinese sentence."""
+    metric = IN_CHINESE.get(result["metric"], result["metric"])
+    parts = [
+        f"{metric}：{result['score']:.1f}",
+        f"数据 {result['data']}",
+        f"{result['split']}（{result['sentences']:,} 句）",
+    ]
+    if result["parameters"]:
+        parts += [f"{result['parameters'] / 1e6:.1f} M 参数", f"{result['steps']:,} 步"]
+    parts.append(("种子 " if len(result["seeds"]) == 1 else "多个种子的平均：") + "、".join(map(str, result["seeds"])))
+    return "；".join(("，".join(parts), *(IN_CHINESE.get(how, how) for how in result["how"]))) + "。"

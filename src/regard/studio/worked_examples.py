@@ -1,6 +1,6 @@
-"""Worked examples as models: one attention over fixed vectors, which needs no training.
+"""Worked examples as models: one attention over fixed vectors, without training.
 
-They are the lessons' own vectors, so that Compute, Swap and Watch can take apart what Learn explains.
+The vectors are those of the lessons, so that Watch, Compute and Swap show what Learn explains.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ WORDS = Title(en="words", zh="词")
 
 @dataclass(frozen=True, kw_only=True)
 class Vectors:
-    """What one attention compares and adds up; without tokens of their own the queries are the keys' words."""
+    """The inputs of one attention; without `query_tokens` the queries are the words of the keys."""
 
     keys: Float[Tensor, "K key"]
     values: Float[Tensor, "K value"]
@@ -52,7 +52,6 @@ class ExampleModel(nn.Module):
         self.attention = Attention(score)
 
     def forward(self, vectors: Vectors) -> Float[Tensor, "1 Q value"]:
-        """The weighted sums."""
         memory = self.attention.prepare_memory(vectors.keys[None], vectors.values[None])
         context: Tensor = self.attention(vectors.queries[None], memory, mask=vectors.mask).context
         return context
@@ -60,7 +59,7 @@ class ExampleModel(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkedExample:
-    """A predictor with fixed words and vectors, and without an output."""
+    """A predictor with a fixed input and without an output."""
 
     title: str
     make: Callable[[], Vectors]
@@ -68,34 +67,29 @@ class WorkedExample:
 
     @cached_property
     def vectors(self) -> Vectors:
-        """Made once."""
         return self.make()
 
     @cached_property
     def model(self) -> ExampleModel:
-        """One attention with the example's score."""
         return ExampleModel(self.vectors.score)
 
     @property
     def device(self) -> torch.device:
-        """Examples are small."""
         return torch.device("cpu")
 
     @property
     def text(self) -> str:
-        """Its words."""
         return " ".join(self.vectors.key_tokens)
 
     def parse(self, data: str | bytes) -> str:
-        """The example's own words, whatever is given."""
+        """The words of the example, for any input."""
         return self.text
 
     def samples(self) -> list[str]:
-        """Its words."""
         return [self.text]
 
     def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
-        """The one attention; queries without words of their own lie on the axis of the keys."""
+        """The one attention; without query tokens the queries are on the axis of the keys."""
         if output is not None:
             raise ValueError("a worked example has no output. Leave it out.")
         vectors = self.vectors
@@ -105,7 +99,7 @@ class WorkedExample:
         axes = [token_axis(KEYS, title, vectors.key_tokens)]
         if vectors.query_tokens is not None:
             axes.append(token_axis(QUERIES, TITLES[QUERIES], vectors.query_tokens))
-        sites = (describe_site(path, one, query_axis=axes[-1].name, key_axis=KEYS) for path, one in maps.items())
+        sites = (describe_site(path, steps, query_axis=axes[-1].name, key_axis=KEYS) for path, steps in maps.items())
         return Inspection(
             input=self.text,
             output="",
@@ -117,19 +111,18 @@ class WorkedExample:
         )
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
-        """There is nothing to compute again."""
+        """Worked examples have no output."""
         raise ValueError("a worked example has no output. Choose a model that was trained.")
 
 
 def add_examples(registry: ModelRegistry) -> None:
-    """Register every example."""
     for name, example in EXAMPLES.items():
         model = RegisteredModel(name=name, predictor=example, capabilities=CAPABILITIES, fixed_input=True)
         registry.add(model, card_of(name, example))
 
 
 def card_of(name: str, example: WorkedExample) -> ModelCard:
-    """The example as the page lists it."""
+    """The card of an example."""
     return ModelCard(
         name=name,
         task=TASK,
@@ -156,13 +149,13 @@ def card_of(name: str, example: WorkedExample) -> ModelCard:
 
 
 def make_journey() -> Vectors:
-    """Words attend to themselves and what came before."""
+    """Words attend to themselves and the words before."""
     words = torch.randn(len(journey.WORDS), journey.SIZE, generator=make_generator(0))
     return Vectors(queries=words, keys=words, values=words, key_tokens=journey.WORDS, score=ScaledDot(), mask=causal())
 
 
 def make_apple() -> Vectors:
-    """Queries that score each word as the example does; the values are the words themselves."""
+    """Queries with the scores of the lesson; the values are one-hot words."""
     words = torch.eye(len(apple.WORDS))
     return Vectors(
         queries=apple.scores_of(1.0), keys=words, values=words, key_tokens=apple.WORDS, score=Dot(), mask=causal()
@@ -170,7 +163,7 @@ def make_apple() -> Vectors:
 
 
 def make_cues() -> Vectors:
-    """A desk, seen without a task and with one."""
+    """Objects on a desk, queried without and with the intention to read."""
     queries = torch.tensor([[1.0, 0.0], [1.0, 2.0]])
     return Vectors(
         queries=queries, query_tokens=("w = 0", "w = 2"), keys=cues.KEYS, values=cues.VALUES,
@@ -179,13 +172,13 @@ def make_cues() -> Vectors:
 
 
 def make_kernel_fit() -> Vectors:
-    """A dozen of the sample points, queried at four positions."""
+    """Every fourth sample point, queried at four positions."""
     sample = kernel_fit.draw(0)
     every_fourth = slice(None, None, 4)
     points, values = sample.x[every_fourth], sample.y[every_fourth]
-    queried = torch.tensor([0.5, 2.0, 3.5, 4.5])
+    positions = torch.tensor([0.5, 2.0, 3.5, 4.5])
     return Vectors(
-        queries=queried[:, None], query_tokens=tuple(f"x = {point:g}" for point in queried.tolist()),
+        queries=positions[:, None], query_tokens=tuple(f"x = {point:g}" for point in positions.tolist()),
         keys=points, values=values, key_tokens=tuple(f"{point:.2f}" for point in points[:, 0].tolist()),
         score=Gaussian(width=2.0),
     )  # fmt: skip

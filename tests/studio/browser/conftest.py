@@ -1,4 +1,4 @@
-"""A real browser on a real server with quickly trained systems; all of it skips with a word where a part is missing."""
+"""Chromium on a running studio with quickly trained models; the tests are skipped where a part is missing."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from regard._utils import override, write_text
 from regard.checkpoint import RunFolder
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
-from tests.studio.browser.seeing import LANGUAGES, Seen
-from tests.studio.browser.serving import Serving
+from tests.studio.browser.server import StudioProcess
+from tests.studio.browser.tab import LANGUAGES, Tab
 
 STEPS = {"seq2seq": 60, "bahdanau": 150, "transformer": 200}
 SMALL = ("batch.tokens=1024", "data.content.max_dates=1", "data.held_out=60", "validation.sentences=0")
@@ -29,9 +29,9 @@ PAGE = Path(str(files("regard.studio").joinpath("static"))) / "index.html"
 
 
 def train(root):
-    """Systems that have learnt a little, each with an evaluation."""
+    """Briefly trained models, each with an evaluation."""
     threads = torch.get_num_threads()
-    # beside other work two threads wait for each other more than they compute
+    # on a busy machine, two threads lose more to synchronisation than they gain
     torch.set_num_threads(1)
     try:
         for name, steps in STEPS.items():
@@ -61,47 +61,47 @@ def browser():
 @pytest.fixture(scope="session")
 def demo(browser, tmp_path_factory):
     """A folder of date models: REGARD_STUDIO_DEMO names a finished one."""
-    given = os.environ.get("REGARD_STUDIO_DEMO")
-    if given:
-        return Path(given)
+    folder = os.environ.get("REGARD_STUDIO_DEMO")
+    if folder:
+        return Path(folder)
     root = tmp_path_factory.mktemp("demo")
     train(root)
     return root
 
 
 @pytest.fixture(scope="session")
-def serving(demo, tmp_path_factory):
-    made = Serving(tmp_path_factory.mktemp("home"), demo)
-    yield made
-    made.kill()
+def server(demo, tmp_path_factory):
+    process = StudioProcess(tmp_path_factory.mktemp("home"), demo)
+    yield process
+    process.kill()
 
 
 @pytest.fixture
-def see(browser, serving):
-    """Opens a page in a context of its own."""
+def new_tab(browser, server):
+    """Open a tab in a new browser context."""
     contexts = []
 
-    def opened(language="en", width=1440, height=900, serving=serving, **more):
+    def open_tab(language="en", width=1440, height=900, server=server, **more):
         context = browser.new_context(
             locale=LANGUAGES[language], viewport={"width": width, "height": height}, accept_downloads=True, **more
         )
         contexts.append(context)
         context.set_default_timeout(20_000)
-        return Seen(context.new_page(), serving)
+        return Tab(context.new_page(), server)
 
-    yield opened
+    yield open_tab
     for context in contexts:
         context.close()
 
 
 @pytest.fixture
 def violations():
-    """What axe finds on a page."""
+    """The accessibility violations that axe reports."""
     if not AXE.is_file():
         pytest.skip("axe is not installed: run `make page`")
 
-    def found(page):
+    def run_axe(page):
         page.add_script_tag(path=AXE)
         return page.evaluate(FINDINGS)
 
-    return found
+    return run_axe

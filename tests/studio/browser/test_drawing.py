@@ -40,51 +40,56 @@ def test_the_bundle_is_small():
     assert 10_000 < sum(len(gzip.compress(path.read_bytes())) for path in parts) < 250_000
 
 
-def large_look(heads):
-    tokens = [f"t{place}" for place in range(LARGE)]
-    pieces = [{"text": text, "first": at, "last": at, "mark": False} for at, text in enumerate(tokens)]
-    sides = [{"name": name, "tokens": tokens, "pieces": pieces} for name in ("source", "target", "read")]
+def large_inspection(heads):
+    tokens = [f"t{index}" for index in range(LARGE)]
+    labels = [{"text": text, "first": at, "last": at, "mark": False} for at, text in enumerate(tokens)]
+    axes = [
+        {"name": name, "kind": "tokens", "title": {"en": name, "zh": name}, "tokens": tokens, "labels": labels,
+         "grid": None, "is_stepwise": False}
+        for name in ("source", "target")
+    ]  # fmt: skip
     site = {
-        "path": "large", "layer": "large", "kind": "source", "heads": heads, "queries": "source", "keys": "source",
-        "score": "dot", "align": "softmax",
+        "path": "large", "layer": "large", "heads": heads, "queries": "target", "keys": "source", "score": "dot",
+        "align": "softmax", "is_causal": False, "is_stepwise": False, "has_scores": True,
     }  # fmt: skip
     return {
-        "id": "large", "model": "bahdanau", "text": "3 May 2031", "answer": "large", "given": False, "log_prob": -1,
-        "num_dropped": 0, "sides": sides, "sites": [site], "milliseconds": 1, "milliseconds_per_token": 1,
+        "id": "large", "model": "bahdanau", "input": "3 May 2031", "output": "large", "forced": False, "log_prob": -1,
+        "num_dropped": 0, "axes": axes, "sites": [site], "panels": [], "unknown": [], "milliseconds": 1,
+        "milliseconds_per_token": 1,
     }  # fmt: skip
 
 
-def test_each_head_of_1024_tokens_is_drawn(see):
-    seen = see()
-    page = seen.page
+def test_each_head_of_1024_tokens_is_drawn(new_tab):
+    tab = new_tab()
+    page = tab.page
     page.add_init_script(WATCHED)
     body = bytes((row * 7 + column * 13) % 256 for row in range(LARGE) for column in range(LARGE))
     sizes = {"X-Queries": str(LARGE), "X-Keys": str(LARGE), "X-High": "0.9"}
-    look = json.dumps(large_look(HEADS))
-    page.route("**/api/looks", lambda route: route.fulfill(body=look, content_type="application/json"))
+    inspection = json.dumps(large_inspection(HEADS))
+    page.route("**/api/inspections", lambda route: route.fulfill(body=inspection, content_type="application/json"))
     page.route(
-        "**/api/looks/large/weights*",
+        "**/api/inspections/large/weights*",
         lambda route: route.fulfill(body=body, headers=sizes, content_type="application/octet-stream"),
     )
-    seen.open("watch", model="bahdanau", text="3 May 2031", site="large", head=0)
+    tab.open("watch", model="bahdanau", text="3 May 2031", site="large", head=0)
     page.wait_for_function(DRAWN)
     chooser = page.get_by_role("combobox", name="Head")
     for head in range(1, HEADS):
         page.evaluate("window.marks = []")
         chooser.select_option(str(head))
         page.wait_for_function(DRAWN)
-    seen.shoot("watch-1024")
+    tab.screenshot("watch-1024")
 
 
 @pytest.mark.parametrize("model", ["bahdanau", "transformer"])
-def test_a_key_brings_another_picture(see, model):
-    seen = see()
-    page = seen.page
+def test_a_key_brings_another_picture(new_tab, model):
+    tab = new_tab()
+    page = tab.page
     page.add_init_script(WATCHED)
-    seen.open("watch", model=model, text="May 3, 203")
+    tab.open("watch", model=model, text="May 3, 203")
     page.wait_for_timeout(300)
     page.evaluate("window.marks = []")
     page.get_by_label("Text", exact=True).press("End")
     page.keyboard.type("1")
     page.wait_for_function(DRAWN)
-    seen.wait_part("text", "May 3, 2031")
+    tab.wait_for_part("text", "May 3, 2031")

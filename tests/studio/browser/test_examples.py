@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tests.studio.browser.seeing import Seen
+from tests.studio.browser.tab import Tab
 
 pytestmark = pytest.mark.browser
 
@@ -13,50 +13,50 @@ EXAMPLE, TEXT = "example:journey", "Your journey starts"
 
 
 @pytest.fixture(autouse=True)
-def _listed(serving):
-    if not any(card["name"] == EXAMPLE for card in serving.get("/api/state")["models"]):
+def _listed(server):
+    if not any(card["name"] == EXAMPLE for card in server.get("/api/state")["models"]):
         pytest.skip("the registry has no worked examples")
 
 
-def test_they_are_grouped_and_their_text_is_fixed(see):
-    seen: Seen = see()
-    page = seen.open("watch", model=EXAMPLE)
+def test_they_are_grouped_and_their_text_is_fixed(new_tab):
+    tab: Tab = new_tab()
+    page = tab.open("watch", model=EXAMPLE)
     assert page.locator("main optgroup option[value='example:journey']").count() == 1
     field = page.get_by_label("Text", exact=True)
     assert field.count() == 0 or not field.is_editable()
-    assert page.locator("[data-answer]").count() == 0
-    seen.shoot("example-watch")
-    assert seen.errors == []
+    assert page.locator("[data-output]").count() == 0
+    tab.screenshot("example-watch")
+    assert tab.errors == []
 
 
-def test_their_numbers_can_be_made_again(see):
-    seen = see(permissions=["clipboard-read", "clipboard-write"])
-    page = seen.open("compute", model=EXAMPLE, text=TEXT, site="attention", head=0, i=2, **{"x.stage": "weights"})
+def test_their_numbers_can_be_made_again(new_tab):
+    tab = new_tab(permissions=["clipboard-read", "clipboard-write"])
+    page = tab.open("compute", model=EXAMPLE, text=TEXT, site="attention", head=0, i=2, **{"x.stage": "weights"})
     page.get_by_role("button", name="weight[2,1]").click()
     panel = page.locator("section[aria-labelledby=inspector-title]")
     panel.get_by_role("button", name="Copy as PyTorch").click()
     panel.get_by_text("Copied").wait_for()
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(page.evaluate("navigator.clipboard.readText()"), {})
-    shown = float(panel.locator("dd").nth(1).inner_text())
-    assert float(said.getvalue()) == pytest.approx(shown, abs=1e-6)
-    assert seen.errors == []
+    displayed = float(panel.locator("dd").nth(1).inner_text())
+    assert float(output.getvalue()) == pytest.approx(displayed, abs=1e-6)
+    assert tab.errors == []
 
 
-def test_they_are_swapped_without_an_answer(see):
-    seen = see()
-    page = seen.open("swap", model=EXAMPLE, **{"x.align": "sparsemax"})
+def test_they_are_swapped_without_an_answer(new_tab):
+    tab = new_tab()
+    page = tab.open("swap", model=EXAMPLE, **{"x.align": "sparsemax"})
     assert page.get_by_role("heading", name="Difference").count() == 1
-    seen.shoot("example-swap")
-    assert seen.errors == []
+    tab.screenshot("example-swap")
+    assert tab.errors == []
 
 
-def test_they_are_not_compared_and_no_head_is_taken_out(see):
-    seen = see()
-    page = seen.open("compare")
+def test_they_are_not_compared_and_no_head_is_taken_out(new_tab):
+    tab = new_tab()
+    page = tab.open("compare")
     assert page.locator("main fieldset input").count() == 3
-    page = seen.open("heads", model=EXAMPLE, site="attention", head=0)
-    page.locator("#opened-title").wait_for()
+    page = tab.open("heads", model=EXAMPLE, site="attention", head=0)
+    page.locator("#head-title").wait_for()
     assert page.get_by_role("button", name="Ablate this head").count() == 0
-    assert seen.errors == []
+    assert tab.errors == []

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.studio.browser.seeing import CROSS, SELECTIONS, Seen
+from tests.studio.browser.tab import CROSS, SELECTIONS, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -16,10 +16,10 @@ AT = {"model": "bahdanau", "text": "3 May 2031", "site": "attention", "head": 0}
 
 
 @pytest.fixture
-def saved(see, tmp_path):
+def saved(new_tab, tmp_path):
     """Choose from the Save menu, and have the file."""
-    seen: Seen = see()
-    page = seen.open("watch", **AT)
+    tab: Tab = new_tab()
+    page = tab.open("watch", **AT)
 
     def choose(label, page=page):
         page.get_by_role("button", name="Save").click()
@@ -29,14 +29,14 @@ def saved(see, tmp_path):
         waiting.value.save_as(path)
         return path
 
-    choose.seen = seen
+    choose.seen = tab
     return choose
 
 
 @pytest.fixture
-def real(serving):
-    look = serving.look(AT["model"], AT["text"])
-    return serving.weights(look, AT["site"], AT["head"])
+def real(server):
+    inspection = server.inspect(AT["model"], AT["text"])
+    return server.weights(inspection, AT["site"], AT["head"])
 
 
 def size_of(png):
@@ -59,9 +59,9 @@ def test_svg_stands_alone(saved, real):
     assert text.startswith("<svg") and "href" not in text
     # marks such as <eos> are hidden; each other pair is a cell, the brightest the largest weight
     cells = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="18" height="18" fill="rgb\((\d+),(\d+),(\d+)\)"', text)
-    seen = real[:-1, :-1]
-    assert len(cells) == seen.size
-    assert int(np.argmax([int(green) for _, green, _ in cells])) == seen.argmax()
+    tab = real[:-1, :-1]
+    assert len(cells) == tab.size
+    assert int(np.argmax([int(green) for _, green, _ in cells])) == tab.argmax()
     ribbons = saved("SVG, ribbons").read_text()
     assert "<path" in ribbons and "class=" not in ribbons
 
@@ -73,38 +73,42 @@ def test_csv_and_json_hold_the_weights(saved, real):
     np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), real, atol=1e-7)
     trace = json.loads(saved("JSON, trace").read_text())
     np.testing.assert_allclose(trace["weights"], real, atol=1e-7)
-    assert trace["look"]["text"] == AT["text"] and trace["site"] == AT["site"]
+    assert trace["inspection"]["input"] == AT["text"] and trace["site"] == AT["site"]
 
 
-def test_the_html_opens_from_disk_with_the_same_weights(saved, see, real, tmp_path):
+def test_the_html_opens_from_disk_with_the_same_weights(saved, new_tab, real, tmp_path):
     path = saved("HTML, one file")
-    seen = see(offline=True)
-    seen.page.goto(path.as_uri())
-    panels = seen.page.evaluate("all.map((panel) => [...panel.weights])")
+    tab = new_tab(offline=True)
+    tab.page.goto(path.as_uri())
+    panels = tab.page.evaluate("all.map((panel) => [...panel.weights])")
     np.testing.assert_allclose(np.array(panels[0]).reshape(real.shape), real, atol=1e-4)
-    seen.page.locator("#map").focus()
-    seen.page.keyboard.press("ArrowRight")
-    said = float(re.search(r"0\.\d{4}|1\.0000", seen.page.locator("#read").inner_text())[0])
-    assert np.abs(real - said).min() < 1e-4
-    seen.shoot("export-html")
-    assert seen.requests == [path.as_uri()] and seen.errors == []
+    tab.page.locator("#map").focus()
+    tab.page.keyboard.press("ArrowRight")
+    output = float(re.search(r"0\.\d{4}|1\.0000", tab.page.locator("#readout").inner_text())[0])
+    assert np.abs(real - output).min() < 1e-4
+    tab.screenshot("export-html")
+    assert tab.requests == [path.as_uri()] and tab.errors == []
 
 
-def test_the_html_of_all_heads(see, serving):
-    look = serving.look(CROSS["model"], CROSS["text"])
-    text = serving.ask(f"/api/inspections/{look['id']}/page", site=CROSS["site"], head=-1, lang="zh").read().decode()
-    seen = see("zh")
-    seen.page.set_content(text)
-    panels = seen.page.evaluate("all.map((panel) => [...panel.weights])")
+def test_the_html_of_all_heads(new_tab, server):
+    inspection = server.inspect(CROSS["model"], CROSS["text"])
+    text = (
+        server.request(f"/api/inspections/{inspection['id']}/page", site=CROSS["site"], head=-1, lang="zh")
+        .read()
+        .decode()
+    )
+    tab = new_tab("zh")
+    tab.page.set_content(text)
+    panels = tab.page.evaluate("all.map((panel) => [...panel.weights])")
     for head, panel in enumerate(panels):
-        real = serving.weights(look, CROSS["site"], head)
+        real = server.weights(inspection, CROSS["site"], head)
         np.testing.assert_allclose(np.array(panel).reshape(real.shape), real, atol=1e-4)
 
 
 @pytest.mark.parametrize("screen", ["swap", "heads", "runs", "timeline", "learn"])
-def test_every_file_of_the_other_screens(see, tmp_path, screen):
-    seen = see()
-    page = seen.open(screen, **SELECTIONS[screen])
+def test_every_file_of_the_other_screens(new_tab, tmp_path, screen):
+    tab = new_tab()
+    page = tab.open(screen, **SELECTIONS[screen])
     for menu in page.get_by_role("button", name="Save").all():
         menu.click()
         labels = page.get_by_role("menuitem").all_inner_texts()
@@ -119,4 +123,4 @@ def test_every_file_of_the_other_screens(see, tmp_path, screen):
             assert path.stat().st_size > 20, label
             if path.suffix == ".json":
                 json.loads(path.read_text())
-    assert seen.errors == []
+    assert tab.errors == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.studio.browser.seeing import SCREENS
+from tests.studio.browser.tab import SCREENS
 
 pytestmark = pytest.mark.browser
 
@@ -19,71 +19,71 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_typed_in_it_is_text(see, kind):
-    seen = see()
-    page = seen.open("watch", model="transformer", text="3 May 2031", site="encoder.0.self_attention")
+def test_typed_in_it_is_text(new_tab, kind):
+    tab = new_tab()
+    page = tab.open("watch", model="transformer", text="3 May 2031", site="encoder.0.self_attention")
     page.get_by_label("Text", exact=True).fill(HOSTILE[kind])
-    seen.wait_part("text", HOSTILE[kind])
-    seen.wait("watch")
+    tab.wait_for_part("text", HOSTILE[kind])
+    tab.wait("watch")
     assert page.get_by_label("Text", exact=True).input_value() == HOSTILE[kind]
     assert page.evaluate("window.hacked") is None
     assert page.locator("main img, main script").count() == 0
     headers = "".join(page.locator("[role=grid] [role=columnheader]").all_inner_texts())
     # what cannot be seen is shown by its code, so that nothing turns the page around
     assert not set(headers) & {"\u202e", "\u200b", "\x01", "\x1b", "\x7f"}
-    assert seen.errors == [] and seen.foreign() == []
+    assert tab.errors == [] and tab.foreign_requests() == []
 
 
 @pytest.mark.parametrize("screen", [screen for screen in SCREENS if screen not in ("runs", "timeline", "learn")])
-def test_in_a_link_it_is_text(see, screen):
-    seen = see(width=390, height=844)
+def test_in_a_link_it_is_text(new_tab, screen):
+    tab = new_tab(width=390, height=844)
     text = HOSTILE["image"] + HOSTILE["right to left"]
-    page = seen.open(screen, model="transformer", text=text, answer=HOSTILE["script"])
+    page = tab.open(screen, model="transformer", text=text, output=HOSTILE["script"])
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert seen.errors == [] and seen.foreign() == []
+    assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_in_what_else_a_link_holds_it_is_text(see):
-    seen = see()
+def test_in_what_else_a_link_holds_it_is_text(new_tab):
+    tab = new_tab()
     bad = HOSTILE["image"]
-    seen.open("runs", **{"x.runs": bad}, wait=False).get_by_text(bad).first.wait_for()
-    seen.open("learn", **{"x.lesson": bad}, wait=False).get_by_text("no such page").wait_for()
-    assert seen.page.evaluate("window.hacked") is None and seen.errors == []
+    tab.open("runs", **{"x.runs": bad}, wait=False).get_by_text(bad).first.wait_for()
+    tab.open("learn", **{"x.lesson": bad}, wait=False).get_by_text("no such page").wait_for()
+    assert tab.page.evaluate("window.hacked") is None and tab.errors == []
 
 
-def test_a_text_longer_than_a_system_reads_says_what_was_left_out(see):
-    seen = see()
-    page = seen.open("watch", model="bahdanau", text="3 May 2031")
+def test_a_text_longer_than_a_system_reads_says_what_was_left_out(new_tab):
+    tab = new_tab()
+    page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("3 May 2031, " * 100)
-    page.get_by_text("longer than the system can read").wait_for(timeout=60_000)
+    page.get_by_text("longer than the maximum of the model").wait_for(timeout=60_000)
     page.get_by_text("Too long for ribbons").wait_for()
-    seen.shoot("watch-long")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and seen.errors == []
+    tab.screenshot("watch-long")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and tab.errors == []
 
 
-def test_4100_letters_get_a_sentence(see):
-    seen = see()
-    page = seen.open("watch", model="bahdanau", text="a" * 4100, wait=False)
+def test_4100_letters_get_a_sentence(new_tab):
+    tab = new_tab()
+    page = tab.open("watch", model="bahdanau", text="a" * 4100, wait=False)
     notice = page.locator(".notice.error, .notice.long").first
     notice.wait_for()
     assert "4000" in notice.inner_text().replace(",", "")
-    seen.shoot("watch-too-long")
+    tab.screenshot("watch-too-long")
     assert page.get_by_label("Text", exact=True).input_value() == "a" * 4100
 
 
-def test_4100_letters_typed_in_are_not_cut_without_a_word(see):
-    seen = see()
-    page = seen.open("watch", model="bahdanau", text="3 May 2031")
+def test_4100_letters_typed_in_are_not_cut_without_a_word(new_tab):
+    tab = new_tab()
+    page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("a" * 4100)
     notice = page.locator(".notice.error, .notice.long").first
     notice.wait_for(timeout=60_000)
     assert "4100" in notice.inner_text().replace(",", "")
 
 
-def test_an_empty_text_waits_for_one(see):
-    seen = see()
-    page = seen.open("watch", model="bahdanau", text="3 May 2031")
+def test_an_empty_text_waits_for_one(new_tab):
+    tab = new_tab()
+    page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("   ")
-    page.get_by_text("Type a text to begin").wait_for()
-    assert seen.errors == []
+    page.get_by_text("Type a text", exact=True).wait_for()
+    assert tab.errors == []

@@ -1,4 +1,4 @@
-"""Language models and classifiers on the page: what is shown is the server's, and the keyboard alone can do it all."""
+"""Language models and classifiers on the page: the numbers are the server's, and the keyboard is enough."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from regard.recipes import make_run
 from regard.tasks import fit
 from tests.small_models import QUESTION, train_small_models
 from tests.studio.browser.conftest import SMALL
-from tests.studio.browser.serving import Serving
+from tests.studio.browser.server import StudioProcess
 from tests.studio.browser.test_screens import OVERLAPS, WIDER
 
 pytestmark = pytest.mark.browser
@@ -47,22 +47,22 @@ def reading(browser, tmp_path_factory):
         fit(run, root / "bahdanau", console=Console(quiet=True))
     finally:
         torch.set_num_threads(threads)
-    made = Serving(tmp_path_factory.mktemp("reading-home"), root)
-    yield made
-    made.kill()
+    process = StudioProcess(tmp_path_factory.mktemp("reading-home"), root)
+    yield process
+    process.kill()
 
 
 @pytest.fixture
-def watch(see, reading):
+def watch(new_tab, reading):
     """Opens one of the views."""
 
     def opened(view, language="en", width=1440, height=900, **more):
         screen, selection, ready = VIEWS[view]
-        seen = see(language, width, height, serving=reading, **more)
-        page = seen.open(screen, wait=False, **selection)
+        tab = new_tab(language, width, height, server=reading, **more)
+        page = tab.open(screen, wait=False, **selection)
         page.wait_for_selector(ready)
         page.wait_for_function("() => !document.querySelector('[aria-busy=true], .notice.loading')")
-        return seen
+        return tab
 
     return opened
 
@@ -72,84 +72,86 @@ def shares(page):
 
 
 def test_what_comes_next_is_what_the_server_says(watch, reading):
-    seen = watch("language")
-    page, look = seen.page, reading.look("gpt", TEXT)
-    told = reading.get(f"/api/inspections/{look['id']}/next", place=5)
-    assert shares(page)[:10] == [one["probability"] for one in told["candidates"]]
-    state = reading.get(f"/api/inspections/{look['id']}/reading")
-    kept = page.locator("[data-taken]")
-    assert int(kept.get_attribute("data-taken")) == state["taken"][5]
-    assert int(kept.get_attribute("data-filled")) == state["filled"][5]
+    tab = watch("language")
+    page, inspection = tab.page, reading.inspect("gpt", TEXT)
+    response = reading.get(f"/api/inspections/{inspection['id']}/next", position=5)
+    assert shares(page)[:10] == [one["probability"] for one in response["candidates"]]
+    state = reading.get(f"/api/inspections/{inspection['id']}/state")
+    state_text = page.locator("[data-allocated]")
+    assert int(state_text.get_attribute("data-allocated")) == state["allocated"][5]
+    assert int(state_text.get_attribute("data-filled")) == state["filled"][5]
     assert "grows with every token" in page.inner_text("main")
     assert page.locator("main [role=grid]").count() > 0
 
 
 def test_the_text_is_read_with_the_keyboard_alone(watch):
-    seen = watch("language")
-    page = seen.page
+    tab = watch("language")
+    page = tab.page
     page.locator("main [role=toolbar] button[aria-pressed=true]").focus()
     page.keyboard.press("ArrowRight")
-    seen.wait_part("t", 6)
+    tab.wait_for_part("t", 6)
     page.keyboard.press("Home")
-    seen.wait_part("t", 0)
+    tab.wait_for_part("t", 0)
     assert page.evaluate("document.activeElement.textContent").startswith("the")
     page.wait_for_function("() => document.querySelector('#next-title').textContent.includes('“the”')")
     page.keyboard.press("End")
-    seen.wait_part("t", 12)
+    tab.wait_for_part("t", 12)
     page.get_by_text("The text ends here").wait_for()
 
 
 def test_a_text_goes_on_and_is_read_too(watch, reading):
-    seen = watch("language")
-    page = seen.page
+    tab = watch("language")
+    page = tab.page
     page.get_by_label("Tokens", exact=True).fill("5")
     page.get_by_label("Seed", exact=True).fill("7")
     page.keyboard.press("Enter")
     page.wait_for_selector("main [data-log-prob]")
-    asked = {"model": "gpt", "text": TEXT, "max_tokens": 5, "temperature": 0.8, "top_p": 0.95, "seed": 7}
-    answer = json.load(reading.ask("/api/generate", asked))
-    shown = [float(one.get_attribute("data-log-prob")) for one in page.locator("[data-log-prob]").all()]
-    assert shown == [one["log_prob"] for one in answer["tokens"]] and len(shown) == 5
-    page.get_by_role("button", name="Read this too").click()
-    seen.wait_part("text", TEXT + answer["text"])
+    body = {"model": "gpt", "text": TEXT, "max_tokens": 5, "temperature": 0.8, "top_p": 0.95, "seed": 7}
+    answer = json.load(reading.request("/api/generate", body))
+    displayed = [float(one.get_attribute("data-log-prob")) for one in page.locator("[data-log-prob]").all()]
+    assert displayed == [one["log_prob"] for one in answer["tokens"]] and len(displayed) == 5
+    page.get_by_role("button", name="Add to the text").click()
+    tab.wait_for_part("text", TEXT + answer["text"])
     page.wait_for_function("() => document.querySelectorAll('main [role=toolbar] button').length === 18")
 
 
 def test_what_looks_back_at_nothing_says_so(watch):
     page = watch("language-none").page
     text = page.inner_text("main")
-    assert "LSTM looks back at nothing" in text and "The size is fixed" in text
+    assert "LSTM has no attention" in text and "The size is fixed" in text
     assert page.locator("main [role=grid]").count() == 0
 
 
 def test_the_readout_is_reached_by_arrow_keys(watch, reading):
-    seen = watch("language-readout")
-    page, look = seen.page, reading.look("gpt", TEXT)
-    told = reading.get(f"/api/inspections/{look['id']}/next", place=3)
-    assert shares(page)[:10] == [one["probability"] for one in told["candidates"]]
-    assert math.isclose(sum(shares(page)[:10]) * told["total"], sum(c["exponential"] for c in told["candidates"]))
+    tab = watch("language-readout")
+    page, inspection = tab.page, reading.inspect("gpt", TEXT)
+    response = reading.get(f"/api/inspections/{inspection['id']}/next", position=3)
+    assert shares(page)[:10] == [one["probability"] for one in response["candidates"]]
+    assert math.isclose(
+        sum(shares(page)[:10]) * response["total"], sum(c["exponential"] for c in response["candidates"])
+    )
     page.locator("main .stepper [aria-current=step]").focus()
     page.keyboard.press("ArrowLeft")
-    seen.wait_part("x.stage", "context")
+    tab.wait_for_part("x.stage", "context")
     page.keyboard.press("ArrowRight")
-    seen.wait_part("x.stage", "readout")
+    tab.wait_for_part("x.stage", "readout")
     assert "regard.load" in page.inner_text("main pre")
 
 
 def test_rows_of_attention_over_the_words(watch, reading):
-    seen = watch("sentences")
-    page, look = seen.page, reading.look("structured_self_attention", QUESTION)
-    told = reading.get(f"/api/inspections/{look['id']}/classes")
-    assert page.inner_text("[data-answer]") == told["label"]
-    assert shares(page) == [one["probability"] for one in told["classes"]]
-    weights = reading.weights(look, told["site"], 0)
+    tab = watch("sentences")
+    page, inspection = tab.page, reading.inspect("structured_self_attention", QUESTION)
+    response = reading.get(f"/api/inspections/{inspection['id']}/classes")
+    assert page.inner_text("[data-output]") == response["label"]
+    assert shares(page) == [one["probability"] for one in response["classes"]]
+    weights = reading.weights(inspection, response["site"], 0)
     assert float(page.locator("section [data-exact]").first.inner_text()) == pytest.approx(weights[1, 0], rel=1e-6)
     page.get_by_role("button", name="Row 3").focus()
     page.keyboard.press("Space")
-    seen.wait_part("i", 2)
+    tab.wait_for_part("i", 2)
     page.locator("main [role=toolbar] button[aria-pressed=true]").focus()
     page.keyboard.press("ArrowRight")
-    seen.wait_part("j", 1)
+    tab.wait_for_part("j", 1)
     page.wait_for_function(
         "value => Math.abs(document.querySelector('section [data-exact]').textContent - value) < 1e-6",
         arg=float(weights[2, 1]),
@@ -157,32 +159,32 @@ def test_rows_of_attention_over_the_words(watch, reading):
     assert "Overlap of the rows" in page.inner_text("main")
 
 
-def test_a_classifier_without_rows_says_so(see, reading):
-    page = see(serving=reading).open("watch", wait=False, model="cnn", text=QUESTION)
-    page.get_by_text("CNN for sentences has no rows of attention").wait_for()
+def test_a_classifier_without_rows_says_so(new_tab, reading):
+    page = new_tab(server=reading).open("watch", wait=False, model="cnn", text=QUESTION)
+    page.get_by_text("CNN for sentences has no query rows").wait_for()
     assert page.locator("main [role=grid]").count() == 0
 
 
-def test_systems_of_all_kinds_are_chosen_in_groups(see, reading):
-    seen = see(serving=reading)
-    page = seen.open("watch", wait=False, model="bahdanau", text="5 May 2024")
+def test_systems_of_all_kinds_are_chosen_in_groups(new_tab, reading):
+    tab = new_tab(server=reading)
+    page = tab.open("watch", wait=False, model="bahdanau", text="5 May 2024")
     page.wait_for_selector("main [role=grid]")
     groups = page.locator("select optgroup").evaluate_all("all => all.map((one) => one.label)")
-    assert groups == ["Translators", "Language models", "Classifiers", "Worked examples"]
+    assert groups == ["Translation", "Language modeling", "Text classification", "Worked examples"]
     page.locator("main label.model select").select_option("lstmn")
     page.wait_for_selector("main textarea")
     page.locator("main [role=toolbar]").wait_for()
-    page = seen.open("compare", wait=False)
-    page.get_by_text("Only translators are compared").wait_for()
+    page = tab.open("compare", wait=False)
+    page.get_by_text("Only models of one task are compared").wait_for()
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("kind", ["en 1440 light", "zh 1440 dark", "zh 390 light", "en 390 dark"])
 def test_every_view_in_both_languages_and_at_both_widths(watch, violations, view, kind):
     language, width, scheme = kind.split()
-    seen = watch(view, language, int(width), bypass_csp=True, color_scheme=scheme)
-    assert seen.page.evaluate(WIDER) == []
-    assert seen.page.evaluate(OVERLAPS) == []
-    seen.shoot(f"{view}-{language}-{width}")
-    assert violations(seen.page) == []
-    assert seen.errors == [] and seen.foreign() == []
+    tab = watch(view, language, int(width), bypass_csp=True, color_scheme=scheme)
+    assert tab.page.evaluate(WIDER) == []
+    assert tab.page.evaluate(OVERLAPS) == []
+    tab.screenshot(f"{view}-{language}-{width}")
+    assert violations(tab.page) == []
+    assert tab.errors == [] and tab.foreign_requests() == []

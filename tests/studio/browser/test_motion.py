@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.studio.browser.seeing import SELECTIONS
+from tests.studio.browser.tab import SELECTIONS
 
 pytestmark = pytest.mark.browser
 
@@ -15,37 +15,37 @@ MOVING = """() => [...document.querySelectorAll('*')].filter((element) => {
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
-def test_play_writes_the_answer_step_by_step(see):
-    seen = see()
-    page = seen.open("watch", **AT)
-    unwritten = page.locator("main svg .unwritten")
-    assert unwritten.count() == 0
+def test_play_writes_the_answer_step_by_step(new_tab):
+    tab = new_tab()
+    page = tab.open("watch", **AT)
+    later_tokens = page.locator("main svg .later")
+    assert later_tokens.count() == 0
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => document.querySelectorAll('main svg .unwritten').length > 0")
-    before = unwritten.count()
+    page.wait_for_function("() => document.querySelectorAll('main svg .later').length > 0")
+    before = later_tokens.count()
     # each step sets the next
-    page.wait_for_function("before => document.querySelectorAll('main svg .unwritten').length < before - 2", arg=before)
+    page.wait_for_function("before => document.querySelectorAll('main svg .later').length < before - 2", arg=before)
     page.get_by_role("button", name="Pause").click()
-    left = unwritten.count()
+    left = later_tokens.count()
     page.wait_for_timeout(900)
-    assert unwritten.count() == left
+    assert later_tokens.count() == left
 
 
-def test_reduced_motion_steps_by_hand_alone(see):
-    seen = see(reduced_motion="reduce")
-    page = seen.open("watch", **AT)
+def test_reduced_motion_steps_by_hand_alone(new_tab):
+    tab = new_tab(reduced_motion="reduce")
+    page = tab.open("watch", **AT)
     assert page.get_by_role("button", name="Play").count() == 0
     page.get_by_role("button", name="Previous step").click()
     page.get_by_role("button", name="Previous step").click()
-    assert page.locator("main svg .unwritten").count() == 2
+    assert page.locator("main svg .later").count() == 2
     page.get_by_role("button", name="Next step").click()
-    assert page.locator("main svg .unwritten").count() == 1
+    assert page.locator("main svg .later").count() == 1
     assert page.evaluate(MOVING) == []
 
 
-def test_dark_follows_the_system_until_one_chooses(see):
-    seen = see(color_scheme="dark")
-    page = seen.open("watch", **AT)
+def test_dark_follows_the_system_until_one_chooses(new_tab):
+    tab = new_tab(color_scheme="dark")
+    page = tab.open("watch", **AT)
     dark = page.evaluate(PAPER)
     page.emulate_media(color_scheme="light")
     light = page.evaluate(PAPER)
@@ -53,5 +53,5 @@ def test_dark_follows_the_system_until_one_chooses(see):
     page.locator("header select").nth(1).select_option("dark")
     assert page.evaluate(PAPER) == dark
     page.reload()
-    seen.wait("watch")
+    tab.wait("watch")
     assert page.evaluate(PAPER) == dark

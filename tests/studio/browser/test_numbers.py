@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.contracts import BOS, EOS, LengthLimit, PaddedTokens
 from regard.decoding import decode
-from tests.studio.browser.seeing import CHOSEN
+from tests.studio.browser.tab import CHOSEN
 
 pytestmark = pytest.mark.browser
 
@@ -28,8 +28,8 @@ class Traced:
         translator = regard.load(folder, device="cpu")
         self.source = [*translator.tokenizers.source.encode(TEXT), EOS]
         with torch.inference_mode():
-            found = decode(translator.model, PaddedTokens.from_lists([self.source]), limit=LengthLimit())[0][0]
-            self.labels = [*found.ids, *([EOS] if found.finished else [])]
+            results = decode(translator.model, PaddedTokens.from_lists([self.source]), limit=LengthLimit())[0][0]
+            self.labels = [*results.ids, *([EOS] if results.finished else [])]
             read = PaddedTokens.from_lists([[BOS, *self.labels[:-1]]])
             with regard.trace(translator.model) as maps:
                 translator.model(PaddedTokens.from_lists([self.source]), read)
@@ -66,7 +66,7 @@ class Traced:
         else:
             masked = scores
         weights, values = masked.softmax(-1), of("values")
-        found = {
+        results = {
             "query": lambda: queries[at, dimension],
             "key": lambda: keys[key, dimension],
             "score": lambda: scores[key],
@@ -75,7 +75,7 @@ class Traced:
             "product": lambda: weights[key] * values[key, dimension],
             "context": lambda: weights @ values[:, dimension],
         }
-        return found[quantity]().item()
+        return results[quantity]().item()
 
 
 @pytest.fixture(scope="module")
@@ -106,36 +106,36 @@ def printed(snippet, *, alone):
     """What the code prints; alone, in a Python that has seen nothing of us."""
     if alone:
         return subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, check=True).stdout
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    printed_text = io.StringIO()
+    with contextlib.redirect_stdout(printed_text):
         exec(snippet, {})
-    return said.getvalue()
+    return printed_text.getvalue()
 
 
 @pytest.mark.parametrize("place", range(SELECTIONS))
-def test_a_number_is_torchs_and_its_code_prints_it(see, traced, place):
+def test_a_number_is_torchs_and_its_code_prints_it(new_tab, traced, place):
     at = choose(traced, place)
-    seen = see(permissions=["clipboard-read", "clipboard-write"])
+    tab = new_tab(permissions=["clipboard-read", "clipboard-write"])
     more = {"x.quantity": at["quantity"], "x.dimension": at["dimension"], "x.stage": "vectors"}
     link = {"model": at["model"], "text": TEXT, "site": at["site"], "head": at["head"], "i": at["query"]}
-    page = seen.open("compute", **link, j=at["key"], **more)
+    page = tab.open("compute", **link, j=at["key"], **more)
     panel = page.locator("section[aria-labelledby=inspector-title]")
     panel.locator("dd").nth(1).wait_for()
     assert f"{at['site']}" in panel.locator("code.address").inner_text()
-    shown = float(panel.locator("dd").nth(1).inner_text())
+    displayed = float(panel.locator("dd").nth(1).inner_text())
     real = traced[at["model"]].value(
         **{"path": at["site"]} | {k: v for k, v in at.items() if k not in ("model", "site")}
     )
-    assert shown == pytest.approx(real, abs=1e-6, rel=1e-6)
+    assert displayed == pytest.approx(real, abs=1e-6, rel=1e-6)
     panel.get_by_role("button", name="Copy as PyTorch").click()
     panel.get_by_text("Copied").wait_for()
     snippet = page.evaluate("navigator.clipboard.readText()")
-    assert float(printed(snippet, alone=place == 0)) == pytest.approx(shown, abs=1e-6, rel=1e-6)
+    assert float(printed(snippet, alone=place == 0)) == pytest.approx(displayed, abs=1e-6, rel=1e-6)
 
 
-def test_the_same_number_stands_in_the_table_and_opens_when_pressed(see):
-    seen = see()
-    page = seen.open("compute", **CHOSEN, site="decoder.1.cross_attention", head=2, i=1, **{"x.stage": "weights"})
+def test_the_same_number_stands_in_the_table_and_opens_when_pressed(new_tab):
+    tab = new_tab()
+    page = tab.open("compute", **CHOSEN, site="decoder.1.cross_attention", head=2, i=1, **{"x.stage": "weights"})
     button = page.get_by_role("button", name="weight[1,4]")
     listed = float(button.inner_text())
     button.click()
@@ -145,4 +145,4 @@ def test_the_same_number_stands_in_the_table_and_opens_when_pressed(see):
     assert button.get_attribute("aria-pressed") == "true"
     exact = page.locator("section[aria-labelledby=inspector-title] .link").first
     exact.click()
-    seen.wait_part("x.quantity", "score")
+    tab.wait_for_part("x.quantity", "score")

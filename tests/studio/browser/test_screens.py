@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.studio.browser.seeing import SCREENS, SELECTIONS, WIDTHS, Seen
+from tests.studio.browser.tab import SCREENS, SELECTIONS, WIDTHS, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -66,47 +66,47 @@ def is_chinese(text):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_screen_at_every_width(see, screen, language):
-    seen: Seen = see(language)
+def test_a_screen_at_every_width(new_tab, screen, language):
+    tab: Tab = new_tab(language)
     problems = []
     for width, height in WIDTHS.items():
-        seen.page.set_viewport_size({"width": width, "height": height})
-        page = seen.open(screen, **SELECTIONS[screen])
+        tab.page.set_viewport_size({"width": width, "height": height})
+        page = tab.open(screen, **SELECTIONS[screen])
         page.wait_for_function("() => document.fonts.status === 'loaded'")
-        seen.shoot(f"{screen}-{language}-{width}")
-        problems += [f"{width}: {found} is wider than the page" for found in page.evaluate(WIDER)]
-        problems += [f"{width}: {found}" for found in page.evaluate(OVERLAPS)]
+        tab.screenshot(f"{screen}-{language}-{width}")
+        problems += [f"{width}: {results} is wider than the page" for results in page.evaluate(WIDER)]
+        problems += [f"{width}: {results}" for results in page.evaluate(OVERLAPS)]
     if language == "zh":
         headings = page.locator("main h1, main h2:not(.system h2)").all_inner_texts()
         problems += [
             f"{text} is not Chinese" for text in headings if not (is_chinese(text) or text.isdigit() or text in SYSTEMS)
         ]
     assert problems == []
-    assert seen.errors == []
-    assert seen.foreign() == []
+    assert tab.errors == []
+    assert tab.foreign_requests() == []
 
 
-def test_every_screen_opens_from_the_header_with_nothing_chosen(see):
-    seen = see()
-    page = seen.open("watch")
+def test_every_screen_opens_from_the_header_with_nothing_chosen(new_tab):
+    tab = new_tab()
+    page = tab.open("watch")
     for place, screen in enumerate(SCREENS):
         page.get_by_role("navigation", name="Screens").get_by_role("link").nth(place).click()
-        seen.wait(screen)
+        tab.wait(screen)
         assert page.evaluate("location.hash").startswith(f"#/{screen}")
         assert page.get_by_role("heading", level=1).count() == 1
         assert page.evaluate("document.title").endswith("· regard")
-    assert seen.errors == [] and seen.foreign() == []
+    assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_the_language_can_be_chosen_and_is_remembered(see):
-    seen = see("zh")
-    page = seen.open("watch")
+def test_the_language_can_be_chosen_and_is_remembered(new_tab):
+    tab = new_tab("zh")
+    page = tab.open("watch")
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     page.locator("header select").first.select_option("en")
     page.wait_for_function("() => document.documentElement.lang === 'en'")
     assert not is_chinese(page.locator("main h1").inner_text())
     page.reload()
-    seen.wait("watch")
+    tab.wait("watch")
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
@@ -115,6 +115,6 @@ def test_the_language_can_be_chosen_and_is_remembered(see):
     or not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=False).stdout.strip(),
     reason="no font has Chinese letters",
 )
-def test_chinese_letters_are_no_empty_boxes(see):
-    page = see("zh").open("watch")
+def test_chinese_letters_are_no_empty_boxes(new_tab):
+    page = new_tab("zh").open("watch")
     assert len(set(page.evaluate(LETTERS))) == 5

@@ -2,7 +2,7 @@
 export const SCREENS = ["watch", "compute", "swap", "compare", "heads", "runs", "timeline", "learn"] as const;
 export type Screen = (typeof SCREENS)[number];
 
-/** What all views show; null is nothing chosen. Indices count raw tokens; head -1 is the mean of all heads. */
+/** The selection of all screens; null is no choice. Indices count raw tokens; head -1 is the mean of all heads. */
 export type Selection = {
   screen: Screen;
   model: string | null;
@@ -65,8 +65,7 @@ export function fromHash(hash: string): Selection {
     screen: SCREENS.find((screen) => screen === path) ?? "watch",
     model: search.get(NAMES.model),
     text: search.get(NAMES.text),
-    // links of before 0.2 call it answer
-    output: search.get(NAMES.output) ?? search.get("answer"),
+    output: search.get(NAMES.output),
     site: search.get(NAMES.site),
     head: integer(search.get(NAMES.head), -1),
     query: integer(search.get(NAMES.query), 0),
@@ -77,7 +76,7 @@ export function fromHash(hash: string): Selection {
   };
 }
 
-/** The selection after a change: what no longer means anything is let go, unless the change names it too. */
+/** The selection after a change: fields that are no longer valid are cleared, unless the change sets them. */
 export function changed(before: Selection, changes: Partial<Selection>): Selection {
   const after = { ...before };
   const isNew = (field: keyof Selection) => field in changes && changes[field] !== before[field];

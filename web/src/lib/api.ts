@@ -1,20 +1,21 @@
-// Requests to the server. Paths are whole ("/api/state"); an inspection that left the server's cache is posted again.
+// Requests to the server, by path ("/api/state"); an inspection that was evicted from the server's cache is posted again.
 import { token } from "./token";
 
 export type Parameters = Record<string, string | number | boolean | string[] | null | undefined>;
 export type Bytes = { data: ArrayBuffer; headers: Headers };
 
-const BUSY_TRIES = 4;
-const LONGEST_WAIT = 2;
-const MOST_AGAIN = 200;
-const again = new Map<string, () => Promise<string>>();
+const MAX_ATTEMPTS = 4;
+const MAX_WAIT_SECONDS = 2;
+const MAX_REPOSTS = 200;
+/** For each inspection the request that creates it again; it resolves to the new id. */
+const reposts = new Map<string, () => Promise<string>>();
 
-/** What went wrong, as the server's sentence; `away` where it could not be reached at all. */
+/** An error, as the server's sentence; `unreachable` if there was no response. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
     readonly detail: string,
-    readonly away = false,
+    readonly unreachable = false,
   ) {
     super(detail);
     this.name = "Problem";
@@ -31,7 +32,7 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** Only the newest run counts: it aborts the one before, whose result is dropped (undefined). */
+/** Runs one request at a time: a new one aborts the one before, whose result is undefined. */
 export class Latest {
   private controller: AbortController | null = null;
 
@@ -57,27 +58,27 @@ export class Latest {
 }
 
 export async function get<T>(path: string, parameters?: Parameters, signal?: AbortSignal): Promise<T> {
-  const response = await revived(path, (way) => send(address(way, parameters), { signal }));
+  const response = await withRepost(path, (current) => send(address(current, parameters), { signal }));
   return (await response.json()) as T;
 }
 
-/** A request whose answer has an `id` below /api/inspections is sent again when the server no longer has it. */
+/** Inspections are stored by id, so that an evicted one can be posted again. */
 export async function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   const headers = { "Content-Type": "application/json" };
-  const response = await revived(path, (way) => send(way, { method: "POST", body: text, headers, signal }));
-  const answer = (await response.json()) as T;
-  const id = (answer as { id?: unknown } | null)?.id;
+  const response = await withRepost(path, (current) => send(current, { method: "POST", body: text, headers, signal }));
+  const message = (await response.json()) as T;
+  const id = (message as { id?: unknown } | null)?.id;
   if (path.startsWith("/api/inspections") && typeof id === "string") {
-    again.delete(id);
-    again.set(id, async () => (await post<{ id: string }>(path, body)).id);
-    if (again.size > MOST_AGAIN) again.delete(again.keys().next().value!);
+    reposts.delete(id);
+    reposts.set(id, async () => (await post<{ id: string }>(path, body)).id);
+    if (reposts.size > MAX_REPOSTS) reposts.delete(reposts.keys().next().value!);
   }
-  return answer;
+  return message;
 }
 
 export async function bytes(path: string, parameters?: Parameters, signal?: AbortSignal): Promise<Bytes> {
-  const response = await revived(path, (way) => send(address(way, parameters), { signal }));
+  const response = await withRepost(path, (current) => send(address(current, parameters), { signal }));
   return { data: await response.arrayBuffer(), headers: response.headers };
 }
 
@@ -91,14 +92,14 @@ export function address(path: string, parameters: Parameters = {}): string {
   return text ? `${path}?${text}` : path;
 }
 
-async function revived(path: string, work: (path: string) => Promise<Response>): Promise<Response> {
+async function withRepost(path: string, work: (path: string) => Promise<Response>): Promise<Response> {
   const id = /^\/api\/inspections\/([^/?]+)/.exec(path)?.[1];
   try {
     return await work(path);
   } catch (error) {
-    const anew = id === undefined ? undefined : again.get(decodeURIComponent(id));
-    if (!(error instanceof Problem) || error.status !== 404 || !id || !anew) throw error;
-    return await work(path.replace(id, encodeURIComponent(await anew())));
+    const repost = id === undefined ? undefined : reposts.get(decodeURIComponent(id));
+    if (!(error instanceof Problem) || error.status !== 404 || !id || !repost) throw error;
+    return await work(path.replace(id, encodeURIComponent(await repost())));
   }
 }
 
@@ -107,9 +108,9 @@ async function send(path: string, options: RequestInit): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const response = await reach(path, { ...options, headers });
     if (response.ok) return response;
-    if (response.status !== 503 || attempt === BUSY_TRIES) throw await refusal(response);
+    if (response.status !== 503 || attempt === MAX_ATTEMPTS) throw await refusal(response);
     const seconds = Number(response.headers.get("Retry-After") ?? 1) || 1;
-    await pause(Math.min(seconds, LONGEST_WAIT) * 1000, options.signal ?? undefined);
+    await pause(Math.min(seconds, MAX_WAIT_SECONDS) * 1000, options.signal ?? undefined);
   }
 }
 

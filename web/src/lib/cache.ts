@@ -1,17 +1,17 @@
-// Answers by key; the least recently used are dropped, and failures are not cached.
+// Responses by key; the least recently used are evicted, and failures are not cached.
 import { isAbort } from "./api";
 
-export class AnswerCache<T> {
-  private readonly answers = new Map<string, Promise<T>>();
+export class ResponseCache<T> {
+  private readonly responses = new Map<string, Promise<T>>();
 
   constructor(private readonly max: number) {}
 
-  /** The cached answer, else a new one; a request that another caller aborted is sent again. */
+  /** The cached response, else a new one; a request that another caller aborted is sent again. */
   async get(key: string, make: () => Promise<T>): Promise<T> {
-    const cached = this.answers.get(key);
+    const cached = this.responses.get(key);
     if (!cached) return this.add(key, make());
-    this.answers.delete(key);
-    this.answers.set(key, cached);
+    this.responses.delete(key);
+    this.responses.set(key, cached);
     try {
       return await cached;
     } catch (error) {
@@ -21,16 +21,16 @@ export class AnswerCache<T> {
   }
 
   clear(): void {
-    this.answers.clear();
+    this.responses.clear();
   }
 
-  private add(key: string, answer: Promise<T>): Promise<T> {
-    this.answers.set(key, answer);
-    answer.catch(() => {
-      if (this.answers.get(key) === answer) this.answers.delete(key);
+  private add(key: string, response: Promise<T>): Promise<T> {
+    this.responses.set(key, response);
+    response.catch(() => {
+      if (this.responses.get(key) === response) this.responses.delete(key);
     });
-    const oldest = this.answers.keys().next();
-    if (this.answers.size > this.max && !oldest.done) this.answers.delete(oldest.value);
-    return answer;
+    const oldest = this.responses.keys().next();
+    if (this.responses.size > this.max && !oldest.done) this.responses.delete(oldest.value);
+    return response;
   }
 }

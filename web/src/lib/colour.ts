@@ -1,4 +1,4 @@
-// Colours of weights: viridis (even, safe for the colour-blind) and a two-sided scale for differences.
+// Colour scales: viridis (perceptually uniform) for weights, and a diverging scale for differences.
 const VIRIDIS = [
   "44015444025645045745055946075a46085c460a5d460b5e470d60470e61471063471164471365481467481668481769",
   "48186a481a6c481b6d481c6e481d6f481f70482071482173482374482475482576482677482878482979472a7a472c7a",
@@ -28,7 +28,7 @@ const MORE = [179, 88, 6] as const;
 const LIGHT = [250, 250, 248] as const;
 const DARK = [34, 38, 44] as const;
 
-/** For differences: blue below 0 (byte 128), orange above; what is 0 is as the page. */
+/** For differences: blue below 0 (byte 128), orange above, the colour of the page at 0. */
 export function differenceTable(dark: boolean): Uint8Array {
   const zero = dark ? DARK : LIGHT;
   const table = new Uint8Array(768);

@@ -1,4 +1,4 @@
-// Files that the reader saves: pictures, tables, traces, and a page from the server.
+// Saving files: pictures, tables, traces, and pages from the server.
 import { bytes, type Parameters } from "./api";
 
 const STYLES = [
@@ -45,14 +45,14 @@ export function saveJson(value: unknown, name: string): void {
   );
 }
 
-/** Saves what the server answers, such as the self-contained HTML page of a inspection. */
+/** Saves a response, such as the self-contained HTML page of an inspection. */
 export async function saveUrl(path: string, parameters: Parameters, name: string): Promise<void> {
   const { data, headers } = await bytes(path, parameters);
   const type = headers.get("Content-Type") ?? "text/html";
   saveBlob(new Blob([data], { type }), withEnding(name, "html"));
 }
 
-/** A cell of a CSV file; text that a spreadsheet would take for a formula is quoted with an apostrophe. */
+/** A cell of a CSV file; text that a spreadsheet would interpret as a formula gets an apostrophe. */
 export function csvCell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
@@ -89,7 +89,7 @@ function onPaper(picture: HTMLCanvasElement): HTMLCanvasElement {
   return canvas;
 }
 
-/** The SVG with the styles that the page gives it written into it, so that it stands alone. */
+/** The SVG with its computed styles as attributes, so that it is self-contained. */
 function svgText(svg: SVGSVGElement): string {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const from = [svg, ...svg.querySelectorAll("*")];

@@ -1,12 +1,12 @@
-// A heat map as an SVG that stands alone, for a paper: cells, labels, a title.
+// A heat map as a self-contained SVG for papers: cells, labels, a title.
 import { colourOf, viridisTable } from "./colour";
-import type { Shown } from "./labels";
+import type { DisplayToken } from "./labels";
 import type { Weights } from "./weights";
 
 const CELL = 18;
 const FONT = "Inter, system-ui, Noto Sans CJK SC, PingFang SC, Microsoft YaHei, sans-serif";
 
-export function matrixSvg(weights: Weights, rows: Shown[], columns: Shown[], title: string): string {
+export function matrixSvg(weights: Weights, rows: DisplayToken[], columns: DisplayToken[], title: string): string {
   const left = 16 + 9 * longest(rows);
   const top = 40 + 9 * longest(columns);
   const [width, height] = [left + CELL * columns.length + 16, top + CELL * rows.length + 16];
@@ -37,6 +37,6 @@ export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-function longest(tokens: Shown[]): number {
+function longest(tokens: DisplayToken[]): number {
   return tokens.reduce((most, token) => Math.max(most, [...token.text].length), 1);
 }

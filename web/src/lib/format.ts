@@ -1,6 +1,6 @@
 // Numbers as text.
 
-/** A number for reading: fixed decimals, or a power of ten where those would hide it. */
+/** A number with fixed decimals, or in scientific notation if it would be rounded to 0. */
 export function number(x: number, digits = 3): string {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "NaN" : x > 0 ? "∞" : "-∞";
   const size = Math.abs(x);
@@ -10,7 +10,7 @@ export function number(x: number, digits = 3): string {
   return Number(text) === 0 ? text.replace("-", "") : text;
 }
 
-/** Eight significant digits: as many as a float32 holds. */
+/** Eight significant digits, enough for a float32. */
 export function exact(x: number): string {
   if (!Number.isFinite(x)) return number(x);
   return x === 0 ? "0" : x.toPrecision(8);

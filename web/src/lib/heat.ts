@@ -1,6 +1,6 @@
-// A heat map: where its cells, labels and numbers stand, and how they are drawn on a canvas.
+// A heat map: the layout of its cells, labels and numbers, and drawing on a canvas.
 import { colourOf, inkOn } from "./colour";
-import { isSpace, type Shown } from "./labels";
+import { isSpace, type DisplayToken } from "./labels";
 import { at, differenceAt, poolWindow, type Weights, type Window } from "./weights";
 
 export type Box = { left: number; top: number; width: number; height: number };
@@ -10,8 +10,8 @@ export type Colours = { ink: string; muted: string; accent: string; paper: strin
 
 export type Picture = {
   weights: Weights;
-  rows: Shown[];
-  columns: Shown[];
+  rows: DisplayToken[];
+  columns: DisplayToken[];
   layout: Layout;
   view: Window;
   table: Uint8Array;
@@ -20,18 +20,18 @@ export type Picture = {
   font: string;
   selected: Cell | null;
   hovered: Cell | null;
-  /** The first row that is not written yet. */
+  /** The first row of a later step; from here on rows are dimmed. */
   until: number;
 };
 
-const LARGEST_CELL = { wide: 48, tall: 34 };
-const LARGEST_COMPACT = 16;
-const LARGEST_HEIGHT = 640;
+const MAX_CELL = { wide: 48, tall: 34 };
+const MAX_COMPACT = 16;
+const MAX_HEIGHT = 640;
 const SMALL_CELL = 8;
-const LONGEST_LABEL = 128;
-const LABEL_ROOM = 12;
+const MAX_LABEL_WIDTH = 128;
+const MIN_LABEL_DISTANCE = 12;
 
-/** Cells as large as fit, square where they can be; labels wider than their cell stand upright. */
+/** Cells as large as fit, square if possible; labels wider than their cell are upright. */
 export function layOut(
   available: number,
   rows: string[],
@@ -39,19 +39,19 @@ export function layOut(
   compact: boolean,
   measure: Measure,
 ): Layout {
-  const longest = (labels: string[]) => Math.min(LONGEST_LABEL, Math.max(0, ...sample(labels).map(measure)));
+  const longest = (labels: string[]) => Math.min(MAX_LABEL_WIDTH, Math.max(0, ...sample(labels).map(measure)));
   const gutter = compact ? 0 : Math.ceil(longest(rows)) + 8;
-  const room = Math.max(40, available - gutter - 1);
-  const largest = compact ? { wide: LARGEST_COMPACT, tall: LARGEST_COMPACT } : LARGEST_CELL;
-  const tallest = Math.min(largest.tall, LARGEST_HEIGHT / Math.max(1, rows.length));
-  const most = room / Math.max(1, columns.length);
-  const lying = longest(columns) + 12;
-  const widest = Math.min(compact || lying > most ? largest.wide : Math.max(largest.wide, lying), most);
+  const plotWidth = Math.max(40, available - gutter - 1);
+  const largest = compact ? { wide: MAX_COMPACT, tall: MAX_COMPACT } : MAX_CELL;
+  const tallest = Math.min(largest.tall, MAX_HEIGHT / Math.max(1, rows.length));
+  const maxWidth = plotWidth / Math.max(1, columns.length);
+  const horizontal = longest(columns) + 12;
+  const widest = Math.min(compact || horizontal > maxWidth ? largest.wide : Math.max(largest.wide, horizontal), maxWidth);
   const cellWidth = whole(tallest < SMALL_CELL ? Math.min(widest, tallest) : widest);
   const cellHeight = whole(Math.min(tallest, Math.max(cellWidth, tallest > 18 && !compact ? 18 : 0)));
   const upright = longest(columns) > cellWidth - 2;
   const top = compact ? 0 : upright ? Math.ceil(longest(columns)) + 8 : 24;
-  const width = Math.min(room, cellWidth * columns.length);
+  const width = Math.min(plotWidth, cellWidth * columns.length);
   const plot = { left: gutter, top, width, height: cellHeight * rows.length };
   return { width: gutter + width + 1, height: top + plot.height + 1, plot, upright, labels: !compact };
 }
@@ -68,7 +68,7 @@ export function cellAt(layout: Layout, view: Window, x: number, y: number): Cell
   };
 }
 
-/** The weights as a picture of one pixel a cell. */
+/** The weights as a picture with one pixel per cell. */
 export function imageOf(
   bytes: Uint8Array,
   width: number,
@@ -88,7 +88,7 @@ export function imageOf(
   return canvas;
 }
 
-/** Draws all. `whole` makes `imageOf` all weights; cells smaller than the screen's pixels are pooled. */
+/** Draws the heat map. `whole` gives `imageOf` all weights; cells smaller than the screen's pixels are pooled. */
 export function draw(
   context: CanvasRenderingContext2D,
   picture: Picture,
@@ -109,7 +109,7 @@ export function draw(
   }
   if (layout.labels) drawLabels(context, picture);
   drawNumbers(context, picture);
-  veil(context, picture);
+  dimLaterRows(context, picture);
   drawFrames(context, picture);
 }
 
@@ -127,7 +127,7 @@ function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
   const { wide, high } = sizes(picture);
   context.font = picture.font;
   context.textBaseline = "middle";
-  const colour = (here: boolean, text: string) => (here ? colours.accent : isSpace(text) ? colours.muted : colours.ink);
+  const colour = (isActive: boolean, text: string) => (isActive ? colours.accent : isSpace(text) ? colours.muted : colours.ink);
   for (const row of visible(view.top, view.rows, rows.length, high, selected?.row)) {
     const y = top + (row + 0.5 - view.top) * high;
     context.fillStyle = colour(row === selected?.row || row === hovered?.row, rows[row]!.text);
@@ -169,8 +169,8 @@ function drawNumbers(context: CanvasRenderingContext2D, picture: Picture): void 
   }
 }
 
-/** Rows that are not written yet lie beneath paper. */
-function veil(context: CanvasRenderingContext2D, picture: Picture): void {
+/** Covers the rows of later steps with a translucent layer. */
+function dimLaterRows(context: CanvasRenderingContext2D, picture: Picture): void {
   const { layout, view, weights, colours, until } = picture;
   const { left, top, width, height } = layout.plot;
   const from = Math.max(0, (until - view.top) / view.rows) * height;
@@ -189,12 +189,12 @@ function drawFrames(context: CanvasRenderingContext2D, picture: Picture): void {
   context.beginPath();
   context.rect(left - 1, top - 1, width + 2, height + 2);
   context.clip();
-  const frame = (cell: Cell, colour: string, thick: number, grow: number) => {
+  const frame = (cell: Cell, colour: string, lineWidth: number, grow: number) => {
     const [across, down] = [Math.max(wide, 4), Math.max(high, 4)];
     const x = left + (cell.column + 0.5 - view.left) * wide - across / 2;
     const y = top + (cell.row + 0.5 - view.top) * high - down / 2;
     context.strokeStyle = colour;
-    context.lineWidth = thick;
+    context.lineWidth = lineWidth;
     context.strokeRect(x - grow, y - grow, across + 2 * grow, down + 2 * grow);
   };
   if (hovered) frame(hovered, "#ffffff", 1.5, 0);
@@ -210,23 +210,23 @@ function drawFrames(context: CanvasRenderingContext2D, picture: Picture): void {
   context.globalAlpha = 1;
 }
 
-/** The indices within a window, so many apart that their labels do not touch; the chosen one always. */
+/** The indices in a window, spaced so that labels do not overlap; always with the chosen one. */
 function visible(start: number, length: number, count: number, size: number, chosen?: number): number[] {
   const first = Math.max(0, Math.floor(start + 1e-6));
   const last = Math.min(count, Math.ceil(start + length - 1e-6));
-  const apart = Math.max(1, Math.ceil(LABEL_ROOM / size));
-  const found: number[] = [];
-  for (let k = Math.ceil(first / apart) * apart; k < last; k += apart) {
-    if (chosen === undefined || k === chosen || Math.abs(k - chosen) >= apart) found.push(k);
+  const stride = Math.max(1, Math.ceil(MIN_LABEL_DISTANCE / size));
+  const indices: number[] = [];
+  for (let k = Math.ceil(first / stride) * stride; k < last; k += stride) {
+    if (chosen === undefined || k === chosen || Math.abs(k - chosen) >= stride) indices.push(k);
   }
-  const isMissing = chosen !== undefined && chosen >= first && chosen < last && !found.includes(chosen);
-  return isMissing ? [...found, chosen] : found;
+  const isMissing = chosen !== undefined && chosen >= first && chosen < last && !indices.includes(chosen);
+  return isMissing ? [...indices, chosen] : indices;
 }
 
-function fit(context: CanvasRenderingContext2D, text: string, room: number): string {
-  if (context.measureText(text).width <= room) return text;
+function fit(context: CanvasRenderingContext2D, text: string, width: number): string {
+  if (context.measureText(text).width <= width) return text;
   const signs = [...text];
-  while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > room) signs.pop();
+  while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > width) signs.pop();
   return `${signs.join("")}…`;
 }
 

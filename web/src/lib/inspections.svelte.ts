@@ -1,34 +1,34 @@
 // Inspections: the one on the page, requested as the user types, and the weights of any, cached.
 import { asProblem, bytes, Latest, post, type Problem } from "./api";
-import { AnswerCache } from "./cache";
+import { ResponseCache } from "./cache";
 import { server } from "./server.svelte";
 import type { Inspection } from "./types";
 import type { Weights } from "./weights";
 
-/** As many characters as the server takes. */
-export const LONGEST_TEXT = 4000;
-const TYPING = 60;
-const BURST = 250;
-const BUSY = 3000;
+/** The longest text that the server accepts, in characters. */
+export const MAX_TEXT = 4000;
+const TYPING_DELAY = 60;
+const TYPING_PAUSE = 250;
+const RETRY_DELAY = 3000;
 const MAX_WEIGHTS = 96;
 const MAX_ROWS = 512;
 const MAX_INSPECTIONS = 32;
 
-type Question = { model: string; text: string; output: string | null };
+type Request = { model: string; text: string; output: string | null };
 
 let current: Inspection | null = $state.raw(null);
 let loading = $state(false);
 let problem: Problem | null = $state.raw(null);
-let question: Question | null = null;
+let request: Request | null = null;
 let lastRequest = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 const latest = new Latest();
-const cachedInspections = new AnswerCache<Inspection>(MAX_INSPECTIONS);
-const cachedWeights = new AnswerCache<Weights>(MAX_WEIGHTS);
-const cachedRows = new AnswerCache<Float32Array>(MAX_ROWS);
+const cachedInspections = new ResponseCache<Inspection>(MAX_INSPECTIONS);
+const cachedWeights = new ResponseCache<Weights>(MAX_WEIGHTS);
+const cachedRows = new ResponseCache<Float32Array>(MAX_ROWS);
 
 export const inspections = {
-  /** The inspection on the page: it stays until the next one is here. */
+  /** The inspection on the page: the last one until the next one arrives. */
   get current(): Inspection | null {
     return current;
   },
@@ -38,36 +38,36 @@ export const inspections = {
   get problem(): Problem | null {
     return problem;
   },
-  /** The server is away and the last inspection is still shown. */
+  /** True if the last inspection is shown although the server is unreachable. */
   get stale(): boolean {
-    return current !== null && (server.away || problem?.away === true);
+    return current !== null && (server.unreachable || problem?.unreachable === true);
   },
 
   /** Requests an inspection, at once or (while typing) after a pause; a newer request cancels the older. */
-  ask(model: string, text: string, output: string | null = null): void {
-    if (question && question.model === model && question.text === text && question.output === output) return;
-    const isTyping = Date.now() - lastRequest < BURST;
+  request(model: string, text: string, output: string | null = null): void {
+    if (request && request.model === model && request.text === text && request.output === output) return;
+    const isTyping = Date.now() - lastRequest < TYPING_PAUSE;
     lastRequest = Date.now();
-    question = { model, text, output };
+    request = { model, text, output };
     clearTimeout(timer);
     loading = true;
-    timer = setTimeout(() => void load(), isTyping ? TYPING : 0);
+    timer = setTimeout(() => void load(), isTyping ? TYPING_DELAY : 0);
   },
 
-  /** Asks again after a problem. */
+  /** Sends the request again after a problem. */
   retry(): void {
     clearTimeout(timer);
     void load();
   },
 
-  /** A inspection beside the current one. */
-  one(model: string, text: string, output: string | null = null, signal?: AbortSignal): Promise<Inspection> {
+  /** An inspection other than the current one. */
+  fetch(model: string, text: string, output: string | null = null, signal?: AbortSignal): Promise<Inspection> {
     return cachedInspections.get(JSON.stringify([model, text, output]), () =>
       post<Inspection>("/api/inspections", { model, text, output }, signal),
     );
   },
 
-  /** The weights of a head (-1: the mean) for pictures. `inspection` may be anything with the id of a inspection. */
+  /** The weights of a head (-1: the mean) for pictures. `inspection` may be a swap result, which has the id of an inspection. */
   weights(inspection: { id: string }, site: string, head: number, signal?: AbortSignal): Promise<Weights> {
     return cachedWeights.get(JSON.stringify([inspection.id, site, head]), async () => {
       const { data, headers } = await bytes(`${path(inspection)}/weights`, { site, head }, signal);
@@ -97,21 +97,21 @@ server.onRestart(() => {
   cachedInspections.clear();
   cachedWeights.clear();
   cachedRows.clear();
-  if (question) void load();
+  if (request) void load();
 });
 
 async function load(): Promise<void> {
-  if (!question) return;
-  const { model, text, output } = question;
+  if (!request) return;
+  const { model, text, output } = request;
   loading = true;
   try {
-    const inspection = await latest.run((signal) => inspections.one(model, text, output, signal));
+    const inspection = await latest.run((signal) => inspections.fetch(model, text, output, signal));
     if (inspection === undefined) return;
     current = inspection;
     problem = null;
   } catch (error) {
     problem = asProblem(error);
-    if (problem.status === 503) timer = setTimeout(() => void load(), BUSY);
+    if (problem.status === 503) timer = setTimeout(() => void load(), RETRY_DELAY);
   }
   loading = false;
 }

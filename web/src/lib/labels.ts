@@ -1,10 +1,10 @@
-// Tokens as they are shown: bytes merged to whole characters, marks hidden, invisible characters made visible.
+// Tokens for display: bytes merged to whole characters, marks hidden, invisible characters escaped.
 import type { Axis } from "./types";
 
-export type Shown = { text: string; first: number; last: number };
+export type DisplayToken = { text: string; first: number; last: number };
 
 const SPACE = "␣";
-/** What tokenisers write for a space. */
+/** A space in the tokens of tokenisers. */
 const BLANK = "▁";
 const SIGNS: Record<string, string> = { " ": SPACE, "\n": "⏎", "\r": "␍", "\t": "⇥" };
 const INVISIBLE =
@@ -12,18 +12,18 @@ const INVISIBLE =
 const SPACES = /^\p{Zs}+$/u;
 
 /** The axis' tokens: whole characters without marks, or (raw) every token. */
-export function shown(axis: Axis, raw: boolean): Shown[] {
+export function displayTokens(axis: Axis, raw: boolean): DisplayToken[] {
   if (raw) return axis.tokens.map((token, k) => ({ text: clean(token), first: k, last: k }));
   const labels = axis.labels.filter((label) => !label.mark);
   return labels.map(({ text, first, last }) => ({ text: labelText(text), first, last }));
 }
 
-/** The text of a label: what a tokeniser writes for a space is one. */
+/** The text of a label, with a tokeniser's space as ␣. */
 export function labelText(text: string): string {
   return text === BLANK ? SPACE : clean(text);
 }
 
-/** Makes zero-width, control and direction characters visible by their code, and lone spaces by a sign. */
+/** Shows zero-width, control and direction characters as their code, and lone spaces as a sign. */
 export function clean(text: string): string {
   if (text === "") return "∅";
   if (SPACES.test(text)) return [...text].map((sign) => SIGNS[sign] ?? code(sign)).join("");
@@ -31,13 +31,13 @@ export function clean(text: string): string {
   return /^\p{M}/u.test(visible) ? `◌${visible}` : visible;
 }
 
-/** Whether a shown token is only the sign of a space. */
+/** True if a display token is only a space. */
 export function isSpace(text: string): boolean {
   return text === SPACE || text === BLANK;
 }
 
-/** The position of a raw index among the shown tokens, or -1 where it is hidden. */
-export function positionOf(tokens: Shown[], index: number | null | undefined): number {
+/** The position of a raw index among the display tokens, or -1 if it is hidden. */
+export function positionOf(tokens: DisplayToken[], index: number | null | undefined): number {
   if (index === null || index === undefined) return -1;
   return tokens.findIndex((token) => token.first <= index && index <= token.last);
 }

@@ -1,10 +1,10 @@
-// English and Chinese: the language of the page, and words by key.
-import { recall, remember } from "./memory";
+// The language of the page, English or Chinese, and its texts by key.
+import { readStored, store } from "./storage";
 
 export type Language = "en" | "zh";
 type Values = Record<string, string | number>;
 type Table<Key extends string> = { en: Record<Key, string>; zh: Record<NoInfer<Key>, string> };
-type Say<Key extends string> = ((key: Key, values?: Values) => string) & { table: Table<Key> };
+type Translate<Key extends string> = ((key: Key, values?: Values) => string) & { table: Table<Key> };
 
 const KEY = "regard.language";
 let now: Language = $state(first());
@@ -15,17 +15,17 @@ export const language = {
   },
   set now(value: Language) {
     now = value;
-    remember(KEY, value);
+    store(KEY, value);
   },
 };
 
-/** A text of the server's in the language of the page. */
+/** A text from the server in the language of the page. */
 export function localized(text: Record<Language, string>): string {
   return text[now];
 }
 
-/** The words of a screen: `t("key", {name: value})` fills {name}; both languages have the same keys. */
-export function texts<Key extends string>(table: Table<Key>): Say<Key> {
+/** The texts of a screen: `t("key", {name: value})` fills {name}; both languages have the same keys. */
+export function texts<Key extends string>(table: Table<Key>): Translate<Key> {
   return Object.assign((key: Key, values: Values = {}) => fill(table[now][key], values), { table });
 }
 
@@ -34,7 +34,7 @@ function fill(text: string, values: Values): string {
 }
 
 function first(): Language {
-  const kept = recall(KEY);
-  if (kept === "en" || kept === "zh") return kept;
+  const stored = readStored(KEY);
+  if (stored === "en" || stored === "zh") return stored;
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }

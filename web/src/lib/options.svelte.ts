@@ -1,20 +1,20 @@
-// What the reader set for good: theme and raw tokens; and what the system prefers.
-import { recall, remember } from "./memory";
+// Stored options, theme and raw tokens, and the preferences of the system.
+import { readStored, store } from "./storage";
 
 export type Theme = "auto" | "light" | "dark";
 
 const THEME = "regard.theme";
 const RAW = "regard.raw";
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
-const systemStill = matchMedia("(prefers-reduced-motion: reduce)");
+const systemReducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
-let raw = $state(recall(RAW) === "yes");
-let theme: Theme = $state(kept());
+let raw = $state(readStored(RAW) === "yes");
+let theme: Theme = $state(storedTheme());
 let darkBySystem = $state(systemDark.matches);
-let still = $state(systemStill.matches);
+let reducedMotion = $state(systemReducedMotion.matches);
 
 systemDark.addEventListener("change", (event) => (darkBySystem = event.matches));
-systemStill.addEventListener("change", (event) => (still = event.matches));
+systemReducedMotion.addEventListener("change", (event) => (reducedMotion = event.matches));
 
 export const options = {
   get raw(): boolean {
@@ -22,26 +22,26 @@ export const options = {
   },
   set raw(value: boolean) {
     raw = value;
-    remember(RAW, value ? "yes" : "no");
+    store(RAW, value ? "yes" : "no");
   },
   get theme(): Theme {
     return theme;
   },
   set theme(value: Theme) {
     theme = value;
-    remember(THEME, value);
+    store(THEME, value);
   },
-  /** Whether the page is dark now. */
+  /** True if the page is dark. */
   get dark(): boolean {
     return theme === "auto" ? darkBySystem : theme === "dark";
   },
-  /** Whether the reader wants no motion. */
-  get still(): boolean {
-    return still;
+  /** True if the system asks for reduced motion. */
+  get reducedMotion(): boolean {
+    return reducedMotion;
   },
 };
 
-function kept(): Theme {
-  const value = recall(THEME);
+function storedTheme(): Theme {
+  const value = readStored(THEME);
   return value === "light" || value === "dark" ? value : "auto";
 }

@@ -1,7 +1,7 @@
-// What the pointer does on a heat map: point at a cell, pick it, drag the window, zoom with Ctrl and the wheel.
+// Pointer events of a heat map: hover, pick, drag to pan, Ctrl and wheel to zoom.
 import type { Cell } from "./heat";
 
-export type Acts = {
+export type Handlers = {
   find: (x: number, y: number) => Cell | null;
   hover: (cell: Cell | null, x: number, y: number) => void;
   pick: (cell: Cell) => void;
@@ -10,33 +10,33 @@ export type Acts = {
   pan: (x: number, y: number) => void;
 };
 
-const STILL = 4;
+const CLICK_TOLERANCE = 4;
 
-export function followPointer(element: HTMLElement, acts: Acts): void {
-  let drag: { x: number; y: number; moved: boolean } | null = null;
+export function followPointer(element: HTMLElement, handlers: Handlers): void {
+  let drag: { x: number; y: number; isPanning: boolean } | null = null;
 
   element.addEventListener("pointerdown", ({ offsetX: x, offsetY: y }) => {
-    drag = { x, y, moved: false };
+    drag = { x, y, isPanning: false };
   });
   element.addEventListener("pointermove", ({ offsetX: x, offsetY: y, buttons }) => {
-    if (!drag || buttons !== 1 || !acts.canPan()) return acts.hover(acts.find(x, y), x, y);
-    if (!drag.moved && Math.hypot(x - drag.x, y - drag.y) < STILL) return;
-    acts.pan(x - drag.x, y - drag.y);
-    drag = { x, y, moved: true };
+    if (!drag || buttons !== 1 || !handlers.canPan()) return handlers.hover(handlers.find(x, y), x, y);
+    if (!drag.isPanning && Math.hypot(x - drag.x, y - drag.y) < CLICK_TOLERANCE) return;
+    handlers.pan(x - drag.x, y - drag.y);
+    drag = { x, y, isPanning: true };
   });
-  element.addEventListener("pointerleave", () => acts.hover(null, 0, 0));
+  element.addEventListener("pointerleave", () => handlers.hover(null, 0, 0));
   element.addEventListener("click", (event) => {
-    const cell = acts.find(event.offsetX, event.offsetY);
-    if (cell && !drag?.moved) acts.pick(cell);
+    const cell = handlers.find(event.offsetX, event.offsetY);
+    if (cell && !drag?.isPanning) handlers.pick(cell);
     drag = null;
   });
   element.addEventListener(
     "wheel",
     (event) => {
-      const cell = acts.find(event.offsetX, event.offsetY);
+      const cell = handlers.find(event.offsetX, event.offsetY);
       if (!cell || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
-      acts.zoom(event.deltaY < 0 ? 1.25 : 0.8, cell);
+      handlers.zoom(event.deltaY < 0 ? 1.25 : 0.8, cell);
     },
     { passive: false },
   );

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * State
-         * @description The models, and the demo that trains.
+         * @description The models, and the demo in training.
          */
         get: operations["state_api_state_get"];
         put?: never;
@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Predict
-         * @description The output for one input, without its attention.
+         * @description The output for one input, without attention.
          */
         post: operations["predict_api_predict_post"];
         delete?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * Generate
-         * @description Text generated token by token, by a model that can.
+         * @description Text generated token by token, by a model that streams.
          */
         post: operations["generate_api_generate_post"];
         delete?: never;
@@ -73,7 +73,7 @@ export interface paths {
         };
         /**
          * All Runs
-         * @description Every run below the folders that were named.
+         * @description Every run below the studio's folders.
          */
         get: operations["all_runs_api_runs_get"];
         put?: never;
@@ -153,7 +153,7 @@ export interface paths {
         };
         /**
          * One Lesson
-         * @description A lesson, computed with these settings (NAME:VALUE).
+         * @description A lesson computed with these settings (NAME:VALUE).
          */
         get: operations["one_lesson_api_lessons__name__get"];
         put?: never;
@@ -199,7 +199,7 @@ export interface paths {
         put?: never;
         /**
          * Inspect
-         * @description Inspect an input: its output, and every attention, which stay cached for a while.
+         * @description Inspect an input: its output and every attention; the inspection is cached for a while.
          */
         post: operations["inspect_api_inspections_post"];
         delete?: never;
@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * Weights
-         * @description One head as a picture, a byte a weight; X-High is the weight that 255 stands for.
+         * @description One head as a picture, a byte per weight; X-High is the weight of byte 255.
          */
         get: operations["weights_api_inspections__name__weights_get"];
         put?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         /**
          * Row
-         * @description The exact weights of one query, single precision, low byte first.
+         * @description The exact weights of one query in single precision, little-endian.
          */
         get: operations["row_api_inspections__name__row_get"];
         put?: never;
@@ -257,7 +257,7 @@ export interface paths {
         };
         /**
          * Compute
-         * @description One query through the pipeline.
+         * @description All stages of attention for one query.
          */
         get: operations["compute_api_inspections__name__compute_get"];
         put?: never;
@@ -277,7 +277,7 @@ export interface paths {
         };
         /**
          * Number
-         * @description One number: its value, its address, the numbers it comes from, and code that computes it.
+         * @description One number: its value, its address, its inputs, and code that computes it.
          */
         get: operations["number_api_inspections__name__number_get"];
         put?: never;
@@ -297,7 +297,7 @@ export interface paths {
         };
         /**
          * Tokens
-         * @description How probable each token was (panel next_token).
+         * @description The log-probability of each token (panel next_token).
          */
         get: operations["tokens_api_inspections__name__tokens_get"];
         put?: never;
@@ -317,7 +317,7 @@ export interface paths {
         };
         /**
          * Next Tokens
-         * @description What is predicted after one token, from logits to probabilities (panel next_token).
+         * @description The prediction after one token, from logits to probabilities (panel next_token).
          */
         get: operations["next_tokens_api_inspections__name__next_get"];
         put?: never;
@@ -337,7 +337,7 @@ export interface paths {
         };
         /**
          * State
-         * @description How the state of the model grows (panel state).
+         * @description The size of the model's state after each token (panel state).
          */
         get: operations["state_api_inspections__name__state_get"];
         put?: never;
@@ -357,7 +357,7 @@ export interface paths {
         };
         /**
          * Classes
-         * @description How probable each class is, and how alike the query rows of attention are (panel classes).
+         * @description The probability of each class, and the overlap of the query rows of attention (panel classes).
          */
         get: operations["classes_api_inspections__name__classes_get"];
         put?: never;
@@ -377,7 +377,7 @@ export interface paths {
         };
         /**
          * Swaps
-         * @description What the attention at a site can be swapped for.
+         * @description The options for a swap of the attention at a site.
          */
         get: operations["swaps_api_inspections__name__swaps_get"];
         put?: never;
@@ -399,7 +399,7 @@ export interface paths {
         put?: never;
         /**
          * Swap
-         * @description The same queries, keys and values under another rule; nothing is retrained.
+         * @description The same queries, keys and values with another mechanism; nothing is retrained.
          */
         post: operations["swap_api_inspections__name__swap_post"];
         delete?: never;
@@ -417,7 +417,7 @@ export interface paths {
         };
         /**
          * All Heads
-         * @description All heads in figures.
+         * @description Measures of all heads.
          */
         get: operations["all_heads_api_inspections__name__heads_get"];
         put?: never;
@@ -437,7 +437,7 @@ export interface paths {
         };
         /**
          * Thumbnails
-         * @description All heads as small pictures, in the same order.
+         * @description Thumbnails of all heads, in the same order.
          */
         get: operations["thumbnails_api_inspections__name__thumbnails_get"];
         put?: never;
@@ -459,7 +459,7 @@ export interface paths {
         put?: never;
         /**
          * Ablate
-         * @description The output without a head.
+         * @description The output with and without a head.
          */
         post: operations["ablate_api_inspections__name__ablate_post"];
         delete?: never;
@@ -477,7 +477,7 @@ export interface paths {
         };
         /**
          * Page
-         * @description One site as a file that opens from disk.
+         * @description One site as a self-contained HTML file.
          */
         get: operations["page_api_inspections__name__page_get"];
         put?: never;
@@ -494,7 +494,7 @@ export interface components {
     schemas: {
         /**
          * AblateRequest
-         * @description A head whose weights are to be 0.
+         * @description A head to ablate.
          */
         AblateRequest: {
             /** Site */
@@ -503,16 +503,16 @@ export interface components {
             head: number;
         };
         /**
-         * Ablated
-         * @description With and without the head.
+         * AblationResult
+         * @description The output with and without the head.
          */
-        Ablated: {
+        AblationResult: {
             before: components["schemas"]["Outcome"];
             after: components["schemas"]["Outcome"];
         };
         /**
          * Candidate
-         * @description A token in the softmax: its logit, e to the power of its distance from the highest, and its probability.
+         * @description A token of the vocabulary with its logit, e^(logit - highest), and probability.
          */
         Candidate: {
             /** Id */
@@ -542,7 +542,20 @@ export interface components {
             x_label: components["schemas"]["LocalizedText"];
             y_label: components["schemas"]["LocalizedText"];
             /** Series */
-            series: components["schemas"]["Series"][];
+            series: components["schemas"]["ChartSeries"][];
+        };
+        /**
+         * ChartSeries
+         * @description A curve, or with `points` separate points.
+         */
+        ChartSeries: {
+            label: components["schemas"]["LocalizedText"];
+            /** X */
+            x: number[];
+            /** Y */
+            y: number[];
+            /** Points */
+            points: boolean;
         };
         /**
          * ClassProbabilities
@@ -561,7 +574,7 @@ export interface components {
         };
         /**
          * ClassProbability
-         * @description One class.
+         * @description A class with its logit and probability.
          */
         ClassProbability: {
             /** Label */
@@ -572,10 +585,10 @@ export interface components {
             probability: number;
         };
         /**
-         * Computed
-         * @description One query through the pipeline. Keys and dimensions that were not asked for are left out.
+         * Computation
+         * @description All stages of attention for one query, for the requested range of keys and dimensions.
          */
-        Computed: {
+        Computation: {
             /** Address */
             address: string;
             /** Score */
@@ -615,7 +628,7 @@ export interface components {
         };
         /**
          * Control
-         * @description A number that the user may change.
+         * @description A number that the reader may change.
          */
         Control: {
             /** Name */
@@ -631,10 +644,28 @@ export interface components {
             value: number;
         };
         /**
-         * Experiment
-         * @description An experiment: its claim, its job, and the rows of its table as they are printed.
+         * DemoProgress
+         * @description Progress of the demo's models, which train in the background.
          */
-        Experiment: {
+        DemoProgress: {
+            /** System */
+            system: string;
+            /** Title */
+            title: string;
+            /** Number */
+            number: number;
+            /** Count */
+            count: number;
+            /** Share */
+            share: number;
+            /** Problem */
+            problem: string | null;
+        };
+        /**
+         * ExperimentReport
+         * @description An experiment: its claim, the state of its job, and its table as text.
+         */
+        ExperimentReport: {
             /** Name */
             name: string;
             /** Number */
@@ -676,7 +707,7 @@ export interface components {
         };
         /**
          * GenerateAnswer
-         * @description The text that was generated.
+         * @description The generated text.
          */
         GenerateAnswer: {
             /** Text */
@@ -690,7 +721,7 @@ export interface components {
         };
         /**
          * GenerateRequest
-         * @description Generate text token by token; a temperature of 0 always takes the most probable. An empty text starts anew.
+         * @description Generate text token by token; temperature 0 takes the most probable token. The text may be empty.
          */
         GenerateRequest: {
             /** Model */
@@ -720,7 +751,7 @@ export interface components {
         };
         /**
          * GeneratedToken
-         * @description A token that was sampled, the text that it adds, and its log-probability under the model itself.
+         * @description A sampled token, the text that it adds, and its log-probability under the unmodified distribution.
          */
         GeneratedToken: {
             /** Token */
@@ -731,12 +762,12 @@ export interface components {
             log_prob: number;
         };
         /**
-         * HeadCard
-         * @description A head in figures, each a mean over its queries.
+         * HeadMeasures
+         * @description Measures of a head, averaged over its queries.
          *
          *     Entropy in nats, distance in tokens, the mass within one token of the diagonal, the largest weight.
          */
-        HeadCard: {
+        HeadMeasures: {
             /** Site */
             site: string;
             /** Queries */
@@ -757,34 +788,20 @@ export interface components {
             peak: number;
         };
         /**
-         * Heads
+         * HeadOverview
          * @description All heads; their thumbnails come in this order, `thumbnail` by `thumbnail` bytes each.
          */
-        Heads: {
+        HeadOverview: {
             /** Thumbnail */
             thumbnail: number;
             /** Heads */
-            heads: components["schemas"]["HeadCard"][];
-        };
-        /**
-         * Input
-         * @description One of the numbers that a number is made of; `values` where it is a vector, cut off after a few.
-         */
-        Input: {
-            /** Name */
-            name: string;
-            /** Address */
-            address: string;
-            /** Values */
-            values: number[];
-            /** Count */
-            count: number;
+            heads: components["schemas"]["HeadMeasures"][];
         };
         /**
          * InspectionAxis
-         * @description Positions that queries or keys lie on: tokens, cells of a grid (`grid` is rows and columns), or frames.
+         * @description The positions of queries or keys: tokens, cells of a grid (`grid` is rows and columns), or frames.
          *
-         *     Those of an axis that `is_stepwise` are computed one after another.
+         *     The positions of a stepwise axis are computed one after another.
          */
         InspectionAxis: {
             /** Name */
@@ -806,9 +823,9 @@ export interface components {
         };
         /**
          * InspectionMessage
-         * @description An inspection without its numbers, cached under `id`; the same request gets the same id.
+         * @description An inspection without its numbers, cached under `id`; the same request has the same id.
          *
-         *     `forced` says that the output was given. `panels` are the names of further results, each with an endpoint.
+         *     `forced`: the output was given in the request. `panels` names further results, each with an endpoint.
          */
         InspectionMessage: {
             /** Id */
@@ -840,7 +857,7 @@ export interface components {
         };
         /**
          * InspectionRequest
-         * @description An input for a model; where the model can take one, an output to be forced.
+         * @description An input for a model, and optionally an output to force.
          */
         InspectionRequest: {
             /** Model */
@@ -852,9 +869,9 @@ export interface components {
         };
         /**
          * InspectionSite
-         * @description One attention inside the model, by its module path, with the axes of its queries and keys.
+         * @description An attention of the model by module path, with the axes of its queries and keys.
          *
-         *     Without `has_scores` it is the alignment that the model itself reports, of which the weights alone are known.
+         *     Without `has_scores` it is the alignment that the model reports, which has weights only.
          */
         InspectionSite: {
             /** Path */
@@ -879,19 +896,6 @@ export interface components {
             has_scores: boolean;
         };
         /**
-         * Lesson
-         * @description A guided page, computed with the current values of the controls.
-         */
-        Lesson: {
-            /** Name */
-            name: string;
-            title: components["schemas"]["LocalizedText"];
-            /** Controls */
-            controls: components["schemas"]["Control"][];
-            /** Blocks */
-            blocks: (components["schemas"]["TextBlock"] | components["schemas"]["FormulaBlock"] | components["schemas"]["MatrixBlock"] | components["schemas"]["ChartBlock"] | components["schemas"]["QuestionBlock"])[];
-        };
-        /**
          * LessonCard
          * @description A lesson in the list.
          */
@@ -907,28 +911,17 @@ export interface components {
             kind: "lesson" | "experiment";
         };
         /**
-         * Line
-         * @description One line of a run's metrics; what was not measured is left out.
+         * LessonPage
+         * @description A lesson, computed with the current values of its controls.
          */
-        Line: {
-            /** Step */
-            step: number;
-            /** Values */
-            values: {
-                [key: string]: number;
-            };
-        };
-        /**
-         * Lines
-         * @description Lines from `after` on; the next request has `next`. A file that was started again has a new `file`.
-         */
-        Lines: {
-            /** Lines */
-            lines: components["schemas"]["Line"][];
-            /** Next */
-            next: number;
-            /** File */
-            file: string;
+        LessonPage: {
+            /** Name */
+            name: string;
+            title: components["schemas"]["LocalizedText"];
+            /** Controls */
+            controls: components["schemas"]["Control"][];
+            /** Blocks */
+            blocks: (components["schemas"]["TextBlock"] | components["schemas"]["FormulaBlock"] | components["schemas"]["MatrixBlock"] | components["schemas"]["ChartBlock"] | components["schemas"]["QuestionBlock"])[];
         };
         /**
          * LocalizedText
@@ -942,7 +935,7 @@ export interface components {
         };
         /**
          * MatrixBlock
-         * @description Numbers in a table that is coloured by size; None is masked.
+         * @description A table of numbers, coloured by size; None is masked.
          */
         MatrixBlock: {
             /**
@@ -959,11 +952,35 @@ export interface components {
             values: (number | null)[][];
         };
         /**
+         * MetricsLine
+         * @description One line of a run's metrics, with the values that it has.
+         */
+        MetricsLine: {
+            /** Step */
+            step: number;
+            /** Values */
+            values: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * MetricsLines
+         * @description Lines from `after` on; `next` is the next `after`. A restarted run has another `file`.
+         */
+        MetricsLines: {
+            /** Lines */
+            lines: components["schemas"]["MetricsLine"][];
+            /** Next */
+            next: number;
+            /** File */
+            file: string;
+        };
+        /**
          * Milestone
-         * @description One system or mechanism in history; `model` is one in the studio that can be inspected.
+         * @description A system or mechanism of the timeline; `model` is the name of a model in the studio.
          *
-         *     The family of a system is the name of its task, that of a mechanism a part of attention; `lane` counts the
-         *     families. `command` trains the system.
+         *     The family of a system is its task, that of a mechanism its table; `lane` numbers the families. `command` trains
+         *     the system, `figure` has its results.
          */
         Milestone: {
             /** Key */
@@ -994,11 +1011,11 @@ export interface components {
         };
         /**
          * ModelCard
-         * @description A model of the studio: what it is, what it was trained to do, and what may be asked of it.
+         * @description A model of the studio: its system, task, training and capabilities.
          *
-         *     takes_output: an output may be forced. streams: text is generated token by token. multiline: the ends of lines in
-         *     the input matter. responds: an intervention may change an output. fixed_input: the input is part of the model, as
-         *     in a worked example.
+         *     takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
+         *     are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
+         *     the model, as in a worked example.
          */
         ModelCard: {
             /** Name */
@@ -1064,7 +1081,7 @@ export interface components {
         };
         /**
          * NextTokens
-         * @description The most probable tokens after a position, and the one that follows there, if any does.
+         * @description The most probable tokens after a position, and the token that follows in the text, if any.
          *
          *     exponential = e^(logit - highest), probability = exponential / total; `total` is over the whole vocabulary, and the
          *     entropy is in nats.
@@ -1090,7 +1107,7 @@ export interface components {
         };
         /**
          * Number
-         * @description A number with where it stands, how it comes about, and code that makes it again.
+         * @description A number with its address, its formula, its inputs, and code that computes it.
          */
         Number: {
             /** Value */
@@ -1100,13 +1117,27 @@ export interface components {
             /** Formula */
             formula: string;
             /** Inputs */
-            inputs: components["schemas"]["Input"][];
+            inputs: components["schemas"]["NumberInput"][];
             /** Snippet */
             snippet: string;
         };
         /**
+         * NumberInput
+         * @description A vector that a number is computed from: its first few `values`, of `count` in all.
+         */
+        NumberInput: {
+            /** Name */
+            name: string;
+            /** Address */
+            address: string;
+            /** Values */
+            values: number[];
+            /** Count */
+            count: number;
+        };
+        /**
          * Option
-         * @description One choice of a swap, and why not where it cannot be made.
+         * @description An option of a swap, with the reason if it cannot be used.
          */
         Option: {
             /** Name */
@@ -1119,7 +1150,7 @@ export interface components {
         };
         /**
          * Outcome
-         * @description An output, its log-probability, and that of the inspection's own output.
+         * @description An output, its log-probability, and that of the output of the inspection.
          */
         Outcome: {
             /** Output */
@@ -1133,7 +1164,7 @@ export interface components {
         };
         /**
          * PredictAnswer
-         * @description The output as text; its log-probability (in nats) and tokens where the model's outputs have them.
+         * @description The output as text, with its log-probability (in nats) and tokens if the model has them.
          */
         PredictAnswer: {
             /** Output */
@@ -1156,26 +1187,8 @@ export interface components {
             text: string;
         };
         /**
-         * Preparing
-         * @description Models that train in the background because there is none yet.
-         */
-        Preparing: {
-            /** System */
-            system: string;
-            /** Title */
-            title: string;
-            /** Number */
-            number: number;
-            /** Count */
-            count: number;
-            /** Share */
-            share: number;
-            /** Problem */
-            problem: string | null;
-        };
-        /**
          * Problem
-         * @description What went wrong, as a sentence with the way out.
+         * @description An error as a sentence that says what to do.
          */
         Problem: {
             /** Detail */
@@ -1183,7 +1196,7 @@ export interface components {
         };
         /**
          * QualityBucket
-         * @description Quality on the inputs of some lengths.
+         * @description Quality on the inputs of a range of lengths.
          */
         QualityBucket: {
             /** Label */
@@ -1195,7 +1208,7 @@ export interface components {
         };
         /**
          * QuestionBlock
-         * @description Predict, then reveal: the blocks after a question stay hidden until it is answered.
+         * @description A question; the blocks after it are hidden until it is answered.
          */
         QuestionBlock: {
             /**
@@ -1212,7 +1225,7 @@ export interface components {
         };
         /**
          * RowOverlap
-         * @description How alike query rows are: the mean cosine of two of them, that of every pair, and ||A A^T - I||_F^2.
+         * @description The similarity of query rows: their mean cosine, that of every pair, and ||A A^T - I||_F^2.
          */
         RowOverlap: {
             /** Cosine */
@@ -1224,7 +1237,7 @@ export interface components {
         };
         /**
          * RunCard
-         * @description A run's folder; `steps` is 0 where it is not known when the training ends.
+         * @description A run; `steps` is 0 if the number of steps is not known.
          */
         RunCard: {
             /** Name */
@@ -1243,36 +1256,23 @@ export interface components {
             problem: string | null;
         };
         /**
-         * Series
-         * @description One curve, or points where they are not joined.
-         */
-        Series: {
-            label: components["schemas"]["LocalizedText"];
-            /** X */
-            x: number[];
-            /** Y */
-            y: number[];
-            /** Points */
-            points: boolean;
-        };
-        /**
          * State
-         * @description What the page asks for every few seconds.
+         * @description The state of the server, which the page polls.
          */
         State: {
             /** Version */
             version: string;
-            /** Boot */
-            boot: string;
+            /** Server Id */
+            server_id: string;
             /** Models */
             models: components["schemas"]["ModelCard"][];
-            /** Broken */
-            broken: components["schemas"]["Problem"][];
-            preparing: components["schemas"]["Preparing"] | null;
+            /** Problems */
+            problems: components["schemas"]["Problem"][];
+            demo_training: components["schemas"]["DemoProgress"] | null;
         };
         /**
          * StateGrowth
-         * @description Bytes of a model's state after each token: allocated by its tensors, and filled (a cache allocates ahead).
+         * @description Bytes of the state after each token: allocated, and filled (a preallocated cache is filled gradually).
          */
         StateGrowth: {
             /** Axis */
@@ -1288,7 +1288,7 @@ export interface components {
         };
         /**
          * StateTensor
-         * @description One tensor of a model's state: its shape after the last token, and its bytes after each.
+         * @description A tensor of the state: its shape after the last token, and its bytes after each token.
          */
         StateTensor: {
             /** Name */
@@ -1300,7 +1300,7 @@ export interface components {
         };
         /**
          * SwapOptions
-         * @description What the attention at a site can be swapped for.
+         * @description The options for a swap at a site.
          */
         SwapOptions: {
             /** Scores */
@@ -1314,7 +1314,7 @@ export interface components {
         };
         /**
          * SwapRequest
-         * @description `own` leaves a part as it is.
+         * @description A swap; `own` leaves a component unchanged.
          */
         SwapRequest: {
             /** Site */
@@ -1357,12 +1357,12 @@ export interface components {
             position: string;
         };
         /**
-         * Swapped
-         * @description The swap as an inspection of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+         * SwapResult
+         * @description The result of a swap: entropies in nats, one per query, and outputs, None if the model does not respond.
          *
-         *     There is no outcome where the model does not respond.
+         *     `id` is an inspection whose site has the swapped weights.
          */
-        Swapped: {
+        SwapResult: {
             /** Id */
             id: string;
             /** Entropy Before */
@@ -1374,7 +1374,7 @@ export interface components {
         };
         /**
          * TextBlock
-         * @description A paragraph; `code` stands in backticks, formulas between dollar signs.
+         * @description A paragraph, with code in backticks and formulas between dollar signs.
          */
         TextBlock: {
             /**
@@ -1386,7 +1386,7 @@ export interface components {
         };
         /**
          * TokenLabel
-         * @description Tokens first .. last that make whole characters together; a mark such as <eos> is no text.
+         * @description Tokens first .. last that form whole characters; a mark is a special token such as <eos>.
          */
         TokenLabel: {
             /** Text */
@@ -1400,9 +1400,7 @@ export interface components {
         };
         /**
          * TokenPredictions
-         * @description How probable each token was after those before it; the first has no probability and no rank.
-         *
-         *     `rank` counts from 1.
+         * @description The log-probability and rank of each token given those before it; None for the first. Ranks count from 1.
          */
         TokenPredictions: {
             /** Axis */
@@ -1443,7 +1441,7 @@ export interface operations {
                     "application/json": components["schemas"]["State"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1452,7 +1450,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1461,7 +1459,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1521,7 +1519,7 @@ export interface operations {
                     "application/json": components["schemas"]["PredictAnswer"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1530,7 +1528,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1539,7 +1537,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1599,7 +1597,7 @@ export interface operations {
                     "application/json": components["schemas"]["GenerateAnswer"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1608,7 +1606,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1617,7 +1615,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1673,7 +1671,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunCard"][];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1682,7 +1680,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1691,7 +1689,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1747,10 +1745,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Lines"];
+                    "application/json": components["schemas"]["MetricsLines"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1759,7 +1757,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1768,7 +1766,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1824,7 +1822,7 @@ export interface operations {
                     "application/json": components["schemas"]["Milestone"][];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1833,7 +1831,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1842,7 +1840,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1898,7 +1896,7 @@ export interface operations {
                     "application/json": components["schemas"]["LessonCard"][];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1907,7 +1905,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1916,7 +1914,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1973,10 +1971,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Lesson"];
+                    "application/json": components["schemas"]["LessonPage"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1985,7 +1983,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1994,7 +1992,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2049,10 +2047,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Experiment"];
+                    "application/json": components["schemas"]["ExperimentReport"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2061,7 +2059,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2070,7 +2068,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2125,10 +2123,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Experiment"];
+                    "application/json": components["schemas"]["ExperimentReport"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2137,7 +2135,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2146,7 +2144,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2206,7 +2204,7 @@ export interface operations {
                     "application/json": components["schemas"]["InspectionMessage"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2215,7 +2213,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2224,7 +2222,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2286,7 +2284,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2295,7 +2293,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2304,7 +2302,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2367,7 +2365,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2376,7 +2374,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2385,7 +2383,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2446,10 +2444,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Computed"];
+                    "application/json": components["schemas"]["Computation"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2458,7 +2456,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2467,7 +2465,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2532,7 +2530,7 @@ export interface operations {
                     "application/json": components["schemas"]["Number"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2541,7 +2539,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2550,7 +2548,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2608,7 +2606,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenPredictions"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2617,7 +2615,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2626,7 +2624,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2686,7 +2684,7 @@ export interface operations {
                     "application/json": components["schemas"]["NextTokens"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2695,7 +2693,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2704,7 +2702,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2762,7 +2760,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateGrowth"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2771,7 +2769,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2780,7 +2778,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2838,7 +2836,7 @@ export interface operations {
                     "application/json": components["schemas"]["ClassProbabilities"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2847,7 +2845,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2856,7 +2854,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2916,7 +2914,7 @@ export interface operations {
                     "application/json": components["schemas"]["SwapOptions"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2925,7 +2923,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2934,7 +2932,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2993,10 +2991,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Swapped"];
+                    "application/json": components["schemas"]["SwapResult"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3005,7 +3003,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3014,7 +3012,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3069,10 +3067,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Heads"];
+                    "application/json": components["schemas"]["HeadOverview"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3081,7 +3079,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3090,7 +3088,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3148,7 +3146,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3157,7 +3155,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3166,7 +3164,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3225,10 +3223,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ablated"];
+                    "application/json": components["schemas"]["AblationResult"];
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3237,7 +3235,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3246,7 +3244,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3309,7 +3307,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description not understood */
+            /** @description bad request */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3318,7 +3316,7 @@ export interface operations {
                     "text/html": components["schemas"]["Problem"];
                 };
             };
-            /** @description no token */
+            /** @description no valid token */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3327,7 +3325,7 @@ export interface operations {
                     "text/html": components["schemas"]["Problem"];
                 };
             };
-            /** @description not there */
+            /** @description not found */
             404: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,4 @@
-// The one selection that drives every screen and lives in the URL.
+// The selection of all screens, which is part of the URL.
 import { changed, fromHash, toHash, type Selection } from "./address";
 
 export { SCREENS, type Screen, type Selection } from "./address";
@@ -12,9 +12,9 @@ addEventListener("popstate", readAddress);
 addEventListener("hashchange", readAddress);
 
 /**
- * Changes the selection and writes it to the URL: a new entry of the history, or `replace` the present one.
- * A new model lets go of site, head and indices; a new text of output and indices; a new site of head and
- * indices; a new screen of `extra` - unless the changes name them too. `extra` and `others` are replaced as a whole.
+ * Changes the selection and writes it to the URL: as a new entry of the history, or in place of the current one.
+ * A new model clears site, head and indices; a new text output and indices; a new site head and indices; a new
+ * screen `extra` - unless the changes set them. `extra` and `others` are replaced as a whole.
  */
 export function go(changes: Partial<Selection>, options: { replace?: boolean } = {}): void {
   const before = $state.snapshot(selection);

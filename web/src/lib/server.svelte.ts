@@ -8,13 +8,13 @@ const SOON = 2000;
 const LATER = 5000;
 
 let state: State | null = $state.raw(null);
-let away = $state(false);
-let refused = $state(false);
+let unreachable = $state(false);
+let hasNoToken = $state(false);
 let timer: ReturnType<typeof setTimeout> | undefined;
 const onRestart: (() => void)[] = [];
 
 export const server = {
-  /** The last state, kept while the server is away; null before the first answer. */
+  /** The last state, also while the server is unreachable; null before the first response. */
   get state(): State | null {
     return state;
   },
@@ -37,17 +37,17 @@ export const server = {
     const groups = groupsOf(this.models.filter((card) => card.takes_output));
     return (groups.find((group) => group.cards.length > 1) ?? groups[0])?.cards ?? [];
   },
-  get away(): boolean {
-    return away;
+  get unreachable(): boolean {
+    return unreachable;
   },
   /** The token is missing or wrong. */
-  get refused(): boolean {
-    return refused;
+  get hasNoToken(): boolean {
+    return hasNoToken;
   },
   card(name: string | null): ModelCard | null {
     return state?.models.find((card) => card.name === name) ?? null;
   },
-  /** Calls back when the server was restarted or comes back. */
+  /** Registers a callback for when the server was restarted or is reachable again. */
   onRestart(callback: () => void): void {
     onRestart.push(callback);
   },
@@ -68,19 +68,19 @@ function groupsOf(cards: ModelCard[]): Group[] {
 }
 
 async function poll(): Promise<void> {
-  const before = { boot: state?.boot, away };
+  const before = { serverId: state?.server_id, unreachable };
   try {
-    const answer = await get<State>("/api/state");
-    if (JSON.stringify(answer) !== JSON.stringify(state)) state = answer;
-    away = false;
-    refused = false;
-    if (before.boot !== undefined && (before.boot !== answer.boot || before.away)) {
+    const next = await get<State>("/api/state");
+    if (JSON.stringify(next) !== JSON.stringify(state)) state = next;
+    unreachable = false;
+    hasNoToken = false;
+    if (before.serverId !== undefined && (before.serverId !== next.server_id || before.unreachable)) {
       for (const callback of onRestart) callback();
     }
   } catch (error) {
     const problem = asProblem(error);
-    refused = problem.status === 401;
-    away = !refused;
+    hasNoToken = problem.status === 401;
+    unreachable = !hasNoToken;
   }
-  timer = setTimeout(() => void poll(), away || state?.preparing ? SOON : LATER);
+  timer = setTimeout(() => void poll(), unreachable || state?.demo_training ? SOON : LATER);
 }

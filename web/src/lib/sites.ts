@@ -1,8 +1,8 @@
-// Which attention is shown when the selection names none, or one that the inspection does not have.
+// The attention of an inspection that a selection refers to, with defaults.
 import { localized } from "./language.svelte";
 import type { Axis, Inspection, Site } from "./types";
 
-/** Sites that a screen can show: `hasScores` has their queries, keys and scores, `isCross` lies on two axes. */
+/** Filters of sites: `hasScores` for those with queries, keys and scores, `isCross` for those between two axes. */
 export type SiteFilter = (site: Site) => boolean;
 export const hasScores: SiteFilter = (site) => site.has_scores;
 export const isCross: SiteFilter = (site) => site.queries !== site.keys;
@@ -18,13 +18,13 @@ export function sitesOf(inspection: Inspection, filter?: SiteFilter): Site[] {
   return filter ? inspection.sites.filter(filter) : inspection.sites;
 }
 
-/** The chosen head, else the mean (-1) where it is allowed and there are several, else the first. */
+/** The chosen head, else the mean (-1) if it is allowed and there are several, else the first. */
 export function headOf(site: Site, head: number | null, mean = true): number {
   if (head !== null && head >= 0 && head < site.heads) return head;
   return mean && site.heads !== 1 ? -1 : 0;
 }
 
-/** An axis by its name; one that is not there has no tokens. */
+/** An axis by its name, or an axis without tokens. */
 export function axisOf(inspection: Inspection, name: string): Axis {
   const axis = inspection.axes.find((one) => one.name === name);
   return axis ?? { name, kind: "tokens", title: { en: name, zh: name }, tokens: [], labels: [], grid: null, is_stepwise: false };

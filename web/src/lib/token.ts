@@ -1,10 +1,10 @@
-// The token that lets the page in: from the address that `regard studio` printed, kept for this tab.
-import { recall, remember } from "./memory";
+// The access token from the address that `regard studio` printed, stored for this tab.
+import { readStored, store } from "./storage";
 
 const KEY = "regard.token";
 
 export function token(): string {
-  const given = new URLSearchParams(location.search).get("token");
-  if (given) remember(KEY, given, "session");
-  return given ?? recall(KEY, "session") ?? "";
+  const fromAddress = new URLSearchParams(location.search).get("token");
+  if (fromAddress) store(KEY, fromAddress, "session");
+  return fromAddress ?? readStored(KEY, "session") ?? "";
 }

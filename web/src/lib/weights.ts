@@ -8,7 +8,7 @@ export function at(weights: Weights, i: number, j: number): number {
   return ((weights.data[i * weights.keys + j] ?? 0) / 255) * weights.high;
 }
 
-/** The same of a `difference`. */
+/** The value in a `difference`. */
 export function differenceAt(weights: Weights, i: number, j: number): number {
   return (((weights.data[i * weights.keys + j] ?? 128) - 128) / 127) * weights.high;
 }
@@ -21,27 +21,27 @@ export function alike(one: Weights, other: Weights): [Weights, Weights] {
   return [scaled(one), scaled(other)];
 }
 
-/** Merged to pieces: the weight to a piece is the sum over its tokens, that of a piece their mean. */
-export function merge(weights: Weights, queryPieces: Span[], keyPieces: Span[]): Weights {
-  if (isWhole(queryPieces, weights.queries) && isWhole(keyPieces, weights.keys)) return weights;
-  const sums = new Float64Array(queryPieces.length * keyPieces.length);
+/** Merged to labels: the sum over the tokens of a key label, the mean over those of a query label. */
+export function merge(weights: Weights, queryLabels: Span[], keyLabels: Span[]): Weights {
+  if (isIdentity(queryLabels, weights.queries) && isIdentity(keyLabels, weights.keys)) return weights;
+  const sums = new Float64Array(queryLabels.length * keyLabels.length);
   let highest = 0;
-  queryPieces.forEach((row, r) => {
+  queryLabels.forEach((row, r) => {
     const count = row.last - row.first + 1;
-    keyPieces.forEach((column, c) => {
+    keyLabels.forEach((column, c) => {
       let sum = 0;
       for (let i = row.first; i <= row.last; i += 1) {
         for (let j = column.first; j <= column.last; j += 1) sum += weights.data[i * weights.keys + j] ?? 0;
       }
-      sums[r * keyPieces.length + c] = sum / count;
+      sums[r * keyLabels.length + c] = sum / count;
       highest = Math.max(highest, sum / count);
     });
   });
   const data = Uint8Array.from(sums, (sum) => (highest > 0 ? Math.round((sum / highest) * 255) : 0));
-  return { queries: queryPieces.length, keys: keyPieces.length, high: (highest / 255) * weights.high, data };
+  return { queries: queryLabels.length, keys: keyLabels.length, high: (highest / 255) * weights.high, data };
 }
 
-/** Max-pooling to at most height x width, so that no peak vanishes. */
+/** Max-pooling to at most height x width. */
 export function pool(weights: Weights, height: number, width: number): Weights {
   const rows = Math.max(1, Math.min(Math.floor(height), weights.queries));
   const columns = Math.max(1, Math.min(Math.floor(width), weights.keys));
@@ -78,12 +78,12 @@ export function poolWindow(
     const from = i * weights.keys;
     const to = (i - first) * width;
     for (let x = 0; x < width; x += 1) {
-      let most = zero;
+      let strongest = zero;
       for (let j = left[x]!; j < right[x]!; j += 1) {
         const byte = weights.data[from + j]!;
-        if (strength[byte]! > strength[most]!) most = byte;
+        if (strength[byte]! > strength[strongest]!) strongest = byte;
       }
-      across[to + x] = most;
+      across[to + x] = strongest;
     }
   }
   const out = new Uint8Array(height * width).fill(zero);
@@ -111,10 +111,10 @@ export function difference(after: Weights, before: Weights): Weights {
   return { queries: after.queries, keys: after.keys, high, data };
 }
 
-/** From numbers, for small pictures that do not come from the server; none may be below 0. */
+/** From numbers >= 0, for small pictures that do not come from the server. */
 export function fromNumbers(values: number[][]): Weights {
   const flat = values.flat();
-  const high = flat.reduce((most, value) => Math.max(most, value), 0);
+  const high = flat.reduce((max, value) => Math.max(max, value), 0);
   const data = Uint8Array.from(flat, (value) => (high > 0 ? Math.round((value / high) * 255) : 0));
   return { queries: values.length, keys: values[0]?.length ?? 0, high, data };
 }
@@ -133,18 +133,18 @@ export function strongestQuery(weights: Weights, j: number): number {
   return best;
 }
 
-function isWhole(pieces: Span[], count: number): boolean {
-  return pieces.length === count && pieces.every((piece, k) => piece.first === k && piece.last === k);
+function isIdentity(labels: Span[], count: number): boolean {
+  return labels.length === count && labels.every((label, k) => label.first === k && label.last === k);
 }
 
-function bins(start: number, length: number, count: number, most: number) {
+function bins(start: number, length: number, count: number, size: number) {
   const starts = new Int32Array(count);
   const ends = new Int32Array(count);
   for (let k = 0; k < count; k += 1) {
     const from = Math.floor(start + (k * length) / count + 1e-9);
     const to = Math.ceil(start + ((k + 1) * length) / count - 1e-9);
-    starts[k] = Math.min(Math.max(from, 0), most - 1);
-    ends[k] = Math.min(Math.max(to, starts[k]! + 1), most);
+    starts[k] = Math.min(Math.max(from, 0), size - 1);
+    ends[k] = Math.min(Math.max(to, starts[k]! + 1), size);
   }
   return { starts, ends };
 }

@@ -1,8 +1,8 @@
-// The window of a heat map that is in view: zoomed about a cell, kept inside, moved to a cell.
+// The visible window of a heat map: zoomed about a cell, limited to the map, moved to a cell.
 import type { Cell } from "./heat";
 import type { Window } from "./weights";
 
-const FEWEST = 4;
+const MIN_CELLS = 4;
 
 export function whole(rows: number, columns: number): Window {
   return { top: 0, left: 0, rows, columns };
@@ -11,8 +11,8 @@ export function whole(rows: number, columns: number): Window {
 /** Zoomed by a factor about a cell that stays where it is; 0 shows all. */
 export function zoomed(view: Window, factor: number, centre: Cell, all: Window): Window {
   if (factor === 0) return all;
-  const rows = clamp(view.rows / factor, Math.min(FEWEST, all.rows), all.rows);
-  const columns = clamp(view.columns / factor, Math.min(FEWEST, all.columns), all.columns);
+  const rows = clamp(view.rows / factor, Math.min(MIN_CELLS, all.rows), all.rows);
+  const columns = clamp(view.columns / factor, Math.min(MIN_CELLS, all.columns), all.columns);
   const down = (centre.row + 0.5 - view.top) / view.rows;
   const across = (centre.column + 0.5 - view.left) / view.columns;
   const next = {
@@ -24,7 +24,7 @@ export function zoomed(view: Window, factor: number, centre: Cell, all: Window):
   return shifted(next, null, all);
 }
 
-/** The window moved inside the whole and, where a cell is given, so far that it shows the cell. */
+/** The window moved inside the whole and, if a cell is given, to show that cell. */
 export function shifted(view: Window, cell: Cell | null, all: Window): Window {
   let { top, left } = view;
   if (cell) {

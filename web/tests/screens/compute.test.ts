@@ -66,7 +66,7 @@ it("a position has only the indices of its quantity", () => {
   expect(positionOf("script", 5, 7)).toBeNull();
 });
 
-it("a number is shown where one stands, or else at home", () => {
+it("stageFor keeps a stage that shows the number", () => {
   expect(stageFor("weight", "values")).toBe("values");
   expect(stageFor("weight", "vectors")).toBe(HOME.weight);
   expect(windowStart(300, 16)).toBe(288);

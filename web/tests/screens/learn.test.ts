@@ -1,11 +1,11 @@
 // Paragraphs and controls of lessons.
 import { describe, expect, it } from "vitest";
-import { cut } from "../../src/screens/learn/inline";
+import { splitParagraph } from "../../src/screens/learn/richText";
 import { fitted, readSettings, writeSettings } from "../../src/screens/learn/settings";
 
-describe("cut", () => {
+describe("splitParagraph", () => {
   it("finds code and formulas", () => {
-    expect(cut("a `b$` and $c_1$.")).toEqual([
+    expect(splitParagraph("a `b$` and $c_1$.")).toEqual([
       { kind: "text", text: "a " },
       { kind: "code", text: "b$" },
       { kind: "text", text: " and " },
@@ -14,8 +14,8 @@ describe("cut", () => {
     ]);
   });
 
-  it("leaves a lonely sign alone", () => {
-    expect(cut("5 $ and <b>")).toEqual([{ kind: "text", text: "5 $ and <b>" }]);
+  it("ignores a single sign", () => {
+    expect(splitParagraph("5 $ and <b>")).toEqual([{ kind: "text", text: "5 $ and <b>" }]);
   });
 });
 

@@ -36,7 +36,7 @@ const candidate = (id: number, probability: number, rank: number): Candidate => 
 });
 
 describe("probabilities", () => {
-  it("multiplies the tokens of a label, and knows nothing of the first", () => {
+  it("multiplies the tokens of a label, and is null for the first", () => {
     expect(probabilityOf(predictions, { text: "a", first: 1, last: 2 })).toBeCloseTo(0.125, 12);
     expect(probabilityOf(predictions, { text: "a", first: 0, last: 1 })).toBeNull();
   });
@@ -89,7 +89,7 @@ describe("settings of Generate", () => {
   });
 
   it("stay within what the server takes", () => {
-    const found = readSettings({ tokens: "9999", temperature: "-3", topP: "x", seed: "2.6" });
-    expect(found).toEqual({ tokens: 200, temperature: 0, topP: DEFAULTS.topP, seed: 3 });
+    const settings = readSettings({ tokens: "9999", temperature: "-3", topP: "x", seed: "2.6" });
+    expect(settings).toEqual({ tokens: 200, temperature: 0, topP: DEFAULTS.topP, seed: 3 });
   });
 });

@@ -1,10 +1,10 @@
 // Metrics of runs, their names in the URL, and the drawing that is saved.
 import { describe, expect, it } from "vitest";
-import type { Line } from "../../src/lib/types";
+import type { MetricsLine } from "../../src/lib/types";
 import { drawing } from "../../src/screens/runs/drawing";
 import {
   bestOf,
-  charted,
+  groupByQuantity,
   chosenOf,
   curveOf,
   metricOf,
@@ -13,36 +13,36 @@ import {
   writeNames,
 } from "../../src/screens/runs/metrics";
 
-const LINES: Line[] = [
+const LINES: MetricsLine[] = [
   { step: 50, values: { seconds: 3, loss: 2, "validation/loss": 2.5, exact_match: 0.1 } },
   { step: 100, values: { seconds: 6, loss: 1 } },
 ];
 
 describe("metrics", () => {
-  it("lists what is there, the telling ones first", () => {
+  it("lists all metrics, the most important first", () => {
     const keys = metricsIn([LINES]).map((metric) => metric.key);
     expect(keys).toEqual(["loss", "validation/loss", "exact_match", "seconds"]);
   });
 
-  it("knows validation however it is joined, and charts it with its training", () => {
+  it("recognises validation metrics and groups them with training", () => {
     for (const key of ["validation_loss", "validation.loss", "validation/loss"]) {
       expect(metricOf(key)).toEqual({ key, base: "loss", validation: true });
     }
-    expect(charted(metricsIn([LINES])).map((group) => group.length)).toEqual([2, 1, 1]);
+    expect(groupByQuantity(metricsIn([LINES])).map((group) => group.length)).toEqual([2, 1, 1]);
   });
 
   it("leaves out what a line did not measure", () => {
     expect(curveOf(LINES, "validation/loss")).toEqual({ x: [50], y: [2.5] });
   });
 
-  it("takes the losses where nothing that is there was chosen", () => {
+  it("falls back to the losses", () => {
     const present = metricsIn([LINES]);
-    expect(chosenOf(["gone"], present).map((metric) => metric.key)).toEqual(["loss", "validation/loss"]);
+    expect(chosenOf(["missing"], present).map((metric) => metric.key)).toEqual(["loss", "validation/loss"]);
     expect(chosenOf(["seconds"], present).map((metric) => metric.key)).toEqual(["seconds"]);
     expect(chosenOf([], [])).toEqual([]);
   });
 
-  it("knows which end is good", () => {
+  it("finds the best value", () => {
     expect(bestOf(metricOf("validation_loss"), [3, 1, 2])).toBe(1);
     expect(bestOf(metricOf("exact_match"), [0.1, 0.9, 0.5])).toBe(0.9);
     expect(bestOf(metricOf("seconds"), [1, 2])).toBeNull();
@@ -67,7 +67,7 @@ describe("drawing", () => {
     expect(svg).toContain("Loss &#38; more");
   });
 
-  it("stands a run with one line or none", () => {
+  it("draws a run with one line or none", () => {
     const series = [
       { label: "one", x: [5], y: [1] },
       { label: "none", x: [], y: [] },

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Milestone } from "../../src/lib/types";
 import { swapSetting } from "../../src/screens/timeline/command";
-import { layOut, MARK, neighbour, ROW, type Placed } from "../../src/screens/timeline/layout";
+import { layOut, MARK, neighbour, ROW, type PositionedItem } from "../../src/screens/timeline/layout";
 
 const LANES = ["system", "score", "alignment"];
 const milestone = (year: number, family: string, title: string): Milestone => ({
@@ -34,7 +34,7 @@ const ITEMS = [
 ];
 const widthOf = ({ title }: { title: string }): number => 7 * title.length;
 
-function boxOf({ x, y, left, width }: Placed): { left: number; right: number; top: number } {
+function boxOf({ x, y, left, width }: PositionedItem): { left: number; right: number; top: number } {
   const label = MARK + 6 + width;
   return { left: left ? x - label : x - MARK, right: left ? x + MARK : x + label, top: y };
 }
@@ -54,7 +54,7 @@ describe("layOut", () => {
     }
   });
 
-  it("keeps years in order and marks the stretches that leave years out", () => {
+  it("keeps years in order and marks the ranges that leave years out", () => {
     const { ticks, breaks } = layOut(ITEMS, 112, 960, widthOf);
     expect(ticks.map((tick) => tick.year)).toEqual([1964, 2014, 2015, 2017, 2024]);
     expect(ticks.every((tick, index) => index === 0 || tick.x > ticks[index - 1].x)).toBe(true);

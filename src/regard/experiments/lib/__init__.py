@@ -1,12 +1,12 @@
-"""What the experiments share."""
+"""Code that the experiments share: findings, their files, figures and small models."""
 
-from regard.experiments.lib.finding import Experiment, Finding, Measured, check_record, record, shown
+from regard.experiments.lib.finding import Experiment, Finding, Measured, check_record, format_cell, record
 
 __all__ = [
     "Experiment",
     "Finding",
     "Measured",
     "check_record",
+    "format_cell",
     "record",
-    "shown",
 ]

@@ -1,4 +1,4 @@
-"""How the figures look: colours that the colour-blind tell apart (Okabe and Ito), and names at the lines themselves."""
+"""Style of the figures: the colour-blind safe colours of Okabe and Ito, and labels at the lines instead of a legend."""
 
 import textwrap
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 def panels(figure: Any, claim: str, count: int) -> list[Any]:
     """Axes side by side under the claim."""
     figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
-    folded = textwrap.wrap(claim, int(figure.get_size_inches()[0] * 10.5))
-    figure.suptitle("\n".join(folded), fontsize=11, x=0.01, ha="left")
+    lines = textwrap.wrap(claim, int(figure.get_size_inches()[0] * 10.5))
+    figure.suptitle("\n".join(lines), fontsize=11, x=0.01, ha="left")
     figure.get_layout_engine().set(wspace=0.08)
     return list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def dress(axes: Any, *, title: str, x: str, y: str) -> None:
-    """Axes with their names, and no box around them."""
+def style_axes(axes: Any, *, title: str, x: str, y: str) -> None:
+    """Title, axis names, and no spines at the top and right."""
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -28,7 +28,7 @@ def dress(axes: Any, *, title: str, x: str, y: str) -> None:
 
 
 def logarithmic(axes: Any, *, x: Sequence[int] | None = None, y: bool = False) -> None:
-    """Logarithmic axes with numbers one can read: x at its own values, y at 1, 2 and 5 unless it spans too much."""
+    """Logarithmic axes with plain numbers: x at the given values, y at 1, 2 and 5 unless the range is too large."""
     if x is not None:
         axes.set_xscale("log")
         axes.set_xticks(x, [str(value) for value in x])
@@ -41,23 +41,23 @@ def logarithmic(axes: Any, *, x: Sequence[int] | None = None, y: bool = False) -
 
 
 def line(axes: Any, sizes: Sequence[Number], values: Sequence[Measured], colour: str) -> None:
-    """Means, with their spread as bars."""
+    """Means with their spread as error bars."""
     means, spreads = [value.mean for value in values], [value.spread for value in values]
     axes.errorbar(sizes, means, spreads, color=colour, marker="o", markersize=5, capsize=3, linewidth=1.6)
 
 
-def name_at(axes: Any, x: Number, y: Number, text: str, colour: str, *, side: str = "right") -> None:
-    """A name beside a point of its line; `side` is right, left, above or below, or two of them."""
-    across = 1 if "right" in side else -1 if "left" in side else 0
-    up = 1 if "above" in side else -1 if "below" in side else 0
+def label_point(axes: Any, x: Number, y: Number, text: str, colour: str, *, side: str = "right") -> None:
+    """A label beside a point; `side` is right, left, above or below, or two of them."""
+    horizontal = 1 if "right" in side else -1 if "left" in side else 0
+    vertical = 1 if "above" in side else -1 if "below" in side else 0
     axes.annotate(
         text,
         (x, y),
-        xytext=(8 * across, 11 * up),
+        xytext=(8 * horizontal, 11 * vertical),
         textcoords="offset points",
         color=colour,
         fontsize=9,
-        ha=("center", "left", "right")[across],
+        ha=("center", "left", "right")[horizontal],
         va="center",
         annotation_clip=False,
     )

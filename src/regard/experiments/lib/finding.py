@@ -1,8 +1,6 @@
-"""A finding: table, figure and computed verdict, and its files on disk.
+"""The result of an experiment: a table, a figure and a verdict, computed from the measurements; and its files.
 
-What an experiment hands back: a table, a figure and a verdict, all from the numbers it measured.
-
-A finding on disk: the figure as PNG and SVG, the numbers as CSV.
+On disk the figure is PNG and SVG, the table CSV.
 """
 
 import csv
@@ -21,18 +19,18 @@ from regard.display import drawn_bytes, has_matplotlib
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over repetitions, and how far they lie apart (their standard deviation)."""
+    """A mean over repetitions with their standard deviation."""
 
     mean: float
     spread: float
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Measured":
-        """Of at least two repetitions: one alone does not say what chance did."""
-        given = [float(value) for value in values]
-        if len(given) < 2:
-            raise ValueError(f"{len(given)} repetition says nothing about chance. Take 2 or more.")
-        return cls(statistics.fmean(given), statistics.stdev(given))
+        """From at least two repetitions: one has no standard deviation."""
+        numbers = [float(value) for value in values]
+        if len(numbers) < 2:
+            raise ValueError(f"{len(numbers)} repetition has no standard deviation. Take 2 or more.")
+        return cls(statistics.fmean(numbers), statistics.stdev(numbers))
 
     def __str__(self) -> str:
         return f"{digits(self.mean)} ± {digits(self.spread, 1)}"
@@ -45,7 +43,7 @@ Row = dict[str, Cell]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A claim put to the test. `draw` takes an empty matplotlib figure and fills it."""
+    """A tested claim. `draw` fills an empty matplotlib figure."""
 
     name: str
     claim: str
@@ -56,13 +54,13 @@ class Finding:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What each row tells."""
+        """The names of the columns."""
         return tuple(self.rows[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One line of EXPERIMENTS; `run(seed=..)` gives a finding, its other arguments are sizes with defaults."""
+    """An entry of EXPERIMENTS; `run(seed=..)` returns a finding, its other arguments are sizes with defaults."""
 
     run: Callable[..., Finding]
     number: str
@@ -71,7 +69,7 @@ class Experiment:
 
 
 def digits(value: Number, count: int = 3) -> str:
-    """As many digits as count."""
+    """A number with `count` significant digits."""
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f}"
     if 1e-3 <= abs(value) < 1e5:
@@ -79,21 +77,21 @@ def digits(value: Number, count: int = 3) -> str:
     return f"{value:.{max(count - 2, 0)}e}"
 
 
-def shown(cell: Cell) -> str:
-    """A cell of a table, to the digits that count."""
+def format_cell(cell: Cell) -> str:
+    """A cell as text, with its significant digits."""
     if isinstance(cell, Measured):
         return str(cell).replace(" ", "")
     return str(cell) if isinstance(cell, (str, int)) else digits(cell)
 
 
 def clearly_above(higher: Sequence[float], lower: Sequence[float]) -> bool:
-    """Whether one exceeds the other by more than two standard errors, run by run on the same data."""
-    gaps = Measured.of(one - other for one, other in zip(higher, lower, strict=True))
+    """True if the paired differences, run by run on the same data, average above two standard errors."""
+    gaps = Measured.of(high - low for high, low in zip(higher, lower, strict=True))
     return gaps.mean > 2 * gaps.spread / math.sqrt(len(higher))
 
 
 def slope(sizes: Sequence[Number], values: Sequence[Number]) -> float:
-    """The power of size that the values follow: a straight line through their logarithms."""
+    """The exponent of the power law that the values follow: the slope of a line through their logarithms."""
     return statistics.linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope
 
 
@@ -101,27 +99,27 @@ FIGURES = ("png", "svg")
 
 
 def check_record(name: str, folder: Path, *, overwrite: bool) -> None:
-    """Refuse before the work what would be refused after it."""
+    """Refuse before the experiment runs what could not be written after it."""
     make_folder(folder)
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{folder} may not be written to. Choose another folder.")
-    for kind in (*FIGURES, "csv"):
-        check_free(folder / f"{name}.{kind}", overwrite=overwrite)
+        raise ValueError(f"{folder} is not writable. Choose another folder.")
+    for suffix in (*FIGURES, "csv"):
+        check_free(folder / f"{name}.{suffix}", overwrite=overwrite)
 
 
 def record(finding: Finding, folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """Write every kind, whole or not at all, and say where; without matplotlib there is no figure."""
+    """Write table and figure atomically and return their paths; without matplotlib there is no figure."""
     check_record(finding.name, folder, overwrite=overwrite)
     contents = drawn_bytes(finding.draw, FIGURES) if has_matplotlib() else {}
     contents |= {"csv": table_bytes(finding)}
-    paths = {kind: folder / f"{finding.name}.{kind}" for kind in contents}
-    for kind, path in paths.items():
-        write_atomic(path, contents[kind], overwrite=overwrite)
+    paths = {suffix: folder / f"{finding.name}.{suffix}" for suffix in contents}
+    for suffix, path in paths.items():
+        write_atomic(path, contents[suffix], overwrite=overwrite)
     return list(paths.values())
 
 
 def table_bytes(finding: Finding) -> bytes:
-    """All digits; what was measured several times has a column for its spread."""
+    """The table as CSV with all digits; a column with repetitions has another for their spread."""
     rows = []
     for row in finding.rows:
         cells: dict[str, object] = {}

@@ -1,8 +1,4 @@
-"""Seeded small decoder-only Transformers for experiments.
-
-Chance that repeats: the same seed gives the same numbers, and nobody else's chance is touched.
-
-A decoder-only Transformer as small as it gets, for experiments that train one in seconds.
+"""A small decoder-only Transformer for experiments that train one in seconds, and reproducible random numbers.
 
 Pre-norm blocks of attention and feed-forward, sinusoids, tied embeddings.
 Vaswani et al. 2017. https://arxiv.org/abs/1706.03762
@@ -23,10 +19,8 @@ from regard.layers import Embedding, FeedForward, PreNorm
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw everything inside from this seed, and leave the global generator as it was.
-
-    One thread adds up in one order, so that machines agree; for tensors this small it is also the fastest.
-    """
+    """Sample everything inside from this seed, without changing the global generator."""
+    # one thread sums in one order, so that results agree across machines; it is also fastest for tensors this small
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -37,7 +31,7 @@ def seeded(seed: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-class Block(nn.Module):
+class SmallBlock(nn.Module):
     """Attention, then feed-forward, each around a residual."""
 
     def __init__(self, *, size: int, num_heads: int) -> None:
@@ -47,23 +41,22 @@ class Block(nn.Module):
         self.attention_norm, self.feed_forward_norm = PreNorm(hidden_size=size), PreNorm(hidden_size=size)
 
     def forward(self, states: Float[Tensor, "B L size"], mask: ComposableMask | None) -> Float[Tensor, "B L size"]:
-        """What each position is told, then what it makes of it."""
-        states = self.attention_norm(states, lambda given: self.attention(given, mask=mask).context)
+        states = self.attention_norm(states, lambda normed: self.attention(normed, mask=mask).context)
         return self.feed_forward_norm(states, self.feed_forward)
 
 
 class SmallTransformer(nn.Module):
-    """A decoder-only Transformer; who may look at whom is the caller's choice."""
+    """A decoder-only Transformer whose mask is an argument."""
 
     def __init__(self, *, vocab_size: int, size: int, num_heads: int, num_layers: int) -> None:
         super().__init__()
         self.embedding = Embedding(vocab_size=vocab_size, hidden_size=size)
         self.positions = Sinusoidal(hidden_size=size)
-        self.blocks = nn.ModuleList(Block(size=size, num_heads=num_heads) for _ in range(num_layers))
+        self.blocks = nn.ModuleList(SmallBlock(size=size, num_heads=num_heads) for _ in range(num_layers))
         self.norm = nn.LayerNorm(size)
 
     def forward(self, ids: Int[Tensor, "B L"], mask: ComposableMask | None) -> Float[Tensor, "B L vocab"]:
-        """Logits of what follows each position."""
+        """Logits of the token after each position."""
         states = self.positions(self.embedding(ids))
         for block in self.blocks:
             states = block(states, mask)

@@ -1,4 +1,4 @@
-"""A lesson's entry in the table, its controls, and the blocks of its page."""
+"""The table entry of a lesson, and helpers to build controls and blocks."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,40 +12,40 @@ from torch import Tensor
 from regard._utils import check_name
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import (
-    Block,
     ChartBlock,
+    ChartSeries,
     Control,
     FormulaBlock,
+    LessonBlock,
     MatrixBlock,
     QuestionBlock,
-    Series,
     TextBlock,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LessonEntry:
-    """A guided page: `build(settings)` computes its blocks, `settings` holding a value for every control."""
+    """A lesson: `build(settings)` computes its blocks from a value for every control."""
 
     title: LocalizedText
     summary: LocalizedText
     controls: tuple[Control, ...]
-    build: Callable[[Mapping[str, float]], list[Block]]
+    build: Callable[[Mapping[str, float]], list[LessonBlock]]
 
 
 def fill_settings(controls: tuple[Control, ...], settings: Mapping[str, float]) -> dict[str, float]:
-    """A value for every control: the given one, else the control's default."""
-    known = {control.name: control for control in controls}
+    """A value for every control: from the settings, else the control's default."""
+    by_name = {control.name: control for control in controls}
     for name, value in settings.items():
-        if not known:
-            raise ValueError(f"this lesson has nothing to set, but {name}={value} was given. Leave it out.")
-        check_name(name, known, "control")
-        check_value(known[name], value)
-    return {name: float(settings.get(name, control.value)) for name, control in known.items()}
+        if not by_name:
+            raise ValueError(f"this lesson has no controls, but {name}={value} was given. Leave it out.")
+        check_name(name, by_name, "control")
+        check_value(by_name[name], value)
+    return {name: float(settings.get(name, control.value)) for name, control in by_name.items()}
 
 
 def check_value(control: Control, value: float) -> None:
-    """Refuse values that the slider does not have."""
+    """Refuse a value outside the range of the control."""
     choices = f"Choose a number from {control.low:g} to {control.high:g}."
     if not math.isfinite(value):
         raise ValueError(f"{control.name} is {value}, which is not a finite number. {choices}")
@@ -67,7 +67,7 @@ def text(en: str, zh: str) -> TextBlock:
 
 
 def formula(tex: str) -> FormulaBlock:
-    """A formula that stands alone."""
+    """A formula as a block."""
     return FormulaBlock(tex=tex)
 
 
@@ -83,7 +83,7 @@ def matrix(
     values: Float[Tensor, "rows columns"],
     allowed: Bool[Tensor, "rows columns"] | None = None,
 ) -> MatrixBlock:
-    """Numbers with a name for every row and column; those that are not allowed stay empty."""
+    """A table of numbers with names for rows and columns; masked cells are empty."""
     mask = torch.ones_like(values, dtype=torch.bool) if allowed is None else allowed
     cells = [
         [value if is_allowed else None for value, is_allowed in zip(row, mask_row, strict=True)]
@@ -98,12 +98,12 @@ def series(
     y: Float[Tensor, " N"] | Sequence[float],
     *,
     points: bool,
-) -> Series:
+) -> ChartSeries:
     """One curve, or its points alone."""
-    return Series(label=label, x=[float(one) for one in x], y=[float(one) for one in y], points=points)
+    return ChartSeries(label=label, x=[float(value) for value in x], y=[float(value) for value in y], points=points)
 
 
-def chart(title: LocalizedText, x_label: LocalizedText, y_label: LocalizedText, *curves: Series) -> ChartBlock:
+def chart(title: LocalizedText, x_label: LocalizedText, y_label: LocalizedText, *curves: ChartSeries) -> ChartBlock:
     """Curves over one axis."""
     return ChartBlock(title=title, x_label=x_label, y_label=y_label, series=list(curves))
 
@@ -111,7 +111,7 @@ def chart(title: LocalizedText, x_label: LocalizedText, y_label: LocalizedText, 
 def question(
     prompt: LocalizedText, options: Sequence[LocalizedText], correct: int, reason: LocalizedText
 ) -> QuestionBlock:
-    """Predict, then reveal."""
+    """A question with its answer and the reason."""
     return QuestionBlock(question=prompt, choices=list(options), correct=correct, reason=reason)
 
 
@@ -121,24 +121,24 @@ def same(word: str) -> LocalizedText:
 
 
 def number(value: float | Tensor, digits: int = 2) -> str:
-    """A number for a text; what rounds to zero has no sign."""
+    """A number as text; zero has no sign."""
     rounded = f"{float(value):.{digits}f}"
     return rounded.lstrip("-") if float(rounded) == 0 else rounded
 
 
 def numbers(values: Float[Tensor, " N"], digits: int = 2) -> str:
-    """A vector for a text."""
+    """A vector as text."""
     return "(" + ", ".join(number(value, digits) for value in values) + ")"
 
 
 def make_generator(seed: int) -> torch.Generator:
-    """A generator of its own: pages are computed in parallel, and must not change each other's numbers."""
+    """A separate generator: pages are computed in parallel and must not affect each other."""
     return torch.Generator().manual_seed(seed)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from more threads, which wait for each other while a training uses the cores."""
+    """One thread: small tensors gain nothing from more, least of all while a training uses the cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

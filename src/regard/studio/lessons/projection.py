@@ -1,4 +1,4 @@
-"""Three numbers seen as two: what the matrices before attention do."""
+"""Projection matrices: what the matrices before attention do."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
-from regard.studio.schema.pages import Block, Control
+from regard.studio.schema.pages import Control, LessonBlock
 
 NATURE = ("strength 力量", "agility 敏捷", "intelligence 智力")
 BATTLE = ("attack 攻击力", "dodge 闪避率")
@@ -28,27 +28,26 @@ CONTROLS = (
 )
 
 
-OPENING: tuple[Block, ...] = (
+OPENING: tuple[LessonBlock, ...] = (
     text(
-        "A character of a game has strength, agility and intelligence. A battle does not ask for these; it asks how "
-        "hard one hits and how well one dodges. A matrix makes the one out of the other.",
-        "游戏角色有力量、敏捷和智力。但战斗系统不关心这些，它只问攻击力有多高、闪避率有多大。"
-        "一个矩阵就能把前者变成后者。",
+        "A game character has strength, agility and intelligence. A battle needs other numbers: attack and dodge. A "
+        "matrix computes them from the attributes.",
+        "游戏角色有力量、敏捷和智力。战斗需要的是另外的数：攻击力和闪避率。一个矩阵由属性计算出它们。",
     ),
     matrix(both("The matrix W", "权重矩阵 W"), BATTLE, NATURE, WEIGHTS),
     formula(r"y = W x"),
 )
 CLOSING = text(
-    "Attention has three such matrices. The same word becomes a query (what am I looking for?) by $W_Q$, a key "
-    "(what am I found by?) by $W_K$ and a value (what do I give?) by $W_V$. They are learned, not written down.",
-    "注意力里有三个这样的矩阵。同一个词经 $W_Q$ 变成查询（我在找什么？），经 $W_K$ 变成键（凭什么找到我？），"
-    "经 $W_V$ 变成值（我能提供什么？）。它们是学出来的，不是写死的。",
+    "Attention has three such matrices. From the same word, $W_Q$ computes a query (what it searches for), $W_K$ a key "
+    "(what it is matched by) and $W_V$ a value (what it contributes). They are learned.",
+    "注意力里有三个这样的矩阵。对同一个词，$W_Q$ 计算查询（要找什么），$W_K$ 计算键（凭什么被匹配），"
+    "$W_V$ 计算值（贡献什么）。它们是学出来的。",
 )
 
 
-def build(settings: Mapping[str, float]) -> list[Block]:
-    """A character of a game, as the battle sees it."""
-    character = torch.tensor([settings[one.name] for one in CONTROLS])
+def build(settings: Mapping[str, float]) -> list[LessonBlock]:
+    """The projection of a game character."""
+    character = torch.tensor([settings[control.name] for control in CONTROLS])
     attack, dodge = (
         f"{sum_of(row, character)} = {number(result, 1)}"
         for row, result in zip(WEIGHTS, project(character), strict=True)
@@ -62,7 +61,7 @@ def build(settings: Mapping[str, float]) -> list[Block]:
         ),
         rise(character),
         matrix(
-            both("Three characters as the battle sees them", "战斗系统眼中的三个角色"),
+            both("Three characters, projected", "三个角色的投影"),
             ("you 你", *OTHERS),
             BATTLE,
             project(everyone),
@@ -71,8 +70,8 @@ def build(settings: Mapping[str, float]) -> list[Block]:
     ]
 
 
-def rise(character: Float[Tensor, " 3"]) -> Block:
-    """What more agility is good for."""
+def rise(character: Float[Tensor, " 3"]) -> LessonBlock:
+    """The effect of more agility."""
     more = project(character + torch.tensor([0.0, RISE, 0.0])) - project(character)
     choices = torch.stack([torch.tensor([RISE, RISE]), more.flip(0), more, torch.tensor([0.0, RISE])])
     column = numbers(WEIGHTS[:, 1], 1)
@@ -84,8 +83,8 @@ def rise(character: Float[Tensor, " 3"]) -> Block:
         [same(numbers(choice, 0)) for choice in choices],
         int((choices - more).abs().sum(dim=1).argmin()),
         both(
-            f"The agility column of W is {column}, times {RISE:g}: {numbers(more, 0)}, whoever the character is.",
-            f"W 的敏捷列是 {column}，乘以 {RISE:g} 得 {numbers(more, 0)}，与角色是谁无关。",
+            f"The agility column of W is {column}, times {RISE:g}: {numbers(more, 0)}, for every character.",
+            f"W 的敏捷列是 {column}，乘以 {RISE:g} 得 {numbers(more, 0)}，对任何角色都一样。",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Why scores are divided by the square root of the size, measured."""
+"""Why scores are divided by the square root of d: variance and entropy, measured."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from regard.studio.lessons.blocks import (
     series,
     text,
 )
-from regard.studio.schema.pages import Block, ChartBlock
+from regard.studio.schema.pages import ChartBlock, LessonBlock
 
 QUERIES, KEYS, SHOWN, MOST_DOUBLINGS, SEED = 128, 64, 6, 9, 0
 NAMES = ("q·k", "q·k / √d")
@@ -40,44 +40,44 @@ CONTROLS = (
 )
 
 INTRODUCTION = text(
-    f"Draw {QUERIES} queries and {KEYS} keys, every entry with mean 0 and variance 1, and let attention read as it "
-    "would before it has learned anything.",
-    f"随机取 {QUERIES} 个查询和 {KEYS} 个键，每个分量均值为 0、方差为 1，看看尚未学习的注意力会怎样读。",
+    f"Sample {QUERIES} queries and {KEYS} keys whose entries have mean 0 and variance 1, as in attention before "
+    "training.",
+    f"随机取 {QUERIES} 个查询和 {KEYS} 个键，每个分量均值为 0、方差为 1，相当于训练之前的注意力。",
 )
 FORMULA = formula(r"q \cdot k = \sum_{i=1}^{d} q_i k_i, \qquad \mathrm{score}(q, k) = \frac{q \cdot k}{\sqrt{d}}")
 
 
-def build(settings: Mapping[str, float]) -> list[Block]:
-    """Variance and entropy at one size, then at all."""
+def build(settings: Mapping[str, float]) -> list[LessonBlock]:
+    """Variance and entropy at one size, then by size."""
     size = 2 ** int(settings["doublings"])
     scores = both_scores(size)
     weights = Softmax()(scores).weights
     variances, entropies = scores.var(dim=(1, 2)), typical_entropy(scores)
-    evenly, highest = math.log(KEYS), weights[0, 0].topk(SHOWN).indices
+    uniform, highest = math.log(KEYS), weights[0, 0].topk(SHOWN).indices
     return [
         INTRODUCTION,
         FORMULA,
-        spread_question(size, variances[0].item()),
-        decided_question(entropies),
+        variance_question(size, variances[0].item()),
+        entropy_question(entropies),
         matrix(
             both(f"The {SHOWN} largest weights of one query", f"一个查询最大的 {SHOWN} 个权重"),
             NAMES,
-            [f"k{place + 1}" for place in highest.tolist()],
+            [f"k{index + 1}" for index in highest.tolist()],
             weights[:, 0, highest],
         ),
         chart_of_entropies(),
         text(
             f"At $d = {size}$ the variance is {number(variances[0], 1)} before the division and {number(variances[1])} "
-            f"after it; the entropy {number(entropies[0])} and {number(entropies[1])} nats, where an even look at all "
-            f"{KEYS} keys has {number(evenly)}.",
+            f"after it; the entropy {number(entropies[0])} and {number(entropies[1])} nats; uniform weights over "
+            f"{KEYS} keys have {number(uniform)}.",
             f"$d = {size}$ 时，除之前方差为 {number(variances[0], 1)}，之后为 {number(variances[1])}；熵分别为 "
-            f"{number(entropies[0])} 与 {number(entropies[1])} 纳特，而均匀地看 {KEYS} 个键时是 {number(evenly)}。",
+            f"{number(entropies[0])} 与 {number(entropies[1])} 纳特，{KEYS} 个键的均匀权重的熵是 {number(uniform)}。",
         ),
         text(
-            "A softmax that has decided already has next to no gradient: it cannot learn to look elsewhere. Divided "
-            "by $\\sqrt{d}$, scores have variance 1 at every size. The experiment `scaling` measures the gradient too.",
-            "softmax 若已“认定”一个键，梯度就几乎为零，再也学不会看别处。除以 $\\sqrt{d}$ 之后，"
-            "无论维度多大，评分的方差都是 1。实验 `scaling` 还测量了梯度。",
+            "A saturated softmax has almost no gradient, so its weights hardly change in training. Divided by "
+            "$\\sqrt{d}$, scores have variance 1 at every size. The experiment `scaling` measures the gradient too.",
+            "饱和的 softmax 几乎没有梯度，训练很难改变它的权重。除以 $\\sqrt{d}$ 之后，"
+            "无论维度多大，分数的方差都是 1。实验 `scaling` 还测量了梯度。",
         ),
     ]
 
@@ -90,12 +90,12 @@ def both_scores(size: int) -> Float[Tensor, "2 Q K"]:
 
 
 def typical_entropy(scores: Float[Tensor, "2 Q K"]) -> Float[Tensor, " 2"]:
-    """The median query's, in nats."""
+    """The median over queries, in nats."""
     return entropy_of(Softmax()(scores).weights).median(dim=-1).values
 
 
-def spread_question(size: int, variance: float) -> Block:
-    """How widely do plain scores spread?"""
+def variance_question(size: int, variance: float) -> LessonBlock:
+    """What is the variance of plain scores?"""
     choices = {"1": 1.0, "√d": math.sqrt(size), "d": float(size), "d²": float(size**2)}
     nearest = min(choices, key=lambda name: abs(math.log(variance / choices[name])))
     return question(
@@ -111,8 +111,8 @@ def spread_question(size: int, variance: float) -> Block:
     )
 
 
-def decided_question(entropies: Float[Tensor, " 2"]) -> Block:
-    """Which of the two has made up its mind?"""
+def entropy_question(entropies: Float[Tensor, " 2"]) -> LessonBlock:
+    """Which of the two has the lower entropy?"""
     return question(
         both(
             "Which of the two, $q \\cdot k$ or $q \\cdot k / \\sqrt{d}$, spreads its weights over fewer keys?",
@@ -128,12 +128,12 @@ def decided_question(entropies: Float[Tensor, " 2"]) -> Block:
 
 
 def chart_of_entropies() -> ChartBlock:
-    """How far the weights spread, size by size."""
+    """The entropy of the weights by size."""
     doublings = torch.arange(2, MOST_DOUBLINGS + 1)
-    found = torch.stack([typical_entropy(both_scores(2**power)) for power in doublings.tolist()])
+    entropies = torch.stack([typical_entropy(both_scores(2**power)) for power in doublings.tolist()])
     return chart(
         both("Entropy of the weights", "权重的熵"),
         both("n, of d = 2^n", "n（d = 2^n）"),
         both("nats", "纳特"),
-        *(series(same(name), doublings.float(), found[:, place], points=False) for place, name in enumerate(NAMES)),
+        *(series(same(name), doublings.float(), entropies[:, index], points=False) for index, name in enumerate(NAMES)),
     )

@@ -1,1 +1,1 @@
-"""The paths of the API, each a few lines around what does the work."""
+"""The routes of the API."""

@@ -1,4 +1,4 @@
-"""Inspections: made once, then asked for their numbers."""
+"""Routes of inspections: POST one, then GET its weights, numbers, panels and heads."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,14 +20,14 @@ from regard.studio.schema.inspections import (
     TokenPredictions,
 )
 from regard.studio.schema.numbers import (
-    Ablated,
     AblateRequest,
-    Computed,
-    Heads,
+    AblationResult,
+    Computation,
+    HeadOverview,
     Number,
     SwapOptions,
-    Swapped,
     SwapRequest,
+    SwapResult,
 )
 from regard.studio.state import CurrentStudio
 
@@ -40,7 +40,7 @@ router = APIRouter(prefix="/api/inspections", tags=["inspections"])
 
 @router.post("")
 async def inspect(body: InspectionRequest, request: Request, studio: CurrentStudio) -> InspectionMessage:
-    """Inspect an input: its output, and every attention, which stay cached for a while."""
+    """Inspect an input: its output and every attention; the inspection is cached for a while."""
 
     def job() -> InspectionMessage:
         model = studio.registry.load(body.model)
@@ -52,7 +52,7 @@ async def inspect(body: InspectionRequest, request: Request, studio: CurrentStud
 
 @router.get("/{name}/weights", response_class=Response, responses=RAW)
 def weights(name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1) -> Response:
-    """One head as a picture, a byte a weight; X-High is the weight that 255 stands for."""
+    """One head as a picture, a byte per weight; X-High is the weight of byte 255."""
     matrix = studio.inspections.find(name).head(site, head)
     data, high = picture(matrix)
     headers = {"X-Queries": str(matrix.shape[0]), "X-Keys": str(matrix.shape[1]), "X-High": repr(high)}
@@ -61,7 +61,7 @@ def weights(name: str, site: Annotated[Name, Query()], studio: CurrentStudio, he
 
 @router.get("/{name}/row", response_class=Response, responses=RAW)
 def row(name: str, site: Annotated[Name, Query()], query: Position, studio: CurrentStudio, head: Head = -1) -> Response:
-    """The exact weights of one query, single precision, low byte first."""
+    """The exact weights of one query in single precision, little-endian."""
     return Response(exact_row(studio.inspections.find(name).head(site, head), query), media_type=BYTES)
 
 
@@ -69,8 +69,8 @@ def row(name: str, site: Annotated[Name, Query()], query: Position, studio: Curr
 def compute(
     name: str, *, site: Annotated[Name, Query()], query: Position, studio: CurrentStudio, head: Position = 0,
     first_key: Position = 0, first_dimension: Position = 0,
-) -> Computed:  # fmt: skip
-    """One query through the pipeline."""
+) -> Computation:  # fmt: skip
+    """All stages of attention for one query."""
     query_row = QueryRow(studio.inspections.find(name), site, head, query)
     return numbers.compute(query_row, first_key=first_key, first_dimension=first_dimension)
 
@@ -80,69 +80,69 @@ def number(
     name: str, *, site: Annotated[Name, Query()], quantity: Quantity, query: Position, studio: CurrentStudio,
     head: Position = 0, key: Position = 0, dimension: Position = 0,
 ) -> Number:  # fmt: skip
-    """One number: its value, its address, the numbers it comes from, and code that computes it."""
+    """One number: its value, its address, its inputs, and code that computes it."""
     query_row = QueryRow(studio.inspections.find(name), site, head, query)
     return numbers.number(query_row, quantity, key=key, dimension=dimension)
 
 
 @router.get("/{name}/tokens")
 def tokens(name: str, studio: CurrentStudio) -> TokenPredictions:
-    """How probable each token was (panel next_token)."""
+    """The log-probability of each token (panel next_token)."""
     return panels.token_predictions(studio.inspections.find(name))
 
 
 @router.get("/{name}/next")
 def next_tokens(name: str, position: Position, studio: CurrentStudio) -> NextTokens:
-    """What is predicted after one token, from logits to probabilities (panel next_token)."""
+    """The prediction after one token, from logits to probabilities (panel next_token)."""
     return panels.next_tokens(studio.inspections.find(name), position)
 
 
 @router.get("/{name}/state")
 def state(name: str, studio: CurrentStudio) -> StateGrowth:
-    """How the state of the model grows (panel state)."""
+    """The size of the model's state after each token (panel state)."""
     return panels.state_growth(studio.inspections.find(name))
 
 
 @router.get("/{name}/classes")
 def classes(name: str, studio: CurrentStudio) -> ClassProbabilities:
-    """How probable each class is, and how alike the query rows of attention are (panel classes)."""
+    """The probability of each class, and the overlap of the query rows of attention (panel classes)."""
     return panels.class_probabilities(studio.inspections.find(name))
 
 
 @router.get("/{name}/swaps")
 def swaps(name: str, site: Annotated[Name, Query()], studio: CurrentStudio) -> SwapOptions:
-    """What the attention at a site can be swapped for."""
+    """The options for a swap of the attention at a site."""
     return swapping.options(studio.inspections.find(name), site)
 
 
 @router.post("/{name}/swap")
-async def swap(name: str, body: SwapRequest, request: Request, studio: CurrentStudio) -> Swapped:
-    """The same queries, keys and values under another rule; nothing is retrained."""
+async def swap(name: str, body: SwapRequest, request: Request, studio: CurrentStudio) -> SwapResult:
+    """The same queries, keys and values with another mechanism; nothing is retrained."""
     entry = studio.inspections.find(name)
 
-    def job() -> Swapped:
-        message, swapped = swapping.swap(entry, body)
-        studio.inspections.add(swapped)
+    def job() -> SwapResult:
+        message, inspection = swapping.swap(entry, body)
+        studio.inspections.add(inspection)
         return message
 
     return await studio.jobs.run(request, job)
 
 
 @router.get("/{name}/heads")
-def all_heads(name: str, studio: CurrentStudio) -> Heads:
-    """All heads in figures."""
+def all_heads(name: str, studio: CurrentStudio) -> HeadOverview:
+    """Measures of all heads."""
     return heads.all_heads(studio.inspections.find(name))
 
 
 @router.get("/{name}/thumbnails", response_class=Response, responses=RAW)
 def thumbnails(name: str, studio: CurrentStudio) -> Response:
-    """All heads as small pictures, in the same order."""
+    """Thumbnails of all heads, in the same order."""
     return Response(heads.thumbnails(studio.inspections.find(name)), media_type=BYTES)
 
 
 @router.post("/{name}/ablate")
-async def ablate(name: str, body: AblateRequest, request: Request, studio: CurrentStudio) -> Ablated:
-    """The output without a head."""
+async def ablate(name: str, body: AblateRequest, request: Request, studio: CurrentStudio) -> AblationResult:
+    """The output with and without a head."""
     entry = studio.inspections.find(name)
     return await studio.jobs.run(request, lambda: heads.ablate(entry, body))
 
@@ -152,5 +152,5 @@ def page(
     name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1,
     lang: Literal["en", "zh"] = "en",
 ) -> HTMLResponse:  # fmt: skip
-    """One site as a file that opens from disk."""
+    """One site as a self-contained HTML file."""
     return HTMLResponse(export_page(studio.inspections.find(name), site, head, lang))

@@ -1,4 +1,4 @@
-"""Everything that is no inspection: state, predictions, runs, timeline, lessons and experiments."""
+"""Routes other than inspections: state, predictions, runs, timeline, lessons and experiments."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema.base import LocalizedText, Name
 from regard.studio.schema.models import GenerateAnswer, GenerateRequest, PredictAnswer, PredictRequest, State
-from regard.studio.schema.pages import Experiment, Lesson, LessonCard, Lines, Milestone, RunCard
+from regard.studio.schema.pages import ExperimentReport, LessonCard, LessonPage, MetricsLines, Milestone, RunCard
 from regard.studio.state import CurrentStudio
 from regard.studio.timeline import milestones
 
@@ -25,34 +25,34 @@ router = APIRouter(prefix="/api", tags=["pages"])
 
 @router.get("/state")
 def state(studio: CurrentStudio) -> State:
-    """The models, and the demo that trains."""
+    """The models, and the demo in training."""
     cards, problems = studio.registry.cards()
-    preparing = None if studio.demo_training is None else studio.demo_training.report()
-    return State(version=VERSION, boot=studio.boot, models=cards, broken=problems, preparing=preparing)
+    progress = None if studio.demo_training is None else studio.demo_training.report()
+    return State(version=VERSION, server_id=studio.server_id, models=cards, problems=problems, demo_training=progress)
 
 
 @router.post("/predict")
 async def predict(body: PredictRequest, request: Request, studio: CurrentStudio) -> PredictAnswer:
-    """The output for one input, without its attention."""
+    """The output for one input, without attention."""
     return await studio.jobs.run(request, lambda: inspections.predict_one(studio.registry.load(body.model), body))
 
 
 @router.post("/generate")
 async def generate(body: GenerateRequest, request: Request, studio: CurrentStudio) -> GenerateAnswer:
-    """Text generated token by token, by a model that can."""
+    """Text generated token by token, by a model that streams."""
     return await studio.jobs.run(request, lambda: inspections.generate(studio.registry.load(body.model), body))
 
 
 @router.get("/runs")
 def all_runs(studio: CurrentStudio) -> list[RunCard]:
-    """Every run below the folders that were named."""
+    """Every run below the studio's folders."""
     return list_runs(studio.registry)
 
 
 @router.get("/runs/lines")
 def lines(
     name: Annotated[Name, Query()], studio: CurrentStudio, after: Annotated[int, Query(ge=0, le=10**9)] = 0
-) -> Lines:
+) -> MetricsLines:
     """The metrics of a run so far."""
     return read_run_lines(studio.registry, name, after)
 
@@ -84,8 +84,8 @@ def lessons() -> list[LessonCard]:
 
 
 @router.get("/lessons/{name}")
-def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MAX_SETTINGS)] = None) -> Lesson:
-    """A lesson, computed with these settings (NAME:VALUE)."""
+def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MAX_SETTINGS)] = None) -> LessonPage:
+    """A lesson computed with these settings (NAME:VALUE)."""
     settings = {}
     for setting in c or []:
         key, _, value = setting.partition(":")
@@ -102,12 +102,12 @@ def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MA
 
 
 @router.get("/experiments/{name}")
-def experiment(name: str, studio: CurrentStudio) -> Experiment:
+def experiment(name: str, studio: CurrentStudio) -> ExperimentReport:
     """The state of an experiment."""
     return studio.experiments.report(name)
 
 
 @router.post("/experiments/{name}")
-def start_experiment(name: str, studio: CurrentStudio) -> Experiment:
+def start_experiment(name: str, studio: CurrentStudio) -> ExperimentReport:
     """Run an experiment."""
     return studio.experiments.start(name)

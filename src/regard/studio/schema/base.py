@@ -1,6 +1,6 @@
-"""What all messages between the studio's server and its page are made of.
+"""Types that all messages of the API share.
 
-Indices count tokens from 0 everywhere; the page alone merges tokens to characters and hides marks.
+Indices count tokens from 0 everywhere; only the page merges tokens to characters and hides special tokens.
 """
 
 from typing import Annotated, Literal
@@ -12,9 +12,9 @@ MAX_KEYS, MAX_DIMENSIONS = 128, 64
 
 
 def check_unicode(text: str) -> str:
-    """Half of a surrogate pair is no character, and cannot be encoded."""
+    """Refuse unpaired surrogates, which cannot be encoded."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("the text holds half of a surrogate pair. Send whole characters.")
+        raise ValueError("the text contains an unpaired surrogate. Send whole characters.")
     return text
 
 
@@ -26,7 +26,7 @@ Quantity = Literal["query", "key", "value", "score", "allowed", "weight", "produ
 
 
 class Message(BaseModel):
-    """Strict: an unknown key is the client's mistake."""
+    """A message of the API; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,6 +39,6 @@ class LocalizedText(Message):
 
 
 class Problem(Message):
-    """What went wrong, as a sentence with the way out."""
+    """An error as a sentence that says what to do."""
 
     detail: str

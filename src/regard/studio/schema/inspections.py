@@ -1,4 +1,4 @@
-"""An inspection: an input, the output for it, every attention on labelled axes, and panels of further results."""
+"""Messages of an inspection: input, output, every attention on labelled axes, and panels of further results."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from regard.studio.schema.base import LocalizedText, Message, Name, Position, Te
 
 
 class InspectionRequest(Message):
-    """An input for a model; where the model can take one, an output to be forced."""
+    """An input for a model, and optionally an output to force."""
 
     model: Name
     text: Text
@@ -14,7 +14,7 @@ class InspectionRequest(Message):
 
 
 class TokenLabel(Message):
-    """Tokens first .. last that make whole characters together; a mark such as <eos> is no text."""
+    """Tokens first .. last that form whole characters; a mark is a special token such as <eos>."""
 
     text: str
     first: int
@@ -23,9 +23,9 @@ class TokenLabel(Message):
 
 
 class InspectionAxis(Message):
-    """Positions that queries or keys lie on: tokens, cells of a grid (`grid` is rows and columns), or frames.
+    """The positions of queries or keys: tokens, cells of a grid (`grid` is rows and columns), or frames.
 
-    Those of an axis that `is_stepwise` are computed one after another.
+    The positions of a stepwise axis are computed one after another.
     """
 
     name: str
@@ -38,9 +38,9 @@ class InspectionAxis(Message):
 
 
 class InspectionSite(Message):
-    """One attention inside the model, by its module path, with the axes of its queries and keys.
+    """An attention of the model by module path, with the axes of its queries and keys.
 
-    Without `has_scores` it is the alignment that the model itself reports, of which the weights alone are known.
+    Without `has_scores` it is the alignment that the model reports, which has weights only.
     """
 
     path: str
@@ -56,9 +56,9 @@ class InspectionSite(Message):
 
 
 class InspectionMessage(Message):
-    """An inspection without its numbers, cached under `id`; the same request gets the same id.
+    """An inspection without its numbers, cached under `id`; the same request has the same id.
 
-    `forced` says that the output was given. `panels` are the names of further results, each with an endpoint.
+    `forced`: the output was given in the request. `panels` names further results, each with an endpoint.
     """
 
     id: str
@@ -77,10 +77,7 @@ class InspectionMessage(Message):
 
 
 class TokenPredictions(Message):
-    """How probable each token was after those before it; the first has no probability and no rank.
-
-    `rank` counts from 1.
-    """
+    """The log-probability and rank of each token given those before it; None for the first. Ranks count from 1."""
 
     axis: str
     log_probs: list[float | None]
@@ -90,7 +87,7 @@ class TokenPredictions(Message):
 
 
 class Candidate(Message):
-    """A token in the softmax: its logit, e to the power of its distance from the highest, and its probability."""
+    """A token of the vocabulary with its logit, e^(logit - highest), and probability."""
 
     id: int
     token: str
@@ -101,7 +98,7 @@ class Candidate(Message):
 
 
 class NextTokens(Message):
-    """The most probable tokens after a position, and the one that follows there, if any does.
+    """The most probable tokens after a position, and the token that follows in the text, if any.
 
     exponential = e^(logit - highest), probability = exponential / total; `total` is over the whole vocabulary, and the
     entropy is in nats.
@@ -119,7 +116,7 @@ class NextTokens(Message):
 
 
 class StateTensor(Message):
-    """One tensor of a model's state: its shape after the last token, and its bytes after each."""
+    """A tensor of the state: its shape after the last token, and its bytes after each token."""
 
     name: str
     shape: list[int]
@@ -127,7 +124,7 @@ class StateTensor(Message):
 
 
 class StateGrowth(Message):
-    """Bytes of a model's state after each token: allocated by its tensors, and filled (a cache allocates ahead)."""
+    """Bytes of the state after each token: allocated, and filled (a preallocated cache is filled gradually)."""
 
     axis: str
     at_start: int
@@ -137,7 +134,7 @@ class StateGrowth(Message):
 
 
 class ClassProbability(Message):
-    """One class."""
+    """A class with its logit and probability."""
 
     label: str
     logit: float
@@ -145,7 +142,7 @@ class ClassProbability(Message):
 
 
 class RowOverlap(Message):
-    """How alike query rows are: the mean cosine of two of them, that of every pair, and ||A A^T - I||_F^2."""
+    """The similarity of query rows: their mean cosine, that of every pair, and ||A A^T - I||_F^2."""
 
     cosine: float
     penalty: float

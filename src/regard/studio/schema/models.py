@@ -1,4 +1,4 @@
-"""The models of the studio, and what they predict and generate."""
+"""Messages about models: cards, state, predictions, generated text."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ MAX_TOKENS = 200
 
 
 class QualityBucket(Message):
-    """Quality on the inputs of some lengths."""
+    """Quality on the inputs of a range of lengths."""
 
     label: str
     count: int
@@ -30,11 +30,11 @@ class ModelQuality(Message):
 
 
 class ModelCard(Message):
-    """A model of the studio: what it is, what it was trained to do, and what may be asked of it.
+    """A model of the studio: its system, task, training and capabilities.
 
-    takes_output: an output may be forced. streams: text is generated token by token. multiline: the ends of lines in
-    the input matter. responds: an intervention may change an output. fixed_input: the input is part of the model, as
-    in a worked example.
+    takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
+    are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
+    the model, as in a worked example.
     """
 
     name: str
@@ -60,8 +60,8 @@ class ModelCard(Message):
     quality: ModelQuality | None
 
 
-class Preparing(Message):
-    """Models that train in the background because there is none yet."""
+class DemoProgress(Message):
+    """Progress of the demo's models, which train in the background."""
 
     system: str
     title: str
@@ -72,13 +72,13 @@ class Preparing(Message):
 
 
 class State(Message):
-    """What the page asks for every few seconds."""
+    """The state of the server, which the page polls."""
 
     version: str
-    boot: str
+    server_id: str
     models: list[ModelCard]
-    broken: list[Problem]
-    preparing: Preparing | None
+    problems: list[Problem]
+    demo_training: DemoProgress | None
 
 
 class PredictRequest(Message):
@@ -89,7 +89,7 @@ class PredictRequest(Message):
 
 
 class PredictAnswer(Message):
-    """The output as text; its log-probability (in nats) and tokens where the model's outputs have them."""
+    """The output as text, with its log-probability (in nats) and tokens if the model has them."""
 
     output: str
     log_prob: float | None
@@ -98,7 +98,7 @@ class PredictAnswer(Message):
 
 
 class GenerateRequest(Message):
-    """Generate text token by token; a temperature of 0 always takes the most probable. An empty text starts anew."""
+    """Generate text token by token; temperature 0 takes the most probable token. The text may be empty."""
 
     model: Name
     text: Text
@@ -109,7 +109,7 @@ class GenerateRequest(Message):
 
 
 class GeneratedToken(Message):
-    """A token that was sampled, the text that it adds, and its log-probability under the model itself."""
+    """A sampled token, the text that it adds, and its log-probability under the unmodified distribution."""
 
     token: str
     text: str
@@ -117,7 +117,7 @@ class GeneratedToken(Message):
 
 
 class GenerateAnswer(Message):
-    """The text that was generated."""
+    """The generated text."""
 
     text: str
     tokens: list[GeneratedToken]

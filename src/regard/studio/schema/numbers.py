@@ -1,4 +1,4 @@
-"""Numbers of an inspection: one query through the pipeline, a swap, the heads."""
+"""Messages with numbers of an inspection: the computation of one query, a swap, the heads."""
 
 from typing import Annotated
 
@@ -7,8 +7,8 @@ from pydantic import Field
 from regard.studio.schema.base import Head, LocalizedText, Message, Name, Position
 
 
-class Computed(Message):
-    """One query through the pipeline. Keys and dimensions that were not asked for are left out."""
+class Computation(Message):
+    """All stages of attention for one query, for the requested range of keys and dimensions."""
 
     address: str
     score: str
@@ -30,8 +30,8 @@ class Computed(Message):
     projected: bool
 
 
-class Input(Message):
-    """One of the numbers that a number is made of; `values` where it is a vector, cut off after a few."""
+class NumberInput(Message):
+    """A vector that a number is computed from: its first few `values`, of `count` in all."""
 
     name: str
     address: str
@@ -40,17 +40,17 @@ class Input(Message):
 
 
 class Number(Message):
-    """A number with where it stands, how it comes about, and code that makes it again."""
+    """A number with its address, its formula, its inputs, and code that computes it."""
 
     value: float
     address: str
     formula: str
-    inputs: list[Input]
+    inputs: list[NumberInput]
     snippet: str
 
 
 class Option(Message):
-    """One choice of a swap, and why not where it cannot be made."""
+    """An option of a swap, with the reason if it cannot be used."""
 
     name: str
     formula: str
@@ -59,7 +59,7 @@ class Option(Message):
 
 
 class SwapOptions(Message):
-    """What the attention at a site can be swapped for."""
+    """The options for a swap at a site."""
 
     scores: list[Option]
     aligns: list[Option]
@@ -68,7 +68,7 @@ class SwapOptions(Message):
 
 
 class SwapRequest(Message):
-    """`own` leaves a part as it is."""
+    """A swap; `own` leaves a component unchanged."""
 
     site: Name
     head: Head = -1
@@ -81,7 +81,7 @@ class SwapRequest(Message):
 
 
 class Outcome(Message):
-    """An output, its log-probability, and that of the inspection's own output."""
+    """An output, its log-probability, and that of the output of the inspection."""
 
     output: str
     tokens: list[str]
@@ -89,10 +89,10 @@ class Outcome(Message):
     log_prob_of_first: float
 
 
-class Swapped(Message):
-    """The swap as an inspection of its own, `id`, whose one site has the weights; entropies in nats, a query each.
+class SwapResult(Message):
+    """The result of a swap: entropies in nats, one per query, and outputs, None if the model does not respond.
 
-    There is no outcome where the model does not respond.
+    `id` is an inspection whose site has the swapped weights.
     """
 
     id: str
@@ -102,8 +102,8 @@ class Swapped(Message):
     after: Outcome | None
 
 
-class HeadCard(Message):
-    """A head in figures, each a mean over its queries.
+class HeadMeasures(Message):
+    """Measures of a head, averaged over its queries.
 
     Entropy in nats, distance in tokens, the mass within one token of the diagonal, the largest weight.
     """
@@ -119,22 +119,22 @@ class HeadCard(Message):
     peak: float
 
 
-class Heads(Message):
+class HeadOverview(Message):
     """All heads; their thumbnails come in this order, `thumbnail` by `thumbnail` bytes each."""
 
     thumbnail: int
-    heads: list[HeadCard]
+    heads: list[HeadMeasures]
 
 
 class AblateRequest(Message):
-    """A head whose weights are to be 0."""
+    """A head to ablate."""
 
     site: Name
     head: Position
 
 
-class Ablated(Message):
-    """With and without the head."""
+class AblationResult(Message):
+    """The output with and without the head."""
 
     before: Outcome
     after: Outcome

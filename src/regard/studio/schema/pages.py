@@ -1,4 +1,4 @@
-"""Runs, the timeline and the lessons."""
+"""Messages of runs, the timeline, lessons and experiments."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from regard.studio.schema.base import LocalizedText, Message
 
 
 class RunCard(Message):
-    """A run's folder; `steps` is 0 where it is not known when the training ends."""
+    """A run; `steps` is 0 if the number of steps is not known."""
 
     name: str
     system: str
@@ -19,26 +19,26 @@ class RunCard(Message):
     problem: str | None
 
 
-class Line(Message):
-    """One line of a run's metrics; what was not measured is left out."""
+class MetricsLine(Message):
+    """One line of a run's metrics, with the values that it has."""
 
     step: int
     values: dict[str, float]
 
 
-class Lines(Message):
-    """Lines from `after` on; the next request has `next`. A file that was started again has a new `file`."""
+class MetricsLines(Message):
+    """Lines from `after` on; `next` is the next `after`. A restarted run has another `file`."""
 
-    lines: list[Line]
+    lines: list[MetricsLine]
     next: int
     file: str
 
 
 class Milestone(Message):
-    """One system or mechanism in history; `model` is one in the studio that can be inspected.
+    """A system or mechanism of the timeline; `model` is the name of a model in the studio.
 
-    The family of a system is the name of its task, that of a mechanism a part of attention; `lane` counts the
-    families. `command` trains the system.
+    The family of a system is its task, that of a mechanism its table; `lane` numbers the families. `command` trains
+    the system, `figure` has its results.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Milestone(Message):
 
 
 class Control(Message):
-    """A number that the user may change."""
+    """A number that the reader may change."""
 
     name: str
     label: LocalizedText
@@ -69,7 +69,7 @@ class Control(Message):
 
 
 class TextBlock(Message):
-    """A paragraph; `code` stands in backticks, formulas between dollar signs."""
+    """A paragraph, with code in backticks and formulas between dollar signs."""
 
     kind: Literal["text"] = "text"
     text: LocalizedText
@@ -83,7 +83,7 @@ class FormulaBlock(Message):
 
 
 class MatrixBlock(Message):
-    """Numbers in a table that is coloured by size; None is masked."""
+    """A table of numbers, coloured by size; None is masked."""
 
     kind: Literal["matrix"] = "matrix"
     title: LocalizedText
@@ -92,8 +92,8 @@ class MatrixBlock(Message):
     values: list[list[float | None]]
 
 
-class Series(Message):
-    """One curve, or points where they are not joined."""
+class ChartSeries(Message):
+    """A curve, or with `points` separate points."""
 
     label: LocalizedText
     x: list[float]
@@ -108,11 +108,11 @@ class ChartBlock(Message):
     title: LocalizedText
     x_label: LocalizedText
     y_label: LocalizedText
-    series: list[Series]
+    series: list[ChartSeries]
 
 
 class QuestionBlock(Message):
-    """Predict, then reveal: the blocks after a question stay hidden until it is answered."""
+    """A question; the blocks after it are hidden until it is answered."""
 
     kind: Literal["question"] = "question"
     question: LocalizedText
@@ -121,7 +121,9 @@ class QuestionBlock(Message):
     reason: LocalizedText
 
 
-Block = Annotated[TextBlock | FormulaBlock | MatrixBlock | ChartBlock | QuestionBlock, Field(discriminator="kind")]
+LessonBlock = Annotated[
+    TextBlock | FormulaBlock | MatrixBlock | ChartBlock | QuestionBlock, Field(discriminator="kind")
+]
 
 
 class LessonCard(Message):
@@ -133,20 +135,20 @@ class LessonCard(Message):
     kind: Literal["lesson", "experiment"]
 
 
-class Lesson(Message):
-    """A guided page, computed with the current values of the controls."""
+class LessonPage(Message):
+    """A lesson, computed with the current values of its controls."""
 
     name: str
     title: LocalizedText
     controls: list[Control]
-    blocks: list[Block]
+    blocks: list[LessonBlock]
 
 
 JobState = Literal["idle", "running", "done", "failed"]
 
 
-class Experiment(Message):
-    """An experiment: its claim, its job, and the rows of its table as they are printed."""
+class ExperimentReport(Message):
+    """An experiment: its claim, the state of its job, and its table as text."""
 
     name: str
     number: str

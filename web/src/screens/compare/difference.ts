@@ -1,14 +1,14 @@
-// Where two answers differ: the parts of one that are not in the other, by their longest common subsequence.
-/** A part with no text is a gap: there the first says something that the answer does not. */
+// The differences of two outputs: the parts of one outside their longest common subsequence.
+/** A part without text is a gap: text that only the other output has. */
 export type Part = { text: string; differs: boolean };
 
-const MOST_SIGNS = 120;
+const MAX_CHARACTERS = 120;
 
-/** Compares by characters, and texts that are long by words. */
-export function differences(answer: string, first: string): Part[] {
-  const isShort = Math.max(answer.length, first.length) <= MOST_SIGNS;
+/** Compares by characters, long texts by words. */
+export function differences(output: string, reference: string): Part[] {
+  const isShort = Math.max(output.length, reference.length) <= MAX_CHARACTERS;
   const split = (text: string) => (isShort ? [...text] : text.split(/(\s+)/).filter((part) => part !== ""));
-  const [ours, theirs] = [split(answer), split(first)];
+  const [ours, theirs] = [split(output), split(reference)];
   const common = table(ours, theirs);
   const parts: Part[] = [];
   let [i, j] = [0, 0];

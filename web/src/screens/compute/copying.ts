@@ -1,10 +1,10 @@
-// Puts a text on the clipboard; where the browser does not allow it, selects the element that shows it.
-export async function copyText(text: string, shownIn: HTMLElement | undefined): Promise<boolean> {
+// Copies a text to the clipboard; if the browser does not allow it, selects the element with the text.
+export async function copyText(text: string, element: HTMLElement | undefined): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    if (shownIn) getSelection()?.selectAllChildren(shownIn);
+    if (element) getSelection()?.selectAllChildren(element);
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// Where a number stands: its quantity, key and dimension (the query is the screen's); addresses such as `score[2,5]`.
+// The position of a number: quantity, key and dimension (the query is that of the screen); addresses such as `score[2,5]`.
 export const QUANTITIES = ["query", "key", "value", "score", "allowed", "weight", "product", "context"] as const;
 export type Quantity = (typeof QUANTITIES)[number];
 
@@ -14,13 +14,13 @@ export const AXES: Record<Quantity, readonly Axis[]> = {
   context: ["query", "dimension"],
 };
 
-export interface Place {
+export interface NumberPosition {
   quantity: Quantity;
   key: number | null;
   dimension: number | null;
 }
 
-export interface Aim {
+export interface NumberLink {
   quantity: Quantity;
   indices: Record<Axis, number | null>;
   open: Axis | null;
@@ -28,30 +28,30 @@ export interface Aim {
 
 const isQuantity = (name: string | undefined): name is Quantity => QUANTITIES.some((each) => each === name);
 
-/** Reads the end of an address; an index that is left out or written ":" stays open (a vector). */
-export function readAddress(address: string): Aim | null {
-  const found = /(\w+)\[([\d,:\s]*)\]$/.exec(address.trim());
-  const quantity = found?.[1];
-  if (!found || !isQuantity(quantity)) return null;
-  const written = (found[2] ?? "").split(",").map((part) => part.trim());
+/** Parses the end of an address; an index that is missing or ":" is open (a vector). */
+export function readAddress(address: string): NumberLink | null {
+  const match = /(\w+)\[([\d,:\s]*)\]$/.exec(address.trim());
+  const quantity = match?.[1];
+  if (!match || !isQuantity(quantity)) return null;
+  const parts = (match[2] ?? "").split(",").map((part) => part.trim());
   const indices: Record<Axis, number | null> = { query: null, key: null, dimension: null };
   let open: Axis | null = null;
   AXES[quantity].forEach((axis, position) => {
-    const part = written[position];
+    const part = parts[position];
     if (part !== undefined && /^\d+$/.test(part)) indices[axis] = Number(part);
     else open ??= axis;
   });
   return { quantity, indices, open };
 }
 
-/** `score[2,5]`: the short address of a number, as the server writes it after the site and head. */
-export function shortAddress(position: Place, query: number): string {
-  const written = AXES[position.quantity].map((axis) => (axis === "query" ? query : (position[axis] ?? 0)));
-  return `${position.quantity}[${written.join(",")}]`;
+/** `score[2,5]`: the short address of a number, as in the server's addresses after site and head. */
+export function shortAddress(position: NumberPosition, query: number): string {
+  const indices = AXES[position.quantity].map((axis) => (axis === "query" ? query : (position[axis] ?? 0)));
+  return `${position.quantity}[${indices.join(",")}]`;
 }
 
 /** A position with only the indices that its quantity has; null where one of them is missing. */
-export function positionOf(quantity: string | undefined, key: number | null, dimension: number | null): Place | null {
+export function positionOf(quantity: string | undefined, key: number | null, dimension: number | null): NumberPosition | null {
   if (!isQuantity(quantity)) return null;
   const axes = AXES[quantity];
   if ((axes.includes("key") && key === null) || (axes.includes("dimension") && dimension === null)) return null;
@@ -62,7 +62,7 @@ export function positionOf(quantity: string | undefined, key: number | null, dim
   };
 }
 
-export const samePlace = (one: Place | null, other: Place | null): boolean =>
+export const samePosition = (one: NumberPosition | null, other: NumberPosition | null): boolean =>
   one !== null &&
   other !== null &&
   one.quantity === other.quantity &&

@@ -1,10 +1,10 @@
-// The stages of the pipeline in order, and the window of keys and dimensions that a stage's tables show.
+// The stages of attention in order, and the pages of keys and dimensions in their tables.
 import type { Quantity } from "./positions";
 
 export const STAGES = ["vectors", "scores", "mask", "weights", "values", "context"] as const;
 export type StageName = (typeof STAGES)[number];
 
-/** Behind attention, and only in a language model: from features to the probability of the next token. */
+/** After attention, for models with a next_token panel: from features to the probability of the next token. */
 export const READOUT = "readout";
 export type Step = StageName | typeof READOUT;
 
@@ -19,7 +19,7 @@ export const HOME: Record<Quantity, StageName> = {
   context: "context",
 };
 
-const SHOWN: Record<StageName, readonly Quantity[]> = {
+const QUANTITIES_OF: Record<StageName, readonly Quantity[]> = {
   vectors: ["query", "key"],
   scores: ["score"],
   mask: ["score", "allowed"],
@@ -30,15 +30,15 @@ const SHOWN: Record<StageName, readonly Quantity[]> = {
 
 export const isStage = (name: string | undefined): name is StageName => STAGES.some((each) => each === name);
 
-/** The stage to stand on so that a number can be seen: the present one where it shows it. */
+/** A stage that shows the quantity: the present one if it does. */
 export const stageFor = (quantity: Quantity, present: StageName): StageName =>
-  SHOWN[present].includes(quantity) ? present : HOME[quantity];
+  QUANTITIES_OF[present].includes(quantity) ? present : HOME[quantity];
 
-export const KEYS_SHOWN = 32;
-export const DIMENSIONS_SHOWN = 16;
-const KEYS_SENT = 128;
-const DIMENSIONS_SENT = 64;
+export const KEYS_PER_PAGE = 32;
+export const DIMENSIONS_PER_PAGE = 16;
+const KEYS_PER_RESPONSE = 128;
+const DIMENSIONS_PER_RESPONSE = 64;
 
-export const windowStart = (index: number, shown: number): number => Math.floor(index / shown) * shown;
-export const keysSentFrom = (index: number): number => windowStart(index, KEYS_SENT);
-export const dimensionsSentFrom = (index: number): number => windowStart(index, DIMENSIONS_SENT);
+export const windowStart = (index: number, size: number): number => Math.floor(index / size) * size;
+export const firstKeyOfResponse = (index: number): number => windowStart(index, KEYS_PER_RESPONSE);
+export const firstDimensionOfResponse = (index: number): number => windowStart(index, DIMENSIONS_PER_RESPONSE);

@@ -1,14 +1,14 @@
 // The tables of a stage: real values of the tensors, each cell with the position of its number.
-import type { Computed } from "../../lib/types";
+import type { Computation } from "../../lib/types";
 import type { t as words } from "../texts/compute";
-import type { Place, Quantity } from "./positions";
-import { DIMENSIONS_SHOWN, KEYS_SHOWN, type StageName } from "./stages";
+import type { NumberPosition, Quantity } from "./positions";
+import { DIMENSIONS_PER_PAGE, KEYS_PER_PAGE, type StageName } from "./stages";
 
 export interface Cell {
-  /** Null where it repeats what stands beside it. */
-  position: Place | null;
+  /** Null if the cell repeats another one. */
+  position: NumberPosition | null;
   value: number | boolean;
-  /** How large it is beside the largest of its kind here: -1 .. 1. */
+  /** The value relative to the largest of the table: -1 .. 1. */
   share: number;
   scale: "signed" | "weight" | "plain";
 }
@@ -17,13 +17,13 @@ export interface NumberTable {
   caption: string;
   corner: string;
   columns: string[];
-  /** `index` is the position of the row's token, where it is one of several. */
+  /** `index` is the position of the row's token, or null. */
   rows: { label: string; index: number | null; total: boolean; cells: Cell[] }[];
 }
 
-/** What is shown of the pages that the server sent. */
+/** The page of a computation. */
 export interface Frame {
-  computed: Computed;
+  computed: Computation;
   firstKey: number;
   firstDimension: number;
   token: string;
@@ -33,24 +33,24 @@ export interface Frame {
 
 const LOWEST = -3.4e38;
 
-/** JSON has no infinity: the lowest number of single precision stands for it. */
+/** JSON has no infinity: the server sends the lowest number of single precision. */
 const real = (score: number): number => (score <= LOWEST ? -Infinity : score);
 
 const largest = (values: readonly number[]): number =>
-  values.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+  values.reduce((max, value) => (Number.isFinite(value) ? Math.max(max, Math.abs(value)) : max), 0) || 1;
 
-function keysShown({ computed, firstKey }: Frame): number[] {
-  const end = Math.min(firstKey + KEYS_SHOWN, computed.first_key + computed.scores.length);
+function keysOfPage({ computed, firstKey }: Frame): number[] {
+  const end = Math.min(firstKey + KEYS_PER_PAGE, computed.first_key + computed.scores.length);
   return Array.from({ length: Math.max(0, end - firstKey) }, (_, offset) => firstKey + offset);
 }
 
-function dimensionsShown({ firstDimension }: Frame, size: number): number[] {
-  const end = Math.min(firstDimension + DIMENSIONS_SHOWN, size);
+function dimensionsOfPage({ firstDimension }: Frame, size: number): number[] {
+  const end = Math.min(firstDimension + DIMENSIONS_PER_PAGE, size);
   return Array.from({ length: Math.max(0, end - firstDimension) }, (_, offset) => firstDimension + offset);
 }
 
-function signed(quantity: Quantity, key: number | null, dimension: number | null, value: number, most: number): Cell {
-  const share = Number.isFinite(value) ? value / most : 0;
+function signed(quantity: Quantity, key: number | null, dimension: number | null, value: number, max: number): Cell {
+  const share = Number.isFinite(value) ? value / max : 0;
   return { position: { quantity, key, dimension }, value, share, scale: "signed" };
 }
 
@@ -60,9 +60,9 @@ function vectorTable(
   size: number,
   rows: { label: string; quantity: Quantity; key: number | null; values: readonly number[]; total?: boolean }[],
 ): NumberTable {
-  const dimensions = dimensionsShown(frame, size);
+  const dimensions = dimensionsOfPage(frame, size);
   const first = frame.computed.first_dimension;
-  const most = largest(rows.flatMap((row) => dimensions.map((dimension) => row.values[dimension - first] ?? 0)));
+  const max = largest(rows.flatMap((row) => dimensions.map((dimension) => row.values[dimension - first] ?? 0)));
   return {
     caption,
     corner: frame.t("token"),
@@ -71,13 +71,13 @@ function vectorTable(
       label,
       index: key,
       total,
-      cells: dimensions.map((dimension) => signed(quantity, key, dimension, values[dimension - first] ?? 0, most)),
+      cells: dimensions.map((dimension) => signed(quantity, key, dimension, values[dimension - first] ?? 0, max)),
     })),
   };
 }
 
 const keyRows = (frame: Frame, quantity: Quantity, vectors: readonly (readonly number[])[]) =>
-  keysShown(frame).map((key) => ({
+  keysOfPage(frame).map((key) => ({
     label: frame.keyName(key),
     quantity,
     key,
@@ -86,7 +86,7 @@ const keyRows = (frame: Frame, quantity: Quantity, vectors: readonly (readonly n
 
 function weightCell({ computed }: Frame, key: number): Cell {
   const value = computed.weights[key - computed.first_key] ?? 0;
-  const position: Place = { quantity: "weight", key, dimension: null };
+  const position: NumberPosition = { quantity: "weight", key, dimension: null };
   return { position, value, share: Math.abs(value) / largest(computed.weights), scale: "weight" };
 }
 
@@ -96,10 +96,10 @@ function keyTable(frame: Frame, caption: string, stage: "scores" | "mask" | "wei
   const columns = [t("score")];
   if (stage !== "scores" && computed.allowed) columns.push(t("allowed"), t("maskedScore"));
   if (stage === "weights") columns.push(t("weight"));
-  const most = largest(computed.scores.map(real));
+  const max = largest(computed.scores.map(real));
   const cellsOf = (key: number): Cell[] => {
     const score = real(computed.scores[key - computed.first_key] ?? 0);
-    const cells = [signed("score", key, null, score, most)];
+    const cells = [signed("score", key, null, score, max)];
     if (stage !== "scores" && computed.allowed) {
       const allowed = computed.allowed[key - computed.first_key] ?? false;
       cells.push(
@@ -110,7 +110,7 @@ function keyTable(frame: Frame, caption: string, stage: "scores" | "mask" | "wei
     if (stage === "weights") cells.push(weightCell(frame, key));
     return cells;
   };
-  const rows = keysShown(frame).map((key) => ({
+  const rows = keysOfPage(frame).map((key) => ({
     label: frame.keyName(key),
     index: key,
     total: false,
@@ -126,13 +126,13 @@ function products({ computed }: Frame): number[][] {
 function valueTable(frame: Frame): NumberTable {
   const { computed, t } = frame;
   const table = vectorTable(frame, t("valueTable"), computed.value_size, keyRows(frame, "value", computed.values));
-  keysShown(frame).forEach((key, row) => table.rows[row]?.cells.unshift(weightCell(frame, key)));
+  keysOfPage(frame).forEach((key, row) => table.rows[row]?.cells.unshift(weightCell(frame, key)));
   return { ...table, columns: [t("weight"), ...table.columns] };
 }
 
 function contextTable(frame: Frame): NumberTable {
   const { computed, t } = frame;
-  const isWhole = keysShown(frame).length === computed.num_keys;
+  const isWhole = keysOfPage(frame).length === computed.num_keys;
   const label = isWhole ? t("context") : t("contextAll", { count: computed.num_keys });
   return vectorTable(frame, t("contextTable"), computed.value_size, [
     ...keyRows(frame, "product", products(frame)),

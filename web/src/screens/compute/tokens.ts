@@ -1,4 +1,4 @@
-// The name of one raw token: its text where it is a whole label, else the token as the model sees it.
+// The name of one raw token: its text where it is a whole label, else the raw token.
 import { clean, labelText } from "../../lib/labels";
 import type { Axis } from "../../lib/types";
 

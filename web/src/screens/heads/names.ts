@@ -1,11 +1,11 @@
-// What heads are called: `encoder.0` is layer 0 of the encoder, counted from 0 as in addresses.
+// Names of layers: `encoder.0` is layer 0 of the encoder, counted from 0 as in addresses.
 import { axisTitle } from "../../lib/sites";
 import type { Inspection } from "../../lib/types";
 import { t } from "../texts/heads";
 
 function partsOf(layer: string): { stem: string; position: string } {
   const [, stem = layer, position = ""] = /^(.+)\.(\d+)$/.exec(layer) ?? [];
-  // a system of one stack has nothing to tell its layers from
+  // a model with one stack needs no name for it
   if (stem === "layers" || stem === "cells") return { stem: "", position };
   return { stem: stem === "encoder" || stem === "decoder" ? t(stem) : stem, position };
 }
@@ -21,7 +21,7 @@ export function layerName(layer: string): string {
   return parts.stem === "" ? t("layerAlone", parts) : t("layer", parts);
 }
 
-/** The layer without its stem, which is plain from what stands above. */
+/** The layer without its stem, which the heading has. */
 export function layerAlone(layer: string): string {
   const { stem, position } = partsOf(layer);
   return position === "" ? stem : t("layerAlone", { position });

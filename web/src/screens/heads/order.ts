@@ -1,18 +1,18 @@
-// The heads in groups by their axes, and in each by layer or in the order of a measure.
-import type { HeadCard } from "../../lib/types";
+// The heads in groups by their axes, and in each by layer or by a measure.
+import type { HeadMeasures } from "../../lib/types";
 
 export const MEASURES = ["entropy", "distance", "diagonal", "peak"] as const;
 export type Measure = (typeof MEASURES)[number];
 export type Order = Measure | "layer";
 
 export interface Tile {
-  card: HeadCard;
-  /** The position of its thumbnail in what the server sent. */
+  card: HeadMeasures;
+  /** The position of its thumbnail in the response. */
   position: number;
 }
 
 export interface Row {
-  /** Null where a row mixes layers. */
+  /** Null for a row with several layers. */
   layer: string | null;
   tiles: Tile[];
 }
@@ -25,7 +25,7 @@ export interface Group {
 }
 
 const isMeasure = (name: string | undefined): name is Measure => MEASURES.some((each) => each === name);
-export const orderOf = (written: string | undefined): Order => (isMeasure(written) ? written : "layer");
+export const orderOf = (name: string | undefined): Order => (isMeasure(name) ? name : "layer");
 
 function byLayer(tiles: readonly Tile[]): Row[] {
   const rows = new Map<string, Row>();
@@ -40,7 +40,7 @@ function byLayer(tiles: readonly Tile[]): Row[] {
 /** The axes of a head, as one text. */
 export const axesOf = ({ queries, keys }: { queries: string; keys: string }): string => `${queries}-${keys}`;
 
-export function grouped(cards: readonly HeadCard[], order: Order, down: boolean): Group[] {
+export function grouped(cards: readonly HeadMeasures[], order: Order, down: boolean): Group[] {
   const tiles = cards.map((card, position) => ({ card, position }));
   const groups: Group[] = [];
   for (const name of new Set(cards.map(axesOf))) {

@@ -1,10 +1,10 @@
 // The figures of a lesson as the rows of one table, for saving.
 import { localized } from "../../lib/language.svelte";
-import type { Block } from "../../lib/types";
+import type { LessonBlock } from "../../lib/types";
 
 type Row = (string | number | null)[];
 
-export function figureRows(blocks: readonly Block[]): Row[] {
+export function figureRows(blocks: readonly LessonBlock[]): Row[] {
   return blocks.flatMap((block): Row[] => {
     if (block.kind === "matrix") {
       const rows = block.values.map((values, row) => [block.rows[row] ?? "", ...values]);

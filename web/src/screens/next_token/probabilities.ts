@@ -1,9 +1,9 @@
-// Probabilities of shown tokens and growth of the state, from numbers by raw token; settings of Generate.
-import type { Shown } from "../../lib/labels";
+// Probabilities of display tokens and growth of the state, from numbers by raw token; settings of Generate.
+import type { DisplayToken } from "../../lib/labels";
 import type { NextTokens, StateGrowth, TokenPredictions } from "../../lib/types";
 
-/** The probability of a shown token after those before it; null where it begins with the first of all. */
-export function probabilityOf(predictions: TokenPredictions, { first, last }: Shown): number | null {
+/** The probability of a display token given those before it; null for the first. */
+export function probabilityOf(predictions: TokenPredictions, { first, last }: DisplayToken): number | null {
   let sum = 0;
   for (let at = first; at <= last; at += 1) {
     const one = predictions.log_probs[at];
@@ -21,7 +21,7 @@ export function surpriseOf(probability: number | null, vocabulary: number): numb
 
 export type Growth = "constant" | "grows" | "window";
 
-/** Whether the state stays as large, grows with every token, or has grown to its full size. */
+/** Whether the state has a fixed size, grows with every token, or has reached its full size. */
 export function growthOf({ filled }: StateGrowth): Growth {
   const [first, last, before] = [filled[0], filled.at(-1), filled.at(-2)];
   if (first === last) return "constant";
@@ -36,7 +36,7 @@ export function bytesText(count: number, unit: string): string {
 
 export type Row = { id: number; token: string; probability: number; rank: number; isTrue: boolean };
 
-/** The most probable tokens, and the true one after them where it is not among them. */
+/** The most probable tokens, followed by the true one if it is not among them. */
 export function rowsOf({ candidates, true: real }: NextTokens): Row[] {
   const rows = candidates.map((one) => ({ ...one, isTrue: one.id === real?.id }));
   if (real && !rows.some((row) => row.isTrue)) rows.push({ ...real, isTrue: true });
@@ -52,7 +52,7 @@ export const LIMITS = {
   seed: { low: 0, high: 2147483647, step: 1 },
 } as const;
 
-/** Settings out of the address; what cannot be read is the default. */
+/** Settings from the URL, with defaults for invalid ones. */
 export function readSettings(extra: Record<string, string>): Settings {
   const settings = { ...DEFAULTS };
   for (const name of Object.keys(DEFAULTS) as (keyof Settings)[]) settings[name] = within(name, extra[name]);
@@ -68,7 +68,7 @@ export function writeSettings(extra: Record<string, string>, settings: Settings)
   return written;
 }
 
-/** A setting as the server takes it. */
+/** A setting within its limits. */
 export function within(name: keyof Settings, written: string | number | undefined): number {
   const value = written === undefined || written === "" ? NaN : Number(written);
   if (!Number.isFinite(value)) return DEFAULTS[name];

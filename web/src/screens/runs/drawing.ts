@@ -1,7 +1,7 @@
-// Curves as an SVG that stands alone, for papers: black on white, colours and dashes together.
+// Curves as a self-contained SVG for papers: black on white, with colours and dashes.
 import { scaleLinear, scaleLog } from "d3-scale";
 
-export interface Drawn {
+export interface PlotData {
   title: string;
   xLabel: string;
   series: { label: string; x: number[]; y: number[] }[];
@@ -41,7 +41,7 @@ function extent(values: number[]): [number, number] {
   return low === high ? [low, high + (Math.abs(high) || 1)] : [low, high];
 }
 
-function plot({ title, xLabel, series, logY }: Drawn, top: number): string {
+function plot({ title, xLabel, series, logY }: PlotData, top: number): string {
   const xs = extent(series.flatMap((each) => each.x));
   const ys = extent(series.flatMap((each) => each.y).filter((y) => usable(y, logY)));
   const x = scaleLinear(xs, [LEFT, WIDTH - RIGHT]);
@@ -77,7 +77,7 @@ function plot({ title, xLabel, series, logY }: Drawn, top: number): string {
   ].join("\n");
 }
 
-export function drawing(plots: Drawn[]): string {
+export function drawing(plots: PlotData[]): string {
   let height = 0;
   const parts = plots.map((each) => {
     const part = plot(each, height);

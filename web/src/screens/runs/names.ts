@@ -1,8 +1,8 @@
-// Metrics in words; one that we do not know keeps its own name.
+// Titles of metrics; one without a text keeps its name.
 import { t } from "../texts/runs";
 import type { Metric } from "./metrics";
 
-const KNOWN = [
+const TRANSLATED = [
   "loss",
   "perplexity",
   "bits_per_character",
@@ -18,11 +18,11 @@ const KNOWN = [
 ] as const;
 
 export function baseName(metric: Metric): string {
-  const known = KNOWN.find((name) => name === metric.base);
-  return known ? t(known) : metric.base.replaceAll(/[_/.]/g, " ");
+  const key = TRANSLATED.find((name) => name === metric.base);
+  return key ? t(key) : metric.base.replaceAll(/[_/.]/g, " ");
 }
 
-/** "Validation loss", "验证损失"; an English word in the middle of a phrase is small, an acronym is not. */
+/** "Validation loss", "验证损失"; an English word in the middle of a phrase is lower case, an acronym is not. */
 export function metricName(metric: Metric): string {
   const base = baseName(metric);
   if (!metric.validation) return base;

@@ -1,15 +1,15 @@
 // The chosen runs as files.
 import { saveCsv, saveJson, savePng, saveSvg } from "../../lib/exports";
-import { drawing, type Drawn } from "./drawing";
-import type { Feed } from "./feed.svelte";
+import { drawing, type PlotData } from "./drawing";
+import type { LinesLoader } from "./linesLoader.svelte";
 import type { Metric } from "./metrics";
 
 const NAME = "regard-runs";
 
-export const saveDrawing = (plots: Drawn[]): void => saveSvg(drawing(plots), NAME);
+export const saveDrawing = (plots: PlotData[]): void => saveSvg(drawing(plots), NAME);
 
-/** The same drawing as a picture; it has to stand in the page for a moment to be painted. */
-export async function savePicture(plots: Drawn[]): Promise<void> {
+/** The same drawing as PNG; the SVG must be in the document to be rendered. */
+export async function savePicture(plots: PlotData[]): Promise<void> {
   const svg = new DOMParser().parseFromString(drawing(plots), "image/svg+xml").documentElement;
   if (!(svg instanceof SVGSVGElement)) return;
   const host = document.body.appendChild(document.createElement("div"));
@@ -22,18 +22,18 @@ export async function savePicture(plots: Drawn[]): Promise<void> {
   }
 }
 
-export function saveTable(feeds: Feed[], metrics: Metric[]): void {
+export function saveTable(loaders: LinesLoader[], metrics: Metric[]): void {
   const keys = metrics.map((metric) => metric.key);
-  const rows = feeds.flatMap((feed) =>
-    feed.lines
+  const rows = loaders.flatMap((loader) =>
+    loader.lines
       .filter((line) => keys.some((key) => key in line.values))
-      .map((line) => [feed.name, line.step, ...keys.map((key) => line.values[key] ?? null)]),
+      .map((line) => [loader.name, line.step, ...keys.map((key) => line.values[key] ?? null)]),
   );
   saveCsv([["run", "step", ...keys], ...rows], NAME);
 }
 
-export const saveLines = (feeds: Feed[]): void =>
+export const saveLines = (loaders: LinesLoader[]): void =>
   saveJson(
-    feeds.map((feed) => ({ run: feed.name, lines: feed.lines })),
+    loaders.map((loader) => ({ run: loader.name, lines: loader.lines })),
     NAME,
   );

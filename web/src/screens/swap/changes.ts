@@ -1,12 +1,12 @@
-// Which parts of two answers differ: the longest common run of parts stays, the rest is marked.
+// The differences of two outputs: parts outside their longest common subsequence are marked.
 export interface Part {
   text: string;
   changed: boolean;
 }
 
-const MOST_CELLS = 4_000_000;
+const MAX_CELLS = 4_000_000;
 
-/** Words, numbers and the marks between them; Chinese falls into words as well. */
+/** Words, numbers and punctuation, also in Chinese. */
 export function wordsOf(text: string, locale: string): string[] {
   return [...new Intl.Segmenter(locale, { granularity: "word" }).segment(text)].map((each) => each.segment);
 }
@@ -26,12 +26,12 @@ function commonLengths(first: readonly string[], second: readonly string[]): Uin
   return lengths;
 }
 
-/** Both lists with what is not common marked; answers too long to compare part by part are compared by position. */
+/** Both lists with differences marked; long ones are compared by position. */
 export function differences(first: readonly string[], second: readonly string[]): [Part[], Part[]] {
-  if (first.length * second.length > MOST_CELLS) {
-    const byPlace = (own: readonly string[], other: readonly string[]): Part[] =>
+  if (first.length * second.length > MAX_CELLS) {
+    const byPosition = (own: readonly string[], other: readonly string[]): Part[] =>
       own.map((text, position) => ({ text, changed: text !== other[position] }));
-    return [byPlace(first, second), byPlace(second, first)];
+    return [byPosition(first, second), byPosition(second, first)];
   }
   const lengths = commonLengths(first, second);
   const width = second.length + 1;
@@ -51,7 +51,7 @@ export function differences(first: readonly string[], second: readonly string[])
   return [before, after];
 }
 
-/** Neighbours that are both changed, or both not, as one. */
+/** Merges neighbours with the same mark. */
 export function joined(parts: readonly Part[]): Part[] {
   const whole: Part[] = [];
   for (const part of parts) {

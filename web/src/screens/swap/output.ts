@@ -1,4 +1,4 @@
-// What the output of an inspection is called, by the panels that it has.
+// The name of the output of an inspection, by its panels.
 import type { Inspection } from "../../lib/types";
 
 export type OutputName = "output" | "continuation" | "class";

@@ -1,6 +1,6 @@
-// What a swap gave, with what it was asked for, and the rows of its CSV file.
-import type { Shown } from "../../lib/labels";
-import type { Inspection, Site, Swapped, SwapRequest } from "../../lib/types";
+// The result of a swap with its request, and the rows of its CSV file.
+import type { DisplayToken } from "../../lib/labels";
+import type { Inspection, Site, SwapResult, SwapRequest } from "../../lib/types";
 import { at, differenceAt, type Weights } from "../../lib/weights";
 
 export interface Result {
@@ -8,14 +8,14 @@ export interface Result {
   site: Site;
   head: number;
   request: SwapRequest;
-  swapped: Swapped;
+  swapped: SwapResult;
   before: Weights;
   after: Weights;
 }
 
 export interface Pictures {
-  rows: Shown[];
-  columns: Shown[];
+  rows: DisplayToken[];
+  columns: DisplayToken[];
   before: Weights;
   after: Weights;
   difference: Weights;

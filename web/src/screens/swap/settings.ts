@@ -1,4 +1,4 @@
-// The settings of a swap as they stand in the URL's extras; a setting that is left as it is has no entry.
+// The settings of a swap in the URL; unchanged settings have no entry.
 import type { SwapOptions, SwapRequest } from "../../lib/types";
 
 export interface Settings {
@@ -42,7 +42,7 @@ export function readSettings(extra: Record<string, string>): Settings {
   };
 }
 
-/** The extras with these settings in them; what is as before is left out, so that a link stays short. */
+/** The extras with these settings; defaults are left out to keep links short. */
 export function writeSettings(extra: Record<string, string>, settings: Settings): Record<string, string> {
   const written = { ...extra };
   for (const name of Object.keys(OWN) as (keyof Settings)[]) {
@@ -55,7 +55,7 @@ export function writeSettings(extra: Record<string, string>, settings: Settings)
 export const isOwn = (settings: Settings): boolean =>
   (Object.keys(OWN) as (keyof Settings)[]).every((name) => name === "window" || settings[name] === OWN[name]);
 
-/** What is sent: an option that this site does not have or refuses is left as it is. */
+/** The request: an option that this site does not offer becomes `own`. */
 export function swapRequest(settings: Settings, options: SwapOptions, site: string, head: number): SwapRequest {
   const request: SwapRequest = { site, head, ...settings };
   for (const { part, options: family } of PARTS) {

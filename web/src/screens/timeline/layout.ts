@@ -1,4 +1,4 @@
-// Where everything of the timeline stands: lanes, years on a piecewise scale, and labels that never overlap.
+// The layout of the timeline: lanes, years on a piecewise scale, and labels that never overlap.
 import { scaleLinear } from "d3-scale";
 import type { LocalizedText, Milestone } from "../../lib/types";
 
@@ -11,11 +11,11 @@ const LABEL_SPACE = 14;
 const CROWDED = { from: 2013, to: 2017 };
 const LONG_GAP = 3;
 
-export interface Placed {
+export interface PositionedItem {
   item: Milestone;
   x: number;
   y: number;
-  /** A label stands left of its mark where there is no room on the right. */
+  /** True if the label is left of its mark, for lack of space on the right. */
   left: boolean;
   width: number;
 }
@@ -25,7 +25,7 @@ export interface Lane {
   title: LocalizedText;
   top: number;
   height: number;
-  placed: Placed[];
+  placed: PositionedItem[];
 }
 
 export interface Tick {
@@ -36,9 +36,9 @@ export interface Tick {
 export interface Picture {
   lanes: Lane[];
   ticks: Tick[];
-  /** Middles of the stretches of the axis that leave out years. */
+  /** Middles of the intervals of the axis that omit years. */
   breaks: number[];
-  /** The stretch in which most of it happened, or null where nothing lies in it. */
+  /** The densest interval, or null if it is empty. */
   crowded: { left: number; right: number } | null;
   height: number;
 }
@@ -53,8 +53,8 @@ function stepOf(from: number, to: number): number {
   return Math.min(1 + 0.15 * (to - from - 1), 1.6);
 }
 
-/** Each year that something happened in, with its position: crowded years get more room, empty ones hardly any. */
-export function placeYears(items: readonly Milestone[], left: number, right: number): Tick[] {
+/** Each year with items and its position: dense years get more space, empty ones little. */
+export function positionYears(items: readonly Milestone[], left: number, right: number): Tick[] {
   const years = [...new Set(items.map((item) => item.year))].sort((one, other) => one - other);
   const positions = [0];
   for (let index = 1; index < years.length; index += 1) {
@@ -75,8 +75,8 @@ const reachOf = (x: number, width: number, left: boolean): Span => {
   return left ? { from: x - far, to: x + near } : { from: x - near, to: x + far };
 };
 
-/** Puts each item of a lane into the first row where its mark and label are free. */
-function pack(items: readonly Milestone[], xOf: (year: number) => number, right: number, widthOf: WidthOf): Placed[] {
+/** Puts each item of a lane into the first row with space for its mark and label. */
+function pack(items: readonly Milestone[], xOf: (year: number) => number, right: number, widthOf: WidthOf): PositionedItem[] {
   const rows: Span[][] = [];
   return chronological(items).map((item) => {
     const x = xOf(item.year);
@@ -91,11 +91,11 @@ function pack(items: readonly Milestone[], xOf: (year: number) => number, right:
   });
 }
 
-/** How wide the label of an item is. */
+/** The width of an item's label. */
 export type WidthOf = (item: Milestone) => number;
 
 export function layOut(items: readonly Milestone[], left: number, right: number, widthOf: WidthOf): Picture {
-  const ticks = placeYears(items, left, right - MARK);
+  const ticks = positionYears(items, left, right - MARK);
   const positions = new Map(ticks.map((tick) => [tick.year, tick.x]));
   let top = AXIS;
   const lanes: Lane[] = [];
@@ -117,7 +117,7 @@ export function layOut(items: readonly Milestone[], left: number, right: number,
   return { lanes, ticks, breaks, crowded, height: top };
 }
 
-/** The item that an arrow key leads to: along a lane in time, or across to the nearest in the next lane. */
+/** The item that an arrow key selects: in the same lane by time, or the nearest of the next lane. */
 export function neighbour(picture: Picture, key: string, arrow: string): string | null {
   const lane = picture.lanes.findIndex((each) => each.placed.some((placed) => placed.item.key === key));
   if (lane < 0) return null;
@@ -129,6 +129,6 @@ export function neighbour(picture: Picture, key: string, arrow: string): string 
   if (arrow === "End") return placed[placed.length - 1].item.key;
   const next = picture.lanes[lane + (arrow === "ArrowDown" ? 1 : -1)];
   if (!next) return null;
-  const distance = (other: Placed): number => Math.abs(other.x - placed[position].x);
+  const distance = (other: PositionedItem): number => Math.abs(other.x - placed[position].x);
   return next.placed.reduce((best, other) => (distance(other) < distance(best) ? other : best)).item.key;
 }

@@ -1,4 +1,4 @@
-// What the timeline calls its items: a mechanism has a Chinese name, a system is called what its paper calls it.
+// Titles of items: mechanisms are translated, systems have the name of their paper.
 import { language } from "../../lib/language.svelte";
 import type { Milestone } from "../../lib/types";
 import { nameOf } from "../texts/swap";

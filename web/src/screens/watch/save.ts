@@ -1,9 +1,9 @@
-// What Watch saves: the picture's weights, exactly where there are not too many.
+// Files of Watch: the weights, exact if there are not too many.
 import { saveCsv, saveJson, savePng, saveSvg, saveUrl } from "../../lib/exports";
 import { matrixSvg } from "../../lib/figure";
 import { language } from "../../lib/language.svelte";
 import { inspections } from "../../lib/inspections.svelte";
-import type { Shown } from "../../lib/labels";
+import type { DisplayToken } from "../../lib/labels";
 import { axisOf } from "../../lib/sites";
 import type { Inspection, Site } from "../../lib/types";
 import { at, type Weights } from "../../lib/weights";
@@ -12,14 +12,14 @@ import { t } from "../texts/watch";
 export type Picture = { inspection: Inspection; site: Site; head: number; weights: Weights };
 type Drawn = {
   merged: Weights;
-  rows: Shown[];
-  columns: Shown[];
+  rows: DisplayToken[];
+  columns: DisplayToken[];
   canvas?: HTMLCanvasElement;
   svg?: SVGSVGElement;
 };
 
-const MOST_EXACT = 128;
-const MOST_CELLS = 40_000;
+const MAX_EXACT = 128;
+const MAX_CELLS = 40_000;
 
 export function saveItems(
   picture: Picture,
@@ -29,7 +29,7 @@ export function saveItems(
   const { merged, rows, columns, canvas, svg } = drawn;
   const name = `regard-${inspection.model}-${site.path}-${head < 0 ? "mean" : head}`;
   const title = `${inspection.model} · ${site.path}`;
-  const isSmall = rows.length * columns.length <= MOST_CELLS;
+  const isSmall = rows.length * columns.length <= MAX_CELLS;
   return [
     ...(canvas ? [{ label: t("pngHeat"), run: () => savePng(canvas, name) }] : []),
     ...(svg ? [{ label: t("pngRibbons"), run: () => savePng(svg, `${name}-ribbons`) }] : []),
@@ -61,10 +61,10 @@ function savePage({ inspection, site, head }: Picture, name: string): Promise<vo
 }
 
 async function allWeights({ inspection, site, head, weights }: Picture): Promise<number[][]> {
-  const found: number[][] = [];
+  const rows: number[][] = [];
   for (let i = 0; i < weights.queries; i += 1) {
-    if (weights.queries <= MOST_EXACT) found.push([...(await inspections.row(inspection, site.path, head, i))]);
-    else found.push(Array.from({ length: weights.keys }, (_, j) => at(weights, i, j)));
+    if (weights.queries <= MAX_EXACT) rows.push([...(await inspections.row(inspection, site.path, head, i))]);
+    else rows.push(Array.from({ length: weights.keys }, (_, j) => at(weights, i, j)));
   }
-  return found;
+  return rows;
 }

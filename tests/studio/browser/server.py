@@ -1,4 +1,4 @@
-"""A studio in a process of its own, as a reader starts it; it can be killed, and begun again at the same address."""
+"""A studio in a separate process, which can be killed and restarted at the same address."""
 
 import json
 import os
@@ -16,18 +16,18 @@ from urllib.parse import urlencode
 import numpy as np
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=(\w+)")
-STARTS = 90
-"""Seconds: a busy machine imports torch slowly."""
+START_SECONDS = 90
+"""Seconds, because a busy machine imports torch slowly."""
 
 
 def free_port():
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
-class Serving:
-    """`regard studio FOLDER --no-browser --port N` with a home of its own."""
+class StudioProcess:
+    """`regard studio FOLDER --no-browser --port N` with a separate home."""
 
     def __init__(self, home: Path, folder: Path | None):
         self.home, self.folder, self.port = home, folder, free_port()
@@ -38,7 +38,7 @@ class Serving:
     def start(self):
         folders = [] if self.folder is None else [str(self.folder.resolve())]
         command = [sys.executable, "-m", "regard", "studio", *folders, "--no-browser", "--port", str(self.port)]
-        # a session of its own: what it starts to train ends with it
+        # a separate session, so that a training that it starts is killed with it
         self.process = subprocess.Popen(
             command,
             cwd=self.home,
@@ -51,17 +51,17 @@ class Serving:
         self.wait()
 
     def printed(self):
-        said, until = "", time.monotonic() + STARTS
+        output, until = "", time.monotonic() + START_SECONDS
         stream = self.process.stdout
         while time.monotonic() < until and self.process.poll() is None:
             if select.select([stream], [], [], 0.5)[0]:
-                said += stream.readline().decode()
-            if found := ADDRESS.search(said):
-                return found.groups()
-        raise RuntimeError(f"the studio printed no address:\n{said}")
+                output += stream.readline().decode()
+            if match := ADDRESS.search(output):
+                return match.groups()
+        raise RuntimeError(f"the studio printed no address:\n{output}")
 
     def wait(self):
-        until = time.monotonic() + STARTS
+        until = time.monotonic() + START_SECONDS
         while True:
             try:
                 return self.get("/api/state")
@@ -71,26 +71,26 @@ class Serving:
                 time.sleep(0.1)
 
     def kill(self):
-        """As the out-of-memory killer does it."""
+        """Kill it with SIGKILL, as the out-of-memory killer does."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
 
-    def ask(self, path, body=None, **parameters):
+    def request(self, path, body=None, **parameters):
         address = f"{self.origin}{path}" + (f"?{urlencode(parameters)}" if parameters else "")
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         return urllib.request.urlopen(urllib.request.Request(address, data, headers), timeout=30)
 
     def get(self, path, **parameters):
-        return json.load(self.ask(path, **parameters))
+        return json.load(self.request(path, **parameters))
 
-    def look(self, model, text, answer=None):
-        return json.load(self.ask("/api/inspections", {"model": model, "text": text, "answer": answer}))
+    def inspect(self, model, text, output=None):
+        return json.load(self.request("/api/inspections", {"model": model, "text": text, "output": output}))
 
-    def weights(self, look, site, head):
-        """The exact weights, row by row."""
-        where = f"/api/inspections/{look['id']}"
-        count = int(self.ask(f"{where}/weights", site=site, head=head).headers["x-queries"])
-        rows = [self.ask(f"{where}/row", site=site, head=head, query=query).read() for query in range(count)]
+    def weights(self, inspection, site, head):
+        """The exact weights of a head."""
+        where = f"/api/inspections/{inspection['id']}"
+        count = int(self.request(f"{where}/weights", site=site, head=head).headers["x-queries"])
+        rows = [self.request(f"{where}/row", site=site, head=head, query=query).read() for query in range(count)]
         return np.stack([np.frombuffer(row, "<f4") for row in rows])

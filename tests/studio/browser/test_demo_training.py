@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.studio.browser.seeing import READY, Seen
-from tests.studio.browser.serving import Serving
+from tests.studio.browser.server import StudioProcess
+from tests.studio.browser.tab import READY, Tab
 
 pytestmark = pytest.mark.browser
 
@@ -11,35 +11,35 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def empty(browser, tmp_path_factory):
     """It is killed with what it trains."""
-    made = Serving(tmp_path_factory.mktemp("empty"), None)
-    yield made
-    made.kill()
+    process = StudioProcess(tmp_path_factory.mktemp("empty"), None)
+    yield process
+    process.kill()
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_what_works_while_the_first_systems_train(see, empty, language):
-    seen: Seen = see(language, serving=empty)
-    page = seen.page
+def test_what_works_while_the_first_systems_train(new_tab, empty, language):
+    tab: Tab = new_tab(language, server=empty)
+    page = tab.page
     for screen in ("compute", "swap", "timeline", "learn"):
-        seen.open(screen)
+        tab.open(screen)
         bar = page.get_by_role("progressbar").first
         bar.wait_for()
         assert {"en": "in the background", "zh": "后台训练"}[language] in bar.get_attribute("aria-label")
-        seen.shoot(f"beginning-{screen}-{language}")
-    seen.open("learn", **{"x.lesson": "masked_softmax"})
+        tab.screenshot(f"beginning-{screen}-{language}")
+    tab.open("learn", **{"x.lesson": "masked_softmax"})
     page.locator("main form input").first.check()
     page.locator("main form button[type=submit]").click()
-    page.locator("main form.done").wait_for()
-    assert seen.errors == [] and seen.foreign() == []
+    page.locator("main form.answered").wait_for()
+    assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_what_waits_for_a_trained_system_says_so(see, empty):
-    seen = see(serving=empty)
+def test_what_waits_for_a_trained_system_says_so(new_tab, empty):
+    tab = new_tab(server=empty)
     for screen in ("watch", "compare", "heads", "runs"):
-        page = seen.open(screen, wait=False)
+        page = tab.open(screen, wait=False)
         page.locator(f"main .notice:not(.loading), main .notice:has-text('training'), {READY[screen]}").first.wait_for()
         page.wait_for_timeout(500)
         assert page.locator("main .notice.error").count() == 0, screen
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
-        seen.shoot(f"beginning-{screen}-en")
-    assert seen.errors == [] and seen.foreign() == []
+        tab.screenshot(f"beginning-{screen}-en")
+    assert tab.errors == [] and tab.foreign_requests() == []

@@ -1,4 +1,4 @@
-"""What every browser test does with the page: open it at a selection, wait for its content, notice what goes wrong."""
+"""A browser tab for tests: opens a screen with a selection, waits for its content, records errors and requests."""
 
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -16,10 +16,10 @@ SELECTIONS = {
     "compare": CHOSEN,
     "heads": CROSS,
     "runs": {},
-    "timeline": {"x.item": "system/bahdanau"},
+    "timeline": {"x.item": "translation/bahdanau"},
     "learn": {"x.lesson": "masked_softmax"},
 }
-"""A selection on each screen that shows as much of it as one can."""
+"""A selection for each screen that shows most of its content."""
 
 READY = {
     "watch": "main [role=grid]",
@@ -31,7 +31,7 @@ READY = {
     "timeline": "main [aria-expanded]",
     "learn": "main form, main li a",
 }
-"""What is there when a screen has its content."""
+"""An element that a screen has once it is loaded."""
 
 SETTLED = """() => !document.querySelector('[aria-busy=true], .notice.loading')"""
 
@@ -41,24 +41,24 @@ def address_of(screen, **selection):
     return f"#/{screen}" + (f"?{query}" if query else "")
 
 
-class Seen:
-    """A page and what happened on it."""
+class Tab:
+    """A page with its errors and requests."""
 
-    def __init__(self, page, serving):
-        self.page, self.serving = page, serving
+    def __init__(self, page, server):
+        self.page, self.server = page, server
         self.errors, self.requests = [], []
-        page.on("console", self.hear)
+        page.on("console", self.record_message)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 
-    def hear(self, message):
+    def record_message(self, message):
         if message.type in ("error", "warning"):
             self.errors.append(f"{message.text} ({message.location.get('url', '')})")
 
     def open(self, screen, wait=True, **selection):
-        """The page from anew, as if its address were typed in."""
+        """Load the page again with a selection."""
         self.page.goto("about:blank")
-        self.page.goto(f"{self.serving.origin}/?token={self.serving.token}{address_of(screen, **selection)}")
+        self.page.goto(f"{self.server.origin}/?token={self.server.token}{address_of(screen, **selection)}")
         return self.wait(screen) if wait else self.page
 
     def wait(self, screen):
@@ -66,22 +66,22 @@ class Seen:
         self.page.wait_for_function(SETTLED)
         return self.page
 
-    def foreign(self):
-        """Requests that left the server's own origin."""
-        kept = ("data:", "blob:", "about:")
-        own = urlsplit(self.serving.origin).netloc
-        return [url for url in self.requests if not url.startswith(kept) and urlsplit(url).netloc != own]
+    def foreign_requests(self):
+        """Requests to other origins."""
+        local = ("data:", "blob:", "about:")
+        own = urlsplit(self.server.origin).netloc
+        return [url for url in self.requests if not url.startswith(local) and urlsplit(url).netloc != own]
 
     def part(self, name):
-        """One part of the selection, as the address has it."""
+        """One part of the selection in the URL."""
         script = """name => new URLSearchParams(location.hash.split('?')[1] ?? '').get(name)"""
         return self.page.evaluate(script, name)
 
-    def wait_part(self, name, value):
+    def wait_for_part(self, name, value):
         script = """([name, value]) =>
             new URLSearchParams(location.hash.split('?')[1] ?? '').get(name) === value"""
         self.page.wait_for_function(script, arg=[name, None if value is None else str(value)])
 
-    def shoot(self, name):
+    def screenshot(self, name):
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)

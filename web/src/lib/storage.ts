@@ -1,11 +1,11 @@
-// The browser's storage, guarded: where it is forbidden or full, nothing is remembered and nothing breaks.
+// The browser's storage; where it is forbidden or full, reading gives null and writing does nothing.
 type Kind = "local" | "session";
 
 function storage(kind: Kind): Storage {
   return kind === "local" ? localStorage : sessionStorage;
 }
 
-export function recall(key: string, kind: Kind = "local"): string | null {
+export function readStored(key: string, kind: Kind = "local"): string | null {
   try {
     return storage(kind).getItem(key);
   } catch {
@@ -13,7 +13,7 @@ export function recall(key: string, kind: Kind = "local"): string | null {
   }
 }
 
-export function remember(key: string, value: string, kind: Kind = "local"): void {
+export function store(key: string, value: string, kind: Kind = "local"): void {
   try {
     storage(kind).setItem(key, value);
   } catch {

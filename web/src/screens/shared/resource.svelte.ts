@@ -1,9 +1,9 @@
-// Something that the server gives: the last value stays while a newer one is fetched; busy and away are tried again.
+// A value from the server: the last one stays while a newer one is fetched; busy and unreachable servers are retried.
 import { asProblem, Latest, type Problem } from "../../lib/api";
 
-const TRY_AGAIN = 3000;
+const RETRY_DELAY = 3000;
 
-export class Loaded<T> {
+export class Resource<T> {
   value: T | null = $state.raw(null);
   problem: Problem | null = $state.raw(null);
   loading = $state(false);
@@ -11,22 +11,22 @@ export class Loaded<T> {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private work: ((signal: AbortSignal) => Promise<T>) | null = null;
 
-  /** Fetches now, or after a while in which a newer call takes its position. */
+  /** Fetches now, or after a delay, unless a newer call replaces this one. */
   load(work: (signal: AbortSignal) => Promise<T>, after = 0): void {
     this.work = work;
     this.loading = true;
     this.latest.stop();
     clearTimeout(this.timer);
-    if (after > 0) this.timer = setTimeout(() => this.again(), after);
-    else this.again();
+    if (after > 0) this.timer = setTimeout(() => this.retry(), after);
+    else this.retry();
   }
 
-  again(): void {
+  retry(): void {
     clearTimeout(this.timer);
     if (this.work) void this.fetch(this.work);
   }
 
-  /** Lets go of what there is, as when another thing is to be loaded. */
+  /** Drops the value and cancels the request. */
   clear(): void {
     this.stop();
     this.work = null;
@@ -49,7 +49,7 @@ export class Loaded<T> {
       this.problem = null;
     } catch (error) {
       this.problem = asProblem(error);
-      if (this.problem.away || this.problem.status === 503) this.timer = setTimeout(() => this.again(), TRY_AGAIN);
+      if (this.problem.unreachable || this.problem.status === 503) this.timer = setTimeout(() => this.retry(), RETRY_DELAY);
     }
     this.loading = false;
   }
