@@ -17,7 +17,7 @@ def test_examples_run(readme, capsys):
     names = {}
     for block in code_of(readme):
         exec(compile(block, readme, "exec"), names)
-    assert names["read"].cache.length == 6
+    assert names["attended"].cache.length == 6
     assert "head 0" in capsys.readouterr().out
 
 

@@ -91,11 +91,11 @@ def test_the_fused_axis_runs_fused_kernels(score_name):
     for dtype in DTYPES:
         for mask in (make_mask(name) for name in MASK_CASES):
             choice = which_backend(*inputs(score_name, dtype), score=make_score(score_name, dtype), mask=mask)
-            assert (choice.path == "plain") == (score_name == "activated_general"), (dtype, mask, choice)
+            assert (choice.backend == "plain") == (score_name == "activated_general"), (dtype, mask, choice)
 
 
 @pytest.mark.parametrize("score_name", LOWERED)
 def test_gradcheck_meets_the_kernel_of_dot_products(score_name):
     tensors = [tensor.requires_grad_() for tensor in inputs(score_name)]
     choice = which_backend(*tensors, score=make_score(score_name), mask=causal() & padding(LENGTHS))
-    assert choice.path == "sdpa"
+    assert choice.backend == "sdpa"

@@ -13,8 +13,8 @@ from regard.attention.masks import causal
 from regard.contracts import (
     Aligned,
     Batch,
+    ClassificationBatch,
     ClassifierOutput,
-    Labelled,
     ModelOutput,
     PackedTokens,
     PaddedTokens,
@@ -54,7 +54,7 @@ TREES = {
     "model_output": ModelOutput(features=STATES, penalty=torch.tensor(1.0)),
     "classifier_output": ClassifierOutput(logits=torch.randn(2, 3)),
     "batch": Batch(source=PADDED, target=PACKED, labels=IDS, num_tokens=5),
-    "labelled": Labelled(sentences=PADDED, labels=torch.tensor([0, 1]), num_tokens=2),
+    "labelled": ClassificationBatch(sentences=PADDED, labels=torch.tensor([0, 1]), num_tokens=2),
     "segment": Segment(tokens=IDS, labels=IDS, fresh=torch.tensor([True, False]), num_tokens=6),
     "growing": cached(GrowingCache()),
     "fixed": cached(FixedCache(capacity=9)),

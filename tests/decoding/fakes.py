@@ -104,7 +104,7 @@ class Attending(nn.Module):
 
     def step(self, tokens, state, encoded):
         hidden, weights = self.read(tokens, state, encoded)
-        return Step(logits=self.readout(hidden), state=State(hidden, state.length + 1), alignment=weights)
+        return Step(logits=self.readout(hidden), state=State(hidden, state.length + 1), weights=weights)
 
     def features(self, source, target):
         encoded = self.encode(source)

@@ -18,14 +18,14 @@ def test_alignment_is_that_of_the_winning_hypothesis(search):
         for hypothesis in hypotheses:
             read = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
             (expected,) = forced_alignment(model, PaddedTokens.from_lists([row]), PaddedTokens.from_lists([read]))
-            assert hypothesis.alignment.shape == (len(hypothesis.ids) + hypothesis.finished, len(row))
-            torch.testing.assert_close(hypothesis.alignment, expected)
-            assert not hypothesis.alignment.is_inference()
+            assert hypothesis.weights.shape == (len(hypothesis.ids) + hypothesis.finished, len(row))
+            torch.testing.assert_close(hypothesis.weights, expected)
+            assert not hypothesis.weights.is_inference()
 
 
 def test_no_alignment_unless_asked_for_and_given():
     rows = sources(3)
-    assert decode_all(Attending(), rows, limit=LIMIT, stack=PaddedTokens.from_lists)[0][0].alignment is None
+    assert decode_all(Attending(), rows, limit=LIMIT, stack=PaddedTokens.from_lists)[0][0].weights is None
     for search in (Greedy(), Beam(size=3)):
         assert (
             decode_all(
@@ -35,7 +35,7 @@ def test_no_alignment_unless_asked_for_and_given():
                 return_weights=True,
                 limit=LIMIT,
                 stack=PaddedTokens.from_lists,
-            )[0][0].alignment
+            )[0][0].weights
             is None
         )
     assert (
@@ -53,7 +53,7 @@ def test_forced_alignments_have_each_rows_own_size():
 
 
 def hypothesis(alignment, ids):
-    return Hypothesis(ids=ids, log_prob=0.0, score=0.0, finished=True, alignment=torch.tensor(alignment))
+    return Hypothesis(ids=ids, log_prob=0.0, score=0.0, finished=True, weights=torch.tensor(alignment))
 
 
 def test_links_by_hand():

@@ -6,9 +6,12 @@ import torch
 from regard.contracts import BOS, LengthLimit, PaddedTokens
 from regard.decoding import Beam, Greedy, Sampling, decode, forced_alignment, score_all
 from regard.models.translation import TRANSLATION_MODELS
-from tests.contracts.test_models import SOURCES, every_model, make
+from tests.contracts.listed import with_variants
+from tests.contracts.test_models import SOURCES, make
 
 LIMIT = LengthLimit(1.0, 3)
+
+every_model = pytest.mark.parametrize(("name", "change"), with_variants(TRANSLATION_MODELS))
 
 
 @every_model
@@ -30,11 +33,11 @@ def test_alone_and_together_and_as_scored(name, change, search):
                 assert score_all(model, [row], [list(one.ids)], stack=PaddedTokens.from_lists) == pytest.approx(
                     [one.log_prob], abs=1e-9
                 )
-            assert (one.alignment is not None) == TRANSLATION_MODELS[name].attends
-            if one.alignment is not None:
+            assert (one.weights is not None) == TRANSLATION_MODELS[name].attends
+            if one.weights is not None:
                 read = [BOS, *one.ids][: len(one.ids) + one.finished]
                 (expected,) = forced_alignment(model, source, PaddedTokens.from_lists([read]))
-                torch.testing.assert_close(one.alignment, expected)
+                torch.testing.assert_close(one.weights, expected)
 
 
 @every_model

@@ -53,7 +53,7 @@ def test_frames_are_decoded_and_scored_in_any_batches(search):
     alone = decode_all(model, frames, stack=stack, limit=LIMIT, search=search, tokens_per_batch=1)
     assert [one[0].ids for one in together] == [one[0].ids for one in alone]
     finished = [(source, one) for source, found in zip(frames, together, strict=True) for one in found if one.finished]
-    assert all(one.alignment.shape == (len(one.ids) + 1, len(source)) for source, one in finished)
+    assert all(one.weights.shape == (len(one.ids) + 1, len(source)) for source, one in finished)
     scores = score_all(model, [source for source, _ in finished], [list(one.ids) for _, one in finished], stack=stack)
     assert scores == pytest.approx([one.log_prob for _, one in finished], abs=1e-9)
 
@@ -65,5 +65,5 @@ def test_batches_of_tokens_are_sources():
         assert source.device == torch.device("cpu")
         moved = source.to("meta")
         assert type(moved) is type(source) and moved.device.type == moved.lengths.device.type == "meta"
-    assert PackedTokens.from_lists(rows).to("meta").longest == 3
+    assert PackedTokens.from_lists(rows).to("meta").max_seqlen == 3
     assert not isinstance(torch.zeros(2), Source)

@@ -168,13 +168,13 @@ class DependsOnTheElement(Luong):
 class WeightsOnPadding(Luong):
     def step(self, tokens, state, encoded):
         step = super().step(tokens, state, encoded)
-        return replace(step, alignment=torch.full_like(step.alignment, 1 / step.alignment.shape[1]))
+        return replace(step, weights=torch.full_like(step.weights, 1 / step.weights.shape[1]))
 
 
 class HalfOfTheWeights(Luong):
     def step(self, tokens, state, encoded):
         step = super().step(tokens, state, encoded)
-        return replace(step, alignment=step.alignment / 2)
+        return replace(step, weights=step.weights / 2)
 
 
 class OtherPacked(Transformer):

@@ -16,7 +16,7 @@ class Hypothesis:
     """One output: its tokens without <bos> and <eos>, and its log-probability.
 
     `log_prob` is log p(ids <eos> | source) over the whole vocabulary, which equals the result of `score`; an unfinished
-    hypothesis reached its limit and has no <eos>. The search ranks by `score`. `alignment` has a row per token (and one
+    hypothesis reached its limit and has no <eos>. The search ranks by `score`. `weights` have a row per token (and one
     for <eos> if finished) and a column per source token; it is None if not requested, or if the model does not attend.
     """
 
@@ -24,7 +24,7 @@ class Hypothesis:
     log_prob: float
     score: float
     finished: bool
-    alignment: Float[Tensor, "T source"] | None = None
+    weights: Float[Tensor, "T source"] | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Step:
 
     logits: Float[Tensor, "B vocab"]
     state: Any
-    alignment: Float[Tensor, "B source"] | None = None
+    weights: Float[Tensor, "B source"] | None = None
 
 
 @register_pytree

@@ -140,16 +140,16 @@ class BackPointers:
         self.num_steps = [0] * len(limits)
         self.open = [True] * len(limits)
         self.ends: list[list[HypothesisEnd]] = [[] for _ in limits]
-        self.tokens, self.parents, self.alignments = StepValues(), StepValues(), StepValues()
+        self.tokens, self.parents, self.all_weights = StepValues(), StepValues(), StepValues()
         self.pending: list[tuple[list[int], BeamStep]] = []
 
-    def add(self, sources: list[int], step: BeamStep, alignment: Tensor | None) -> None:
-        """One step of these sources; the alignment is that of the hypotheses before it, [n, size, source]."""
+    def add(self, sources: list[int], step: BeamStep, weights: Tensor | None) -> None:
+        """One step of these sources; the weights is that of the hypotheses before it, [n, size, source]."""
         self.pending.append((sources, step))
         self.tokens.add(sources, step.tokens)
         self.parents.add(sources, step.parents)
-        if alignment is not None:
-            self.alignments.add(sources, alignment)
+        if weights is not None:
+            self.all_weights.add(sources, weights)
 
     def update(self) -> list[bool]:
         """Transfer the steps since the last call to the host; for each source, whether it is still open."""
@@ -189,7 +189,7 @@ class BackPointers:
 
     def best(self, count: int, lengths: list[int]) -> list[list[Hypothesis]]:
         """The best hypotheses of each source, finished ones first."""
-        tokens, parents, alignments = (steps.by_source() for steps in (self.tokens, self.parents, self.alignments))
+        tokens, parents, all_weights = (steps.by_source() for steps in (self.tokens, self.parents, self.all_weights))
         hypotheses = []
         for source, ends in enumerate(self.ends):
             if not ends:
@@ -198,28 +198,28 @@ class BackPointers:
                 )
             ranked = sorted(ends, key=lambda end: (not end.finished, -end.score))[:count]
             token_lists, parent_lists = tokens[source].tolist(), parents[source].tolist()
-            alignment = alignments[source][..., : lengths[source]] if source in alignments else None
-            hypotheses.append([follow(end, token_lists, parent_lists, alignment) for end in ranked])
+            weights = all_weights[source][..., : lengths[source]] if source in all_weights else None
+            hypotheses.append([follow(end, token_lists, parent_lists, weights) for end in ranked])
         return hypotheses
 
 
 def follow(
-    end: HypothesisEnd, tokens: list[list[int]], parents: list[list[int]], alignments: Tensor | None
+    end: HypothesisEnd, tokens: list[list[int]], parents: list[list[int]], all_weights: Tensor | None
 ) -> Hypothesis:
     """Follow the back-pointers of a hypothesis from its end to its beginning."""
     position, num_ids = end.position, end.num_tokens - end.finished
-    # <eos> has no entry among the tokens; its alignment is that of the hypothesis it ends
+    # <eos> has no entry among the tokens; its weights are those of the hypothesis it ends
     ids, positions = [], [position] if end.finished else []
     for step in range(num_ids - 1, -1, -1):
         ids.append(tokens[step][position])
-        # the alignment of a step belongs to the hypothesis before it: the parent
+        # the weights of a step belong to the hypothesis before it: the parent
         position = parents[step][position]
         positions.append(position)
-    alignment = None
-    if alignments is not None:
-        alignment = outside_inference(alignments[torch.arange(end.num_tokens), torch.tensor(positions[::-1])])
+    weights = None
+    if all_weights is not None:
+        weights = outside_inference(all_weights[torch.arange(end.num_tokens), torch.tensor(positions[::-1])])
     return Hypothesis(
-        ids=tuple(ids[::-1]), log_prob=end.log_prob, score=end.score, finished=end.finished, alignment=alignment
+        ids=tuple(ids[::-1]), log_prob=end.log_prob, score=end.score, finished=end.finished, weights=weights
     )
 
 
@@ -236,10 +236,10 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
     for number in range(1, last + 1):
         step = inputs.model.step(tokens, state, encoded)
         extended = beam_step(step.logits, live, size)
-        alignment = step.alignment if inputs.return_weights else None
-        if alignment is not None:
-            alignment = alignment.unflatten(0, (len(sources), width)).expand(-1, size, -1)
-        pointers.add(sources, extended, alignment)
+        weights = step.weights if inputs.return_weights else None
+        if weights is not None:
+            weights = weights.unflatten(0, (len(sources), width)).expand(-1, size, -1)
+        pointers.add(sources, extended, weights)
         remaining = list(range(len(sources)))
         if number % interval == 0 or number == last:
             is_open = pointers.update()

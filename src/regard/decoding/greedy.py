@@ -63,7 +63,7 @@ class TokenLists:
 def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesis]]:
     """Extend every hypothesis until <eos> or its limit."""
     device = inputs.source.device
-    outputs, alignments, numbers = TokenLists(inputs.limits), StepValues(), inputs.numbers
+    outputs, all_weights, numbers = TokenLists(inputs.limits), StepValues(), inputs.numbers
     encoded = inputs.model.encode(inputs.source)
     state = inputs.model.start(encoded)
     live = list(range(len(inputs.limits)))
@@ -76,8 +76,8 @@ def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesi
         state = step.state
         tokens = choose(step.logits, numbers, number)
         pending.append((tokens, log_prob_of(step.logits, tokens)))
-        if inputs.return_weights and step.alignment is not None:
-            alignments.add(live, step.alignment)
+        if inputs.return_weights and step.weights is not None:
+            all_weights.add(live, step.weights)
         if number % interval and number < last:
             continue
         for step_tokens, log_probs in pending:
@@ -91,7 +91,7 @@ def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesi
             tokens, numbers, state, encoded = select_batch(
                 (tokens, numbers, state, encoded), torch.tensor(open_positions, device=device)
             )
-    return hypotheses_of(inputs, outputs, alignments)
+    return hypotheses_of(inputs, outputs, all_weights)
 
 
 def log_prob_of(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -101,23 +101,23 @@ def log_prob_of(logits: Tensor, tokens: Tensor) -> Tensor:
     return logits.log_softmax(dim=1, dtype=dtype).gather(1, tokens[:, None])[:, 0]
 
 
-def hypotheses_of(inputs: SearchInput, outputs: TokenLists, alignments: StepValues) -> list[list[Hypothesis]]:
+def hypotheses_of(inputs: SearchInput, outputs: TokenLists, all_weights: StepValues) -> list[list[Hypothesis]]:
     """One hypothesis for each source, without its <eos>."""
-    by_source, lengths = alignments.by_source(), inputs.source.lengths.tolist()
+    by_source, lengths = all_weights.by_source(), inputs.source.lengths.tolist()
     hypotheses = []
     for source, (ids, log_prob) in enumerate(zip(outputs.ids, outputs.log_probs, strict=True)):
         check_not_nan(log_prob, source)
         finished = ids[-1] == EOS
-        alignment = None
+        weights = None
         if source in by_source:
             # steps after <eos>, which were computed before the transfer, and padding of the source are cut off
-            alignment = outside_inference(by_source[source][: len(ids), : lengths[source]])
+            weights = outside_inference(by_source[source][: len(ids), : lengths[source]])
         hypothesis = Hypothesis(
             ids=tuple(ids[:-1] if finished else ids),
             log_prob=log_prob,
             score=log_prob,
             finished=finished,
-            alignment=alignment,
+            weights=weights,
         )
         hypotheses.append([hypothesis])
     return hypotheses

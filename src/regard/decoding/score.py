@@ -52,9 +52,9 @@ def forced_alignment(model: Model, source: Source, target: PaddedTokens) -> list
         for tokens in target.ids.unbind(dim=1):
             step = model.step(tokens, state, encoded)
             state = step.state
-            if step.alignment is None:
+            if step.weights is None:
                 return None
-            steps.append(step.alignment)
+            steps.append(step.weights)
         stacked = torch.stack(steps, dim=1).cpu()
         sizes = zip(target.lengths.tolist(), source.lengths.tolist(), strict=True)
         return [

@@ -84,7 +84,7 @@ class FusedTransformer:
         return Step(
             logits=model.readout(model.decoder_norm(states)),
             state=State(caches=tuple(caches), length=state.length + 1),
-            alignment=weights.mean(dim=1)[:, 0],
+            weights=weights.mean(dim=1)[:, 0],
         )
 
     def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:

@@ -33,12 +33,11 @@ from regard.layers.residual import NORMS, PostNorm, PreNorm
 from regard.layers.task_model import TaskModel
 from regard.layers.transformer import CausalLayer, DecoderLayer, EncoderLayer, LayerSizes
 from regard.layers.ttt import TTT, BareLinear, GradientLearner, NadarayaWatsonLearner, NormedLinear
-from regard.layers.unroll import Advanced, unroll, unroll_features
+from regard.layers.unroll import unroll, unroll_features
 
 __all__ = [
     "NORMS",
     "TTT",
-    "Advanced",
     "BareLinear",
     "BidirectionalGRU",
     "BidirectionalLSTM",

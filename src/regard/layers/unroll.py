@@ -8,27 +8,17 @@ instead (scheduled sampling, Bengio et al. 2015. https://arxiv.org/abs/1506.0309
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import Step
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advanced:
-    """One step before its readout: the input of the readout, the next state, and the attention to the source."""
-
-    features: Float[Tensor, "B size"]
-    state: Any
-    alignment: Float[Tensor, "B source"] | None = None
+from regard.contracts import ModelOutput, Step
 
 
 def unroll_features(
-    advance: Callable[[Tensor, Any, Any], Advanced], words: Float[Tensor, "B T word"], *, state: Any, encoded: Any
+    advance: Callable[[Tensor, Any, Any], ModelOutput], words: Float[Tensor, "B T word"], *, state: Any, encoded: Any
 ) -> Float[Tensor, "B T size"]:
     """Features at every position; each step gets the true word and the previous state."""
     features: list[Tensor] = []

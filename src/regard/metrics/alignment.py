@@ -32,10 +32,10 @@ def links(
 
     `source_words` and `target_words` give the word of each token, without <eos>; then words are linked, not tokens.
     """
-    if hypothesis.alignment is None:
+    if hypothesis.weights is None:
         raise ValueError("the hypothesis has no alignment. Decode with return_weights=True, with a model that attends.")
     # ids have no <eos>, the last source position is <eos>
-    alignment = hypothesis.alignment[: len(hypothesis.ids), :-1]
+    alignment = hypothesis.weights[: len(hypothesis.ids), :-1]
     if source_words is None and target_words is None:
         return best_links(alignment)
     targets, sources = alignment.shape

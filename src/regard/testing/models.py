@@ -131,8 +131,8 @@ def check_batch_selection(case: TranslationCase) -> None:
         chosen = model.step(token[elements], select_batch(state, elements), select_batch(encoded, elements))
     claim = f"{case}: a step on selected batch elements equals the step on all"
     assert_close(chosen.logits, whole.logits[elements], 1e-10, claim)
-    if whole.alignment is not None:
-        assert_close(chosen.alignment, whole.alignment[elements], 1e-10, f"{claim}, in its attention weights")
+    if whole.weights is not None:
+        assert_close(chosen.weights, whole.weights[elements], 1e-10, f"{claim}, in its attention weights")
 
 
 def check_attention_weights(case: TranslationCase) -> None:
@@ -142,7 +142,7 @@ def check_attention_weights(case: TranslationCase) -> None:
         source, target = case.pairs(model)
         outputs = case.steps(model, model.encode(source), target.ids)
     for output in outputs:
-        weights = output.alignment
+        weights = output.weights
         assert (weights is not None) == case.attends, (
             f"{case}: a step returns {'no' if weights is None else 'attention'} weights, but attends={case.attends}."
         )

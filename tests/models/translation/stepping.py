@@ -11,5 +11,5 @@ def take_steps(model, source, target):
         done = model.step(tokens, state, encoded)
         state = done.state
         logits.append(done.logits)
-        alignments.append(done.alignment)
+        alignments.append(done.weights)
     return encoded, torch.stack(logits, dim=1), torch.stack(alignments, dim=1)

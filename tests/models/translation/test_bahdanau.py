@@ -88,12 +88,12 @@ def test_the_previous_state_looks():
     first = model.step(torch.tensor([1]), state, encoded)
     other = model.step(torch.tensor([9]), state, encoded)
     # the word that is read now moves the state, and only the next look knows of it
-    assert torch.equal(first.alignment, other.alignment)
+    assert torch.equal(first.weights, other.weights)
     assert not first.logits.allclose(other.logits)
-    again = [model.step(torch.tensor([3]), step.state, encoded).alignment for step in (first, other)]
+    again = [model.step(torch.tensor([3]), step.state, encoded).weights for step in (first, other)]
     assert not again[0].allclose(again[1])
     expected = by_hand(model, [4, 7, 5, 2], [1, 3])[1]
-    assert torch.cat([first.alignment, again[0]]).allclose(expected)
+    assert torch.cat([first.weights, again[0]]).allclose(expected)
 
 
 @pytest.mark.unchecked

@@ -104,7 +104,7 @@ def by_hand(model, source, target):
 @pytest.mark.parametrize("alignment", ["global", "local_monotonic", "local_predictive"])
 @pytest.mark.parametrize("name", ["dot", "general", "concat", "location"])
 def test_every_form_by_hand(name, alignment, input_feeding):
-    model = made(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
+    model = made(score=name, weights=alignment, input_feeding=input_feeding, max_length=9)
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits = model(source, target)
     _, _, seen = take_steps(model, source, target)
@@ -123,7 +123,7 @@ def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():
     for step in range(6):
         done = model.step(torch.tensor([5]), state, encoded)
         state = done.state
-        assert done.alignment.sum().item() == pytest.approx(1.0 if step <= 1 + WINDOW else 0.0)
+        assert done.weights.sum().item() == pytest.approx(1.0 if step <= 1 + WINDOW else 0.0)
         assert done.logits.isfinite().all()
 
 
@@ -131,7 +131,7 @@ def test_words_past_the_locations_there_are_get_no_weight():
     model = made(score="location", max_length=3)
     with pytest.warns(UserWarning, match="3 positions"):
         encoded = model.encode(PaddedTokens.from_lists(SOURCES))
-    seen = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded).alignment
+    seen = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded).weights
     assert (seen[:, 3:] == 0).all() and seen.sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
 
 

@@ -120,7 +120,7 @@ def test_the_alignment_is_the_last_layers_mean():
     with trace(model) as maps:
         step = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded)
     (read,) = maps["decoder.1.cross_attention"]
-    assert step.alignment.allclose(read.weights.mean(dim=1)[:, 0])
+    assert step.weights.allclose(read.weights.mean(dim=1)[:, 0])
 
 
 @pytest.mark.parametrize(

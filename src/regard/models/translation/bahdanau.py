@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
-from regard.layers import Advanced, BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
+from regard.layers import BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,20 +104,20 @@ class Bahdanau(nn.Module):
         """The decoder's first state, from the last state of the backward GRU."""
         return torch.tanh(self.start_proj(encoded.first_backward))
 
-    def advance(self, gates: Float[Tensor, "B gates"], state: Float[Tensor, "B H"], encoded: Encoded) -> Advanced:
+    def advance(self, gates: Float[Tensor, "B gates"], state: Float[Tensor, "B H"], encoded: Encoded) -> ModelOutput:
         """Attend with the state before this word, then update it; `gates` is the word's share of the gates."""
         attended = self.attention(state[:, None], encoded.memory, return_weights=True)
         assert attended.weights is not None
         context, context_gates = attended.context[:, 0].split([2 * state.shape[1], 3 * state.shape[1]], dim=-1)
         state = self.decoder(gates + context_gates, state)
-        return Advanced(features=torch.cat([state, context], dim=-1), state=state, alignment=attended.weights[:, 0])
+        return ModelOutput(features=torch.cat([state, context], dim=-1), state=state, weights=attended.weights[:, 0])
 
     def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
         """Read one target token and predict the next."""
         word = self.dropout(self.target_embedding(tokens))
         advanced = self.advance(self.word_gates(word), state, encoded)
         logits = self.readout(self.maxout_features(advanced.features, word))
-        return Step(logits=logits, state=advanced.state, alignment=advanced.alignment)
+        return Step(logits=logits, state=advanced.state, weights=advanced.weights)
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """Inputs of the readout at every target position; attention and state updates run step by step."""

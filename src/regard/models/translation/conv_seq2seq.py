@@ -135,7 +135,7 @@ class ConvSeq2Seq(nn.Module):
         return Step(
             logits=self.readout(decoded.features[:, 0]),
             state=decoded.state,
-            alignment=torch.stack(decoded.weights).mean(dim=0)[:, 0],
+            weights=torch.stack(decoded.weights).mean(dim=0)[:, 0],
         )
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:

@@ -7,7 +7,7 @@
     p(y_t) = softmax(W h_t)
 
 Cheng, Dong and Lapata 2016, sections 3 and 4. https://arxiv.org/abs/1601.06733
-`Step.alignment` has the attention to the source (deep: of the top layer), not that to the decoder's own tapes.
+`Step.weights` has the attention to the source (deep: of the top layer), not that to the decoder's own tapes.
 
 Departs from the paper: its two-sequence task was inference, so translation, its readout and the dropout (on words,
 between layers, on h_t) are ours, and there is no published BLEU. For shallow fusion it refers to Bahdanau et al.: the
@@ -29,7 +29,7 @@ from regard._utils import find_variant
 from regard.attention import Attention
 from regard.attention.scores import Additive
 from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
-from regard.layers import Advanced, LSTMNAttention, LSTMNCell, LSTMNMemory, LSTMNStack, Readout, unroll_features
+from regard.layers import LSTMNAttention, LSTMNCell, LSTMNMemory, LSTMNStack, Readout, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +92,14 @@ class ShallowFusion(nn.Module):
         """The words' share of the first cell, for any number of positions at once."""
         return self.stack.project(words)
 
-    def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> Advanced:
+    def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> ModelOutput:
         """Attend to the source with the state before this word, then read word and context side by side."""
         attended = self.attention(state.tapes[-1].last.unsqueeze(1), memories[0], return_weights=True)
         assert attended.weights is not None
         # W [x; g~] = W_x x + W_g g~, and `word` is W_x x
         projected = word + self.context_proj(attended.context[:, 0])
         tapes: tuple[LSTMNMemory, ...] = self.stack(projected, state.tapes)
-        return Advanced(features=tapes[-1].last, state=State(tapes=tapes, across=()), alignment=attended.weights[:, 0])
+        return ModelOutput(features=tapes[-1].last, state=State(tapes=tapes, across=()), weights=attended.weights[:, 0])
 
 
 class DeepLayer(nn.Module):
@@ -155,7 +155,7 @@ class DeepFusion(nn.Module):
         """The words' share of the first layer, for any number of positions at once."""
         return self.layers[0].project(words)
 
-    def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> Advanced:
+    def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> ModelOutput:
         """One step of every layer."""
         tapes: list[LSTMNMemory] = []
         across: list[Tensor] = []
@@ -166,7 +166,7 @@ class DeepFusion(nn.Module):
             tapes.append(next_tape)
             across.append(next_summary)
         after = State(tapes=tuple(tapes), across=tuple(across))
-        return Advanced(features=tapes[-1].last, state=after, alignment=weights)
+        return ModelOutput(features=tapes[-1].last, state=after, weights=weights)
 
 
 FUSIONS: dict[str, type[ShallowFusion] | type[DeepFusion]] = {"shallow": ShallowFusion, "deep": DeepFusion}
@@ -194,16 +194,16 @@ class LSTMN(nn.Module):
         """Empty tapes."""
         return self.decoder.start(encoded.memories[0].values)
 
-    def advance(self, word: Float[Tensor, "B projected"], state: State, encoded: Encoded) -> Advanced:
+    def advance(self, word: Float[Tensor, "B projected"], state: State, encoded: Encoded) -> ModelOutput:
         """Read one word; `word` is its share of the decoder's first layer."""
-        advanced: Advanced = self.decoder(word, state, encoded.memories)
+        advanced: ModelOutput = self.decoder(word, state, encoded.memories)
         return advanced
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next."""
         advanced = self.advance(self._project_words(tokens), state, encoded)
         logits = self.readout(self.dropout(advanced.features))
-        return Step(logits=logits, state=advanced.state, alignment=advanced.alignment)
+        return Step(logits=logits, state=advanced.state, weights=advanced.weights)
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """Inputs of the readout at every target position; words are projected all at once, cells step by step."""

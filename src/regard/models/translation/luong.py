@@ -28,7 +28,7 @@ from regard.attention import Attention
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
-from regard.layers import Advanced, Readout, reverse_rows, run_lstm, unroll_features
+from regard.layers import Readout, reverse_rows, run_lstm, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class Luong(nn.Module):
         """The encoder's last states, layer by layer."""
         return State(hidden=encoded.hidden, cells=encoded.cells, attended=torch.zeros_like(encoded.hidden[0]))
 
-    def advance(self, word: Float[Tensor, "B gates"], state: State, encoded: Encoded) -> Advanced:
+    def advance(self, word: Float[Tensor, "B gates"], state: State, encoded: Encoded) -> ModelOutput:
         """Update the stack by one word, then attend with the top state; `word` is the word's share of the gates."""
         hidden, cells = [], []
         below = state.attended if self.config.input_feeding else None
@@ -147,12 +147,12 @@ class Luong(nn.Module):
         assert attended.weights is not None
         features = self.dropout(torch.tanh(self.combine(torch.cat([attended.context[:, 0], hidden[-1]], dim=-1))))
         after = State(hidden=tuple(hidden), cells=tuple(cells), attended=features, length=state.length + 1)
-        return Advanced(features=features, state=after, alignment=attended.weights[:, 0])
+        return ModelOutput(features=features, state=after, weights=attended.weights[:, 0])
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next."""
         advanced = self.advance(self._project_words(tokens), state, encoded)
-        return Step(logits=self.readout(advanced.features), state=advanced.state, alignment=advanced.alignment)
+        return Step(logits=self.readout(advanced.features), state=advanced.state, weights=advanced.weights)
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """Inputs of the readout at every target position; words are projected all at once, states step by step."""

@@ -28,7 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.contracts import ModelOutput, PaddedTokens, Step
-from regard.layers import Advanced, Readout, unroll_features
+from regard.layers import Readout, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +122,10 @@ class RCTM(nn.Module):
         """A state of zeros."""
         return torch.zeros_like(encoded.sentence)
 
-    def advance(self, word: Float[Tensor, "B H"], state: Float[Tensor, "B H"], encoded: Encoded) -> Advanced:
+    def advance(self, word: Float[Tensor, "B H"], state: Float[Tensor, "B H"], encoded: Encoded) -> ModelOutput:
         """The next state from a projected word; the state is also the input of the output layer."""
         state = torch.sigmoid(word + encoded.sentence + self.state_proj(state))
-        return Advanced(features=state, state=state)
+        return ModelOutput(features=state, state=state)
 
     def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
         """Consume one target token and predict the next."""

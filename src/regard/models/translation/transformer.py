@@ -134,7 +134,7 @@ class Transformer(nn.Module):
         return Step(
             logits=self.readout(self.decoder_norm(states[:, 0])),
             state=State(caches=tuple(caches), length=state.length + 1),
-            alignment=weights.mean(dim=1)[:, 0],
+            weights=weights.mean(dim=1)[:, 0],
         )
 
     def features(self, source: PaddedTokens | PackedTokens, target: PaddedTokens | PackedTokens) -> ModelOutput:

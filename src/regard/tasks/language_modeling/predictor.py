@@ -95,7 +95,7 @@ class Continuation:
 
 
 @dataclass(frozen=True)
-class TokenOutput:
+class StreamedToken:
     """One token of one continuation: its text, and the reason if the continuation ended with it."""
 
     number: int
@@ -121,7 +121,7 @@ class TextGenerator:
         max_tokens. A text ends before the first of the `stop` strings.
         """
         ids, generation = self._check_inputs(prompts, stop, options)
-        texts, outputs = ["" for _ in prompts], [list[TokenOutput]() for _ in prompts]
+        texts, outputs = ["" for _ in prompts], [list[StreamedToken]() for _ in prompts]
         # batched by length: the rest of a longer prompt is fed token by token, beside generated tokens
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
         for first in range(0, len(order), PROMPTS_AT_ONCE):
@@ -159,7 +159,7 @@ class TextGenerator:
         """Perplexity of a text and attention weight by distance; `rows` and `crops` as in evaluate_text."""
         return evaluate_text(self, examples, self.tokenizer, split=split, steps=steps, rows=rows, crops=crops)
 
-    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[TokenOutput]:
+    def stream(self, prompts: Sequence[str], *, stop: Sequence[str] = (), **options: Any) -> Iterator[StreamedToken]:
         """Like `generate`, token by token; the outputs of several prompts are interleaved."""
         ids, generation = self._check_inputs(prompts, stop, options)
         return self._stream(ids, range(len(ids)), stop, generation)
@@ -175,7 +175,7 @@ class TextGenerator:
 
     def _stream(
         self, ids: list[list[int]], numbers: Sequence[int], stop: Sequence[str], options: Generation
-    ) -> Iterator[TokenOutput]:
+    ) -> Iterator[StreamedToken]:
         """Generate for the prompts of these numbers, as one batch."""
         rows = [ids[number] for number in numbers]
         texts = [(IncrementalDetokenizer(self.tokenizer, row), StoppedText(stop)) for row in rows]
@@ -190,7 +190,7 @@ class TextGenerator:
                     new += text.rest()
                     closed.add(one.row)
                 token = self.tokenizer.tokens([one.token])[0]
-                yield TokenOutput(numbers[one.row], new, token, float(one.log_prob or 0.0), ended)
+                yield StreamedToken(numbers[one.row], new, token, float(one.log_prob or 0.0), ended)
 
     def encode(self, prompt: str) -> list[int]:
         """The ids of a prompt; for an empty prompt a line break, after which a text begins."""

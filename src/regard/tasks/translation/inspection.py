@@ -94,8 +94,8 @@ def inspect_translation(
         sites=find_sites(model, lambda: probe(model), maps),
         maps=maps,
         panels=()
-        if hypothesis.alignment is None
-        else (AlignmentPanel(weights=hypothesis.alignment, query_axis=TARGET, key_axis=SOURCE),),
+        if hypothesis.weights is None
+        else (AlignmentPanel(weights=hypothesis.weights, query_axis=TARGET, key_axis=SOURCE),),
         num_dropped=len(ids) + 1 - len(source),
         response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
         call=model_call(tokens),
@@ -177,7 +177,7 @@ def force(model: Any, source: list[int], output: list[int]) -> Hypothesis:
         log_prob=log_prob,
         score=log_prob,
         finished=True,
-        alignment=None if alignment is None else alignment[0],
+        weights=None if alignment is None else alignment[0],
     )
 
 

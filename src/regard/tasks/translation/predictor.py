@@ -134,7 +134,7 @@ class Translator:
             log_prob=hypothesis.log_prob,
             tokens=tuple(target.tokens([*hypothesis.ids, *ending])),
             source_tokens=tuple(source.tokens([*used, EOS])),
-            weights=hypothesis.alignment,
+            weights=hypothesis.weights,
             links=link_words(hypothesis, used, self.tokenizers),
             num_dropped=len(row) - len(used),
         )
@@ -191,7 +191,7 @@ def make_search(beam: int, num_best: int = 1) -> Search:
 
 def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -> tuple[tuple[int, int], ...] | None:
     """The source word aligned to each target word; characters for character tokenizers."""
-    if hypothesis.alignment is None:
+    if hypothesis.weights is None:
         return None
     if "characters" in (tokenizers.source.kind, tokenizers.target.kind):
         return tuple(links(hypothesis))
