@@ -16,8 +16,8 @@ Written by `python docs/scripts/architecture.py` from the docstrings of the pack
 `tests/test_imports.py`, which holds it.
 
 A package imports only packages that stand on its line and what those import; every package may import `contracts` and
-`_utils`. Another package is imported through its `__init__`, never past it. `cli` may import anything, and nothing imports
-`cli`; what the top level composes of several packages is in `_api.py`.
+`_utils`. Another package is imported through its `__init__`, never past it. `cli` may import anything, and nothing
+imports `cli`; what the top level composes of several packages is in `_api.py`.
 """
 
 PATHS = """

@@ -1,4 +1,4 @@
-"""Write the README's pictures of the studio: docs/pictures/*.png, a screen each, with few colours so that files are small.
+"""Write the README's pictures of the studio, docs/pictures/*.png: a screen each, with few colours for small files.
 
     regard demo --out demo
     python docs/scripts/pictures.py demo
