@@ -10,7 +10,7 @@ from regard.attention.masks import causal, padding, window
 from regard.attention.positions import Alibi, Relative, Rotary
 from regard.attention.scores import SCORES
 from regard.kernels.dot import blocked
-from tests.contracts.cases import LENGTHS, inputs, look, make_alignment, make_score
+from tests.contracts.cases import LENGTHS, inputs, make_alignment, make_score, position_info
 
 pytestmark = pytest.mark.unchecked
 
@@ -28,7 +28,13 @@ def test_one_graph_forward_and_backward(score_name, align_name):
 
     def run(queries, keys, values, lengths):
         return attend(
-            queries, keys, values, score=score, align=align, mask=causal() & padding(lengths), position_info=look()
+            queries,
+            keys,
+            values,
+            score=score,
+            align=align,
+            mask=causal() & padding(lengths),
+            position_info=position_info(),
         ).context
 
     compiled = torch.compile(run, fullgraph=True, backend="aot_eager")

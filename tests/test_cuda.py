@@ -17,10 +17,10 @@ from tests.contracts.cases import (
     TOLERANCE,
     build,
     inputs,
-    look,
     make_alignment,
     make_mask,
     make_score,
+    position_info,
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
@@ -42,7 +42,7 @@ def test_cuda_equals_cpu(score_name, align_name):
                         score=score.to(device),
                         align=align.to(device),
                         mask=make_mask(mask_name, device),
-                        position_info=look(),
+                        position_info=position_info(),
                         return_weights=return_weights,
                     ).context
                     gradients = torch.autograd.grad(context.float().square().sum(), tensors, allow_unused=True)
