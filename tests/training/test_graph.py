@@ -29,9 +29,9 @@ def make_rows(count, seed, longest=7):
 
 
 def make_batch(rows, kind=PackedTokens):
-    sources = kind.of([[*source, EOS] for source, _ in rows])
-    targets = kind.of([[BOS, *target] for _, target in rows])
-    labels = kind.of([[*target, EOS] for _, target in rows]).ids
+    sources = kind.from_lists([[*source, EOS] for source, _ in rows])
+    targets = kind.from_lists([[BOS, *target] for _, target in rows])
+    labels = kind.from_lists([[*target, EOS] for _, target in rows]).ids
     return Batch(source=sources, target=targets, labels=labels, num_tokens=int((labels != PAD).sum()))
 
 
@@ -159,7 +159,7 @@ def test_a_batch_is_copied_into_the_tensors_of_another():
     copy_batch(given, kept)
     assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
     for side in ("source", "target"):
-        for name in ("ids", "offsets", "rows", "positions"):
+        for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
             assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
     assert torch.equal(kept.labels, given.labels)
 
