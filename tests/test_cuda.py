@@ -55,7 +55,7 @@ def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
 @pytest.mark.parametrize("name", [None, *POSITIONS])
 def test_heads_and_caches_equal_the_cpu(name):
     torch.manual_seed(0)
-    scheme = None if name is None else build(POSITIONS[name], size=4, num_heads=4)
+    scheme = None if name is None else build(POSITIONS[name], head_size=4, num_heads=4)
     if not isinstance(scheme, PositionScheme):
         scheme = None
     attention = MultiHeadAttention(16, 4, num_kv_heads=2, positions=scheme).double().eval()

@@ -128,7 +128,7 @@ def test_every_reason_against_a_fused_path_is_told():
     assert choice.backend == "plain"
     for reason in ("the weights are needed", "Sparsemax is not Softmax"):
         assert reason in str(choice)
-    assert "Ratio sees the constant per row" in str(which_backend(x, x, x, score=Gaussian(), align=Ratio()))
+    assert "Ratio depends on the constant per query" in str(which_backend(x, x, x, score=Gaussian(), align=Ratio()))
     assert "FlexAttention has no backward on cpu" in str(which_backend(x, x, x, mask=window(1)))
     with pytest.warns(UserWarning, match="never attended to"):
         assert "more keys than Location" in str(which_backend(x, x, x, score=Location(query_size=8, max_length=2)))

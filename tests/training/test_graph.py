@@ -163,7 +163,7 @@ def test_a_batch_is_copied_into_the_tensors_of_another():
     copy_batch(given, kept)
     assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
     for side in ("source", "target"):
-        for name in ("ids", "cu_seqlens", "rows", "positions"):
+        for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
             assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
     assert torch.equal(kept.labels, given.labels)
 

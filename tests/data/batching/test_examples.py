@@ -79,9 +79,9 @@ def test_packed_batches(sides):
     source = PackedTokens.from_lists([list(example.source) for example in examples])
     target = PackedTokens.from_lists([[BOS, *example.target] for example in examples])
     for made, expected in ((batch.source, source), (batch.target, target)):
-        for name in ("ids", "cu_seqlens", "rows", "positions"):
+        for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
             assert torch.equal(getattr(made, name), getattr(expected, name)), name
-        assert made.longest == expected.longest
+        assert made.max_seqlen == expected.max_seqlen
     assert batch.labels.tolist() == [token for example in examples for token in (*example.target, EOS)]
     assert batch.num_tokens == len(batch.labels)
 
