@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from regard import change
+from regard import intervene
 from regard.attention import Attention
 from regard.attention.alignments import ALIGNMENTS
 from regard.fused import fuse
@@ -211,7 +211,7 @@ def test_weights_that_an_intervention_replaces_are_used(system, loops_on_cpu):
     model = system.make()
     before = system.run(fuse(model))
     loops_on_cpu.clear()
-    with change(model, lambda path, attended: torch.ones_like(attended.weights)):
+    with intervene(model, lambda path, attended: torch.ones_like(attended.weights)):
         after = system.run(fuse(model))
     assert not loops_on_cpu
     assert not all(old.equal(new) for old, new in zip(before, after, strict=True))

@@ -8,8 +8,8 @@ from torch import nn
 
 from regard import trace
 from regard.attention.alignments import ALIGNMENTS
-from regard.checkpoint import Checkpoint
-from regard.contracts import PAD, Batch, Labelled, PaddedTokens, Segment, unsupported_reasons
+from regard.checkpoint import RunFolder
+from regard.contracts import PAD, Batch, ClassificationBatch, PaddedTokens, Segment, unsupported_reasons
 from regard.fused import fuse
 from regard.layers import GRUUpdate
 from regard.recipes import make_run
@@ -35,7 +35,9 @@ def batch_of(system):
     if system.run.__name__ == "read":
         tokens, labels = TOKENS[:, :-1], TOKENS[:, 1:]
         return Segment(tokens=tokens, labels=labels, fresh=FRESH, num_tokens=labels.numel()), StreamObjective
-    return Labelled(sentences=SENTENCES, labels=torch.tensor([0, 2, 1, 0]), num_tokens=4), ClassificationObjective
+    return ClassificationBatch(
+        sentences=SENTENCES, labels=torch.tensor([0, 2, 1, 0]), num_tokens=4
+    ), ClassificationObjective
 
 
 def gradients(objective, batch):
@@ -107,7 +109,7 @@ def test_every_task_trains_through_the_door(recipe, name, content, tmp_path):
         (tmp_path / "data.txt").write_text(content)
         files = {"data": tmp_path / "data.txt"}
     run = make_run(recipe, name, **files)
-    setup = task_of(run).setup(run, Checkpoint(tmp_path / "run"), resume=False, notify=lambda *_: None)
+    setup = task_of(run).setup(run, RunFolder(tmp_path / "run"), resume=False, notify=lambda *_: None)
     assert setup.objective(nn.Linear(2, 2)).fuse is fuse
 
 

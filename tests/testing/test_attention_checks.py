@@ -355,7 +355,9 @@ def test_a_sound_object_passes():
     check_alignment(Softmax(), shares_infinity=True, scores=["dot"])
 
 
-@pytest.mark.parametrize("mask", [Band(), torch.rand(3, 5, 7) > 0.3, lambda lengths: causal()], ids=str)
+@pytest.mark.parametrize(
+    "mask", [Band(), torch.rand(3, 5, 7) > 0.3, lambda lengths: causal()], ids=["own", "tensor", "factory"]
+)
 def test_a_sound_mask_passes(mask):
     check_mask(mask, scores=["scaled_dot"])
 

@@ -68,7 +68,7 @@ def choose(request: AttentionRequest) -> BackendChoice:
 def attend_fused(request: AttentionRequest) -> Tensor:
     """The context, by the first backend without a reason against it."""
     for unsupported_reasons, attend in backends_for(request).values():
-        # generators yield reasons lazily: the first one is enough to go on
+        # generators yield reasons lazily: the first one decides
         if not any(True for _ in unsupported_reasons(request)):
             return attend(request)
     raise AssertionError("the plain backend supports every request")

@@ -153,7 +153,7 @@ def own_token() -> str:
     with suppress(OSError, ValueError):
         make_folder(user_data_folder())
         path.unlink(missing_ok=True)
-        # O_EXCL: the file is new and nobody else could have prepared it
+        # O_EXCL: the call fails if the file exists, so no other process can have prepared it
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(token)
     return token

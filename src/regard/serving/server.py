@@ -10,7 +10,7 @@ PORT, TRIES, BACKLOG = 8765, 20, 2048
 def bind(host: str, port: int | None) -> socket.socket:
     """A listening socket on the port, or without one on the first free port from 8765.
 
-    It listens before the server runs, so that a page opened now gets its response as soon as it does.
+    Listening starts before the server runs, so that a page opened now gets its response as soon as it does.
     """
     if not host:
         raise ValueError("the host is empty, which would listen on every address. Leave out --host, or name one.")

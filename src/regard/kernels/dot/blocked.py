@@ -46,7 +46,7 @@ def attend_blocked(request: DotRequest) -> Float[Tensor, "... Q value"]:
         slice_request(request, slice(start, min(start + BLOCK, request.queries.shape[-2])))
         for start in range(0, request.queries.shape[-2], BLOCK)
     ]
-    # torch.func differentiates by itself and does not support checkpoints
+    # torch.func has its own differentiation, which does not support checkpoints
     needs_checkpoint = is_concrete(request.queries) and torch.is_grad_enabled()
     tensors = (request.queries, request.keys, request.values)
     needs_checkpoint = needs_checkpoint and any(tensor.requires_grad for tensor in tensors)

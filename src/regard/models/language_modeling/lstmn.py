@@ -46,7 +46,7 @@ class LSTMNLanguageModel(LanguageModelBase):
     def __init__(self, config: LSTMNLanguageConfig) -> None:
         super().__init__()
         if config.span < 1:
-            raise ValueError(f"span is {config.span}, expected 1 or more cells to look back at.")
+            raise ValueError(f"span is {config.span}, expected 1 or more cells.")
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.embedding_size)
         sizes = [config.embedding_size] + [config.hidden_size] * (config.num_layers - 1)
