@@ -117,14 +117,14 @@ def translating(model):
     translator = Translator(
         model=model,
         tokenizers=Tokenizers(source=tokenizer, target=tokenizer, joint=True),
-        config=make_run("multi30k", "transformer"),
+        run=make_run("multi30k", "transformer"),
     )
     found = translator.translate(["a b c", "d", "e e f g"], beam=2)
     return [(tuple(one.tokens), one.log_prob) for one in found]
 
 
 def writing(model):
-    writer = Writer(model=model, tokenizer=make_tokenizer(), config=make_run("tinyshakespeare", "gpt"))
+    writer = Writer(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
     found = writer.generate(["a b c", "d"], max_tokens=6, temperature=0)
     return [(one.tokens, sum(one.log_probs)) for one in found]
 
