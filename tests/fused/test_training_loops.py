@@ -77,7 +77,7 @@ def test_what_luongs_loop_does_not_support_is_a_reason(change, reason, loops_on_
     assert fuse(model).unsupported_reasons() == [reason]
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     model.eval()
-    assert fuse(model).features(source, target).equal(model.features(source, target))
+    assert fuse(model).features(source, target).features.equal(model.features(source, target).features)
     assert not loops_on_cpu
 
 
@@ -161,7 +161,9 @@ def test_a_target_without_a_token_changes_nothing(name, loops_on_cpu):
     results = []
     for chosen in ([0, 1, 2], [0, 2]):
         target = PaddedTokens(ids[chosen], torch.tensor([5, 0, 5])[chosen])
-        features = fuse(model).features(PaddedTokens(source.ids[chosen], source.lengths[chosen]), target)[target.mask]
+        features = (
+            fuse(model).features(PaddedTokens(source.ids[chosen], source.lengths[chosen]), target).features[target.mask]
+        )
         grads = torch.autograd.grad(features.sum(), list(model.parameters()), allow_unused=True)
         results.append([features, *grads])
     assert loops_on_cpu
@@ -231,7 +233,7 @@ def test_a_step_can_be_captured_because_nothing_synchronizes(system, fused, loop
     runner = fuse(model) if fused else model
     with NoSynchronization():
         # positions are not selected by a mask here, whose values a device would be asked for
-        outputs = [runner.features(source, target)] if system.run is translate else system.run(runner)
+        outputs = [runner.features(source, target).features] if system.run is translate else system.run(runner)
         sum(output.sum() for output in outputs).backward()
     assert all(output.isfinite().all() for output in outputs) and bool(loops_on_cpu) == fused
     with pytest.raises(AssertionError, match="nonzero"), NoSynchronization():

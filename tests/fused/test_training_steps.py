@@ -80,7 +80,7 @@ def test_the_engine_trains_by_the_fused_loop(name, loops_on_cpu):
     system = SYSTEMS[name]
     batch, kind = batch_of(system)
     engine = Engine(system.make(torch.float32), settings(), partial(kind, fuse=fuse))
-    engine.learn(((batch, True),), num_tokens=4, learning_rate=0.01)
+    engine.train_step(((batch, True),), num_tokens=4, learning_rate=0.01)
     assert len(loops_on_cpu) == 1
 
 
@@ -265,7 +265,7 @@ def test_on_a_gpu_graphed_steps_train_as_eager_readable_ones(system, loops):
         engine = Engine(system.make(torch.float32), settings(compute=compute), make, capturable=True)
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             losses[step] = [
-                engine.learn(((engine.reshape(batch), True),), num_tokens=9, learning_rate=1e-3).item()
+                engine.train_step(((engine.reshape(batch), True),), num_tokens=9, learning_rate=1e-3).item()
                 for _ in range(WARM_UP + 3)
             ]
         assert bool(loops) == (door is not None)

@@ -22,14 +22,14 @@ def translate(model, device="cpu"):
     """Features at the real positions of a batch."""
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     source, target = (PaddedTokens(side.ids.to(device), side.lengths.to(device)) for side in (source, target))
-    return [model.features(source, target)[target.mask]]
+    return [model.features(source, target).features[target.mask]]
 
 
 def read(model, device="cpu"):
     """Features of two segments, the second read from the state after the first, and the state after it."""
     first, second = TOKENS.to(device).split([4, 2], dim=1)
-    begun = model.read(first, model.start(len(TOKENS)))
-    output = model.read(second, begun.state)
+    begun = model.features(first, model.start(len(TOKENS)))
+    output = model.features(second, begun.state)
     return [begun.features, output.features, *(leaf for leaf in leaves(output.state) if leaf.is_floating_point())]
 
 

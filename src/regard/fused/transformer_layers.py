@@ -85,7 +85,7 @@ def attend(
     queries: Float[Tensor, "B H 1 head"],
     keys: Float[Tensor, "B H K head"],
     values: Float[Tensor, "B H K head"],
-    bias: Float[Tensor, "B 1 1 K"] | None = None,
+    bias: Float[Tensor, "#B 1 1 K"] | None = None,
 ) -> Float[Tensor, "B size"]:
     """Scaled dot-product attention of one query."""
     context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
@@ -97,7 +97,7 @@ def attend_with_weights(
     queries: Float[Tensor, "B H 1 head"],
     keys: Float[Tensor, "B H K head"],
     values: Float[Tensor, "B H K head"],
-    bias: Float[Tensor, "B 1 1 K"] | None,
+    bias: Float[Tensor, "#B 1 1 K"] | None,
 ) -> tuple[Float[Tensor, "B size"], Float[Tensor, "B H 1 K"]]:
     """The same with its weights."""
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT

@@ -96,7 +96,9 @@ class CachedInspection:
     def size(self) -> int:
         """Bytes of all tensors; those that share memory count once."""
         holders: list[Any] = [*self.inspection.panels]
-        holders += [part for maps in self.inspection.maps.values() for each in maps for part in (each, each.look)]
+        holders += [
+            part for maps in self.inspection.maps.values() for each in maps for part in (each, each.position_info)
+        ]
         tensors = [value for holder in holders for value in vars(holder).values()]
         tensors += self.swapped.values()
         # views such as single heads share the storage of their base

@@ -104,7 +104,7 @@ def by_hand(model, source, target):
 @pytest.mark.parametrize("alignment", ["global", "local_monotonic", "local_predictive"])
 @pytest.mark.parametrize("name", ["dot", "general", "concat", "location"])
 def test_every_form_by_hand(name, alignment, input_feeding):
-    model = made(score=name, weights=alignment, input_feeding=input_feeding, max_length=9)
+    model = made(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits = model(source, target)
     _, _, seen = take_steps(model, source, target)
