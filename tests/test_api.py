@@ -132,7 +132,7 @@ def test_packed_rows_have_a_kernel_of_their_own():
 
 def test_which_backend_says_what_models_run():
     assert "decodes with FusedTransformer" in regard.which_backend(small_transformer())
-    assert "decodes with its own code" in regard.which_backend(small_classifier())
+    assert "with its own code" in regard.which_backend(small_classifier())
     with pytest.raises(TypeError, match="not for a Transformer"):
         regard.which_backend(small_transformer(), STATES)
 

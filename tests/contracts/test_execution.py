@@ -178,6 +178,13 @@ def test_a_method_that_another_package_adds_to_all_modules_is_no_reason(monkeypa
     assert reasons(model) == ["Module._call_impl was replaced"]
 
 
+@pytest.mark.unchecked  # torch.compile cannot trace the checks of shapes
+def test_compiling_another_module_is_no_reason():
+    model = make_transformer()
+    torch.compile(nn.Linear(3, 3), backend="eager")(torch.zeros(2, 3))
+    assert reasons(model) == []
+
+
 def test_weights_are_no_reason():
     model = make_transformer()
     assert reasons(model) == []

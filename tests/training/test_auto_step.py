@@ -55,7 +55,7 @@ def test_a_supported_step_is_graphed_by_default():
         ({"device": CPU}, "the device is cpu"),
         ({"num_processes": 2}, "2 processes train together"),
         ({"accumulation": 3}, "accumulation is 3"),
-        ({"capturable": False}, "the model does not declare that its step can be captured"),
+        ({"capturable": False}, "the model does not declare its step as capturable"),
         ({"model": with_hook()}, "the model has hooks"),
         ({"model": with_own_forward()}, "the forward of a Linear was replaced"),
     ],

@@ -282,10 +282,19 @@ def is_constant(value: Any) -> bool:
     return isinstance(value, CONSTANTS)
 
 
+BUILDERS = frozenset({"__init__", "__setstate__"})
+"""Methods that build a module and take no part in its calls. torch.compile replaces both in nn.Module, for good."""
+
+
 def replaced_methods(model: nn.Module) -> list[str]:
     """Methods of the modules' classes that were put there from outside the class's own source."""
     kinds = classes_of(list(model.modules()))
-    foreign = [(kind, key) for kind in kinds for key, value in vars(kind).items() if not is_own(kind, value)]
+    foreign = [
+        (kind, key)
+        for kind in kinds
+        for key, value in vars(kind).items()
+        if key not in BUILDERS and not is_own(kind, value)
+    ]
     # other packages add methods to nn.Module for themselves: such a method counts where a module's code uses its name
     names = names_in(kinds) if any(kind is nn.Module for kind, _ in foreign) else set()
     return [
