@@ -115,14 +115,33 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
     return table(head, rows)
 
 
-def short_rows(runs: dict[str, Any]) -> str:
-    """The systems' BLEU in short, as the READMEs have it below a head of their own."""
-    return "".join(
-        f"| {title(name, runs)} | {TRANSLATION_MODELS[test.info.system].year} | {bleu_of(test):.1f} | "
-        f"{test.info.parameters / 1e6:.1f} M |\n"
-        for name in systems_of(runs, MULTI30K)
-        for test in (reports(runs[name])["test"],)
-    )
+ATTENTION = {
+    "rctm": ("none", "无"),
+    "rnn_encoder_decoder": ("none", "无"),
+    "seq2seq": ("none", "无"),
+    "bahdanau": ("additive", "加性"),
+    "luong": ("general", "general"),
+    "lstmn": ("additive, also within each side", "加性，两侧内部也用"),
+    "conv_seq2seq": ("dot, in every layer", "点积，每层都有"),
+    "transformer": ("scaled dot, in every layer", "缩放点积，每层都有"),
+}
+"""The attention of each translator, in English and in Chinese."""
+LONG = "21-30"
+"""The bucket of long sources that the READMEs show."""
+
+
+def short_rows(runs: dict[str, Any], *, chinese: bool = False) -> str:
+    """The systems' BLEU as rows of the READMEs' table."""
+    rows = []
+    for name in systems_of(runs, MULTI30K):
+        test = reports(runs[name])["test"]
+        system = test.info.system
+        long = next(bucket.value for bucket in by_length(runs[name]) if bucket.label == LONG)
+        rows.append(
+            f"| {title(name, runs)} | {TRANSLATION_MODELS[system].year} | {ATTENTION[system][chinese]} | "
+            f"{bleu_of(test):.1f} | {long:.1f} | {test.info.parameters / 1e6:.1f} M |\n"
+        )
+    return "".join(rows)
 
 
 def lengths(runs: dict[str, Any], names: Sequence[str]) -> str:

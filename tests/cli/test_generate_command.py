@@ -243,7 +243,7 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
             "order is 1000000000, expected 1 word or more, such as 5, and 1,000 at most",
         ),
         (["topics", "--data", "x"], "the recipe topics does not accept folder"),
-        (["ptb", "--data", "/no/such"], "is not there"),
+        (["ptb", "--data", "/no/such"], "does not exist"),
     ],
 )
 def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):

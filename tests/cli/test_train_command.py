@@ -59,7 +59,7 @@ def test_files_of_a_user(command, tmp_path, capsys):
         (["copy", "--set", "model.hiden_size=3"], "the nearest is 'model.hidden_size'"),
         (["copy", "--set", "training.steps=many"], "training.steps is a whole number"),
         (["copy", "--set", "training.steps"], "sets nothing"),
-        (["copy", "--device", "tpu"], "'cpu' or 'cuda', and 'tpu' is not"),
+        (["copy", "--device", "tpu"], "device is 'tpu', expected auto, cpu, cuda, mps"),
         (["copy", "--precision", "fp8"], "'fp32' or 'bf16', and 'fp8' is not"),
         (["copy", "--steps", "0"], "steps is 0, expected more than 0"),
         (["copy", "--source", "x"], "the recipe copy does not accept source"),

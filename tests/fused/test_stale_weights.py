@@ -131,7 +131,7 @@ class Backwards(Sinusoidal):
 
 
 def positions_of_another_kind(model, parts, seed):
-    model.positions = Backwards(size=8) if seed else Sinusoidal(hidden_size=8, base=50.0)
+    model.positions = Backwards(hidden_size=8) if seed else Sinusoidal(hidden_size=8, base=50.0)
 
 
 def score_of_another_kind(model, parts, seed):

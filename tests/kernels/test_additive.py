@@ -232,3 +232,13 @@ def test_the_series_is_tanh(width, most):
     inner = np.abs(places) < width / 2
     assert np.abs(sines @ found - np.tanh(places))[inner].max() < most / 2
     assert np.abs(found).sum() < 3
+
+
+def test_torch_func_differentiates_scores_of_several_blocks(monkeypatch):
+    monkeypatch.setattr("regard.kernels.autograd.CELLS", 64)
+    score = Additive(query_size=4, key_size=4, hidden_size=3).double()
+    queries, keys = torch.randn(5, 4, dtype=torch.float64), torch.randn(7, 4, dtype=torch.float64)
+    gradient = torch.func.grad(lambda each: score(each, score.prepare(keys)).square().sum())(queries)
+    variable = queries.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(score(variable, score.prepare(keys)).square().sum(), variable)
+    torch.testing.assert_close(gradient, expected)

@@ -179,3 +179,11 @@ def test_what_does_not_work():
         make_learner(BareLinear, 0)
     with pytest.raises(ValueError, match="does not divide into 3 heads"):
         TTT(hidden_size=8, num_heads=3, learner=NadarayaWatsonLearner())
+
+
+def test_runs_in_half_precision():
+    layer = TTT(hidden_size=8, num_heads=HEADS, learner=make_learner(NormedLinear, 4)).bfloat16()
+    states = torch.randn(2, 6, 8, dtype=torch.bfloat16)
+    output = layer(states, layer.start(2)).outputs
+    assert output.dtype == torch.bfloat16
+    assert output.isfinite().all()

@@ -285,7 +285,7 @@ class LostPart(Band):
 
 class DeniesElements(ComposableMask):
     def allowed(self, grid):
-        return (grid.keys < 3) | (grid.rows[0] == 1)
+        return (grid.keys < 3) | (grid.leading[0] == 1)
 
 
 class DeniesQueries(Band):

@@ -80,8 +80,8 @@ def in_query_blocks(
     """
     pairs = max(queries.shape[:-1].numel(), keys.shape[:-2].numel() * queries.shape[-2]) * keys.shape[-2]
     num_blocks = -(-pairs * keys.shape[-1] // CELLS)
-    # a compiler fuses the expression and does not store the pairs
-    if num_blocks < 2 or queries.shape[-2] < 2 or torch.compiler.is_compiling():
+    # a compiler fuses the expression and does not store the pairs; torch.func does not support checkpoints
+    if num_blocks < 2 or queries.shape[-2] < 2 or is_tracing():
         return score(queries, keys)
     blocks = queries.tensor_split(min(num_blocks, queries.shape[-2]), dim=-2)
     if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad):

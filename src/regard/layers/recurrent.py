@@ -125,7 +125,7 @@ def run_lstm(
         initial = None if state is None else (state.hidden[:, layer], state.cell[:, layer])
         if layer:
             outputs = F.dropout(outputs, lstm.dropout, lstm.training)
-        outputs, cell = run_frozen(outputs, weights_for_queries(lstm, layer), initial, lengths)
+        outputs, cell = run_frozen(outputs, layer_weights(lstm, layer), initial, lengths)
         ends.append((last_states(outputs, lengths), cell))
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
     return LSTMRun(outputs=outputs * is_real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
@@ -136,7 +136,7 @@ def layers_first(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:
     return part.transpose(0, 1).contiguous()
 
 
-def weights_for_queries(lstm: nn.LSTM, layer: int) -> LayerWeights:
+def layer_weights(lstm: nn.LSTM, layer: int) -> LayerWeights:
     """W, U and both biases of one layer of a stack."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     input_weight, state_weight, input_bias, state_bias = (getattr(lstm, f"{name}_l{layer}") for name in names)

@@ -194,7 +194,8 @@ class GradientLearner(nn.Module):
 
     def scales(self) -> Float[Tensor, " places"]:
         """The scale s of each position in a mini-batch; never negative."""
-        numbers = torch.arange(1, self.mini_batch + 1, device=self.scale_shift.device)
+        # in the parameters' precision: the quotient of integers would be float32 in any model
+        numbers = torch.arange(1, self.mini_batch + 1, device=self.scale_shift.device, dtype=self.scale_shift.dtype)
         # clamped, because a negative scale would increase the loss
         return (1 / numbers + self.scale_shift).clamp_min(0.0)
 

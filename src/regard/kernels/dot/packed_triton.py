@@ -20,7 +20,7 @@ def sequence_tile(offsets, sequence, head, stride, TILE: constexpr, SIZE: conste
 
 
 @jit
-def weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL: constexpr):
+def tile_weights(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL: constexpr):
     """Softmax over a sequence's keys, in float32; a query without a key gets zeros."""
     # "ieee" is full float32: TF32, Triton's default, has only 10 bits
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
@@ -59,7 +59,7 @@ def forward_kernel(
     q = tl.load(queries + at_query, mask=is_query, other=0.0)
     k = tl.load(keys + at_key, mask=is_key, other=0.0)
     v = tl.load(values + at_key, mask=is_key, other=0.0)
-    weights = weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
+    weights = tile_weights(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
     # rounded to the values' type, which tensor cores multiply; the sum is float32
     tile = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
     tl.store(context + at_query, tile.to(q.dtype), mask=is_query)
@@ -92,7 +92,7 @@ def backward_kernel(
     v = tl.load(values + at_key, mask=is_key, other=0.0)
     g = tl.load(grad + at_query, mask=is_query, other=0.0)
     # the weights are computed again: that is faster than loading a stored tile
-    weights = weights_for_queries(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
+    weights = tile_weights(q, k, num_queries, num_keys, scale, rows, columns, CAUSAL)
     value_grad = tl.dot(tl.trans(weights.to(g.dtype)), g, input_precision="ieee")
     tl.store(value_grads + at_key, value_grad.to(v.dtype), mask=is_key)
     # dP, and then sum P dP of each query, which the softmax subtracts
