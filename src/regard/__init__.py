@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+# type checkers do not run __getattr__, so the names are imported for them
 if TYPE_CHECKING:
     from regard._api import load, which_backend
     from regard.attention import Attention, MultiHeadAttention, attend, intervene, trace
@@ -48,6 +49,7 @@ def __getattr__(name: str) -> Any:
     elif name == "__version__":
         value = import_module("regard._utils").VERSION
     else:
+        # not cached here: importing a subpackage sets it as an attribute of the package
         return _subpackage(name)
     # the next access finds the name without this function
     globals()[name] = value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import torch
 from torch import Tensor
 
+# for annotations alone: at run time these imports would load every task
 if TYPE_CHECKING:
     from regard.attention import Attention, MultiHeadAttention
     from regard.contracts import Predictor
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Verb = Literal["translate", "generate", "classify"]
 
 
+# the overloads give type checkers the result of each form; the implementation distinguishes them at run time
 @overload
 def which_backend(target: Tensor, keys: Tensor, values: Tensor, /, **options: Any) -> "BackendChoice": ...
 
@@ -45,6 +47,7 @@ def which_backend(target: Any, /, *inputs: Any, **options: Any) -> "BackendChoic
     from regard.attention import Attention, MultiHeadAttention
     from regard.attention import which_backend as which_kernel
 
+    # tensors and attentions have inputs; everything else is a model, whose code depends on the model alone
     if isinstance(target, Tensor):
         return which_kernel(target, *inputs, **options)
     if isinstance(target, (Attention, MultiHeadAttention)):
@@ -54,6 +57,7 @@ def which_backend(target: Any, /, *inputs: Any, **options: Any) -> "BackendChoic
             f"which_backend takes inputs for tensors, Attention and MultiHeadAttention, not for a "
             f"{type(target).__name__}. Call which_backend(model), or pass one of the attentions inside the model."
         )
+    # only here, since the choice of a kernel needs no model
     from regard.fused import which
 
     return which(target)
@@ -90,6 +94,7 @@ def load(
     `fused=False` runs the model's own readable code only. `verb` says what the predictor must be able to do, which a
     type checker then knows too; another predictor is an error.
     """
+    # renamed, since this function has the same name
     from regard.tasks import load as load_predictor
     from regard.tasks import load_as
 

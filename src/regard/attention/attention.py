@@ -54,6 +54,7 @@ def attend(
     returns the weights of a few queries, before dropout: only these are formed, and the context is computed as fast as
     without them.
     """
+    # checked before `prepare`, whose own error would not name the argument
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
@@ -92,6 +93,7 @@ def which_backend(
     check_parts(score, align)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
+    # for its errors alone: weights of a few queries do not change the choice of the kernel
     check_query_indices(queries, weights_for_queries, return_weights)
     return choose_backend(
         queries,
@@ -110,6 +112,7 @@ class Attention(nn.Module):
 
     def __init__(self, score: Score | None = None, align: Alignment | None = None, dropout: float = 0.0) -> None:
         super().__init__()
+        # instances of its own, not the shared ones: a hook on a shared module would act on every attention
         self.score = ScaledDot() if score is None else score
         self.align = Softmax() if align is None else align
         check_parts(self.score, self.align)
@@ -128,6 +131,7 @@ class Attention(nn.Module):
     ) -> Memory:
         """Prepare the keys; the states are the values too, unless these are given. `mask`: True = key exists."""
         values = states if values is None else values
+        # there are no queries yet: the states take their role in the check of devices, dtypes and shapes
         check_inputs(states, states, values, self.score)
         check_key_mask(mask, states)
         return Memory(keys=self.score.prepare(states), values=values, mask=mask)
@@ -144,6 +148,7 @@ class Attention(nn.Module):
     ) -> Attended:
         """Attend to the memory; `mask` is combined with the memory's own. Other arguments as in `attend`."""
         check_memory(memory, "Attention")
+        # prepared keys may differ from the queries in size: the score itself checks that
         check_inputs(queries, memory.keys, memory.values, self.score)
         return attend_prepared(
             queries,
@@ -153,6 +158,7 @@ class Attention(nn.Module):
             align=self.align,
             mask=combined_mask(mask, memory.mask),
             position_info=position_info,
+            # `attend_prepared` drops whenever the rate is not 0, so the mode is taken into account here
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
             weights_for_queries=weights_for_queries,

@@ -21,6 +21,7 @@ def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
     reasons = []
     if return_weights:
         reasons.append("the weights are needed")
+    # recorders receive the weights and may replace them
     if active_recorders():
         reasons.append("the model is being traced")
     # a subclass may compute something else
@@ -40,10 +41,13 @@ def lower(
 
     Query heads that share a key head are lowered as more queries of that head.
     """
+    # heads of queries and keys must correspond: (.., H, Q, size) becomes (.., H / group, group * Q, size)
     lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
     if isinstance(lowered, LoweredSquare):
+        # no kernel computes squared distances; like `score.lower`, this may return a reason instead
         lowered = dot_product_form(lowered)
     if group_size > 1 and not isinstance(lowered, str):
+        # kernels take all query heads and the group size, while keys have one head per group
         lowered = replace(lowered, queries=split_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
         return f"{type(align).__name__} depends on the constant per query that the lowering drops"
@@ -64,6 +68,7 @@ def fused_request(
     """The request of a lowered score; the last query has the position of the last key."""
     keys = lowered.keys
     if isinstance(lowered, LoweredSum):
+        # the kernels for sums through tanh support no grouped heads, so each key head is repeated
         keys, values, group_size = expand_groups(keys, group_size), expand_groups(values, group_size), 1
     arguments: dict[str, Any] = {
         "queries": lowered.queries, "keys": keys, "values": values, "mask": mask, "dropout": dropout,
@@ -90,6 +95,7 @@ def choose_backend(
 ) -> BackendChoice:
     """The backend that `attend_prepared` runs for these arguments."""
     reasons = reasons_to_form(align, return_weights)
+    # lowered even where a reason exists already: the choice lists every reason
     lowered = lower(score, align, queries, keys, group_size)
     if isinstance(lowered, str):
         reasons.append(lowered)
@@ -109,7 +115,9 @@ def may_overflow(lowered: Lowered) -> bool:
     if not all(is_concrete(side) and side.numel() for side in sides):
         return False
     largest = [max(-float(low), float(high)) for low, high in map(torch.aminmax, sides)]
+    # half-precision products are summed in float32
     accumulator = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))
+    # |q . k| <= size * max |q| * max |k|; a scale below 1 does not lower the bound, a kernel may apply it after the sum
     bound = largest[0] * largest[1] * sides[0].shape[-1] * max(abs(lowered.scale), 1.0)
     # written so that a NaN bound is an overflow too
     return not bound < accumulator.max

@@ -39,6 +39,7 @@ class FillMark:
         return isinstance(other, FillMark)
 
     def __hash__(self) -> int:
+        # equal objects need equal hashes
         return hash(FillMark)
 
 
@@ -53,11 +54,13 @@ class PreallocatedCache:
     length: int = 0
     key_buffer: Float[Tensor, "... capacity key"] | None = None
     value_buffer: Float[Tensor, "... capacity value"] | None = None
+    # static: part of the pytree's structure, since it holds no tensor
     mark: FillMark = field(default_factory=FillMark, metadata={"static": True})
 
     @property
     def keys(self) -> Float[Tensor, "... K key"] | None:
         """The filled part of the buffer."""
+        # a view: a later append writes after these positions and never into them
         return None if self.key_buffer is None else self.key_buffer[..., : self.length, :]
 
     @property
@@ -80,12 +83,15 @@ class PreallocatedCache:
         for old, new in ((self.key_buffer, keys), (self.value_buffer, values)):
             if old is None or must_copy or old.shape[-2] < capacity:
                 buffer = new.new_zeros(*new.shape[:-2], capacity, new.shape[-1])
+                # only the filled part is copied: the rest of the old buffer may belong to another continuation
                 if old is not None and self.length:
                     buffer[..., : self.length, :] = old[..., : self.length, :]
             else:
                 buffer = old
             buffer[..., self.length : stop, :] = new
             buffers.append(buffer)
+        # a copy starts its own line of caches. Buffers that only grew keep the mark: an older cache then copies at its
+        # next append although nothing else writes to its buffers, which costs time but is correct
         mark = FillMark() if must_copy else self.mark
         mark.length = stop
         return {"length": stop, "key_buffer": buffers[0], "value_buffer": buffers[1], "mark": mark}
@@ -103,6 +109,8 @@ class GrowingCache(PreallocatedCache):
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "GrowingCache":
         """The cache with more positions."""
         length = self.length + keys.shape[-2]
+        # autograd saves the keys for the backward pass, so they must not be written in place; in compiled code, plain
+        # concatenation avoids the shared mutable mark
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return replace(
                 self,
@@ -111,6 +119,7 @@ class GrowingCache(PreallocatedCache):
                 value_buffer=concatenated(self.values, values),
                 mark=FillMark(length),
             )
+        # (length - 1).bit_length() rounds up, and leaves a power of two as it is
         return replace(self, **self.filled(keys, values, max(16, 1 << (length - 1).bit_length())))
 
 
@@ -134,11 +143,13 @@ class WindowCache:
     @property
     def first(self) -> int:
         """Position of the oldest key in the cache."""
+        # `length` counts all positions so far, the keys only those in the window
         return self.length - (0 if self.keys is None else self.keys.shape[-2])
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "WindowCache":
         """The cache with more positions, without those that have left the window of the first new one."""
         all_keys, all_values = concatenated(self.keys, keys), concatenated(self.values, values)
+        # the first of L new queries may attend to itself and size - 1 keys before it: size - 1 + L keys in all
         window = slice(max(all_keys.shape[-2] - (self.size - 1 + keys.shape[-2]), 0), None)
         return replace(
             self,
@@ -161,6 +172,7 @@ class FixedCache(PreallocatedCache):
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "FixedCache":
         """The cache with more positions."""
+        # checked before anything is written, so that a refused append leaves the buffers as they were
         stop = self.length + keys.shape[-2]
         if stop > self.capacity:
             raise ValueError(

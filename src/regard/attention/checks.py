@@ -52,6 +52,7 @@ def check_states(name: str, states: object, module: object = None) -> None:
         raise ValueError(f"{name} have shape {tuple(states.shape)}, expected (.., length, size).")
     if not states.is_floating_point():
         raise TypeError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
+    # the first parameter represents all: modules are moved and converted as a whole
     parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
     if parameter is None:
         return
@@ -93,6 +94,7 @@ def check_inputs(queries: Tensor, keys: Tensor, values: Tensor, score: object = 
         return
     try:
         torch.broadcast_shapes(queries.shape[:-2], keys.shape[:-2], values.shape[:-2])
+    # torch's message names no argument, so it is replaced and not chained
     except RuntimeError:
         raise ValueError(
             f"leading dimensions do not broadcast: queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
@@ -146,8 +148,10 @@ def check_memory(memory: object, owner: str) -> None:
 
 def check_probability(name: str, value: float) -> None:
     """A probability below 1."""
+    # a comparison with a string would raise without the argument's name
     if isinstance(value, str):
         raise TypeError(f"{name} is {value!r}, expected a number from 0 up to, not including, 1.")
+    # written so that NaN is refused too
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{name} is {value}, expected a probability from 0 up to, not including, 1.")
 
@@ -171,10 +175,12 @@ def check_query_indices(
                 f"weights_for_queries has dtype {indices.dtype}, {expected}. For a boolean mask pass "
                 f"mask.nonzero()[:, 0]."
             )
+        # reading indices from a GPU would make the host wait for it
         values = indices.flatten().tolist() if is_concrete(indices) else []
     elif isinstance(weights_for_queries, Iterable):
         values = list(weights_for_queries)
         for value in values:
+            # bool is a subclass of int: True would count as index 1
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"weights_for_queries contains {value!r}, {expected}.")
         indices = torch.tensor(values, dtype=torch.long, device=queries.device)
@@ -183,6 +189,7 @@ def check_query_indices(
     if indices.ndim != 1:
         raise ValueError(f"weights_for_queries has shape {tuple(indices.shape)}, {expected}.")
     for value in values:
+        # negative indices count from the last query, as in Python
         if not -num_queries <= value < num_queries:
             raise ValueError(f"weights_for_queries contains {value}, {expected}.")
     return indices
@@ -194,6 +201,7 @@ def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int) -> None:
         raise ValueError(
             f"hidden_size={hidden_size}, num_heads={num_heads}, num_kv_heads={num_kv_heads}: expected 1 or more."
         )
+    # the suggestion is the next multiple: -(-a // b) rounds up
     if hidden_size % num_heads:
         raise ValueError(
             f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. "
@@ -223,6 +231,7 @@ def check_mask_over_heads(
         return None
     rule = as_mask(mask)
     for tensor in rule.tensors():
+        # the scores will be (batch, heads, Q, K), and broadcasting would align (batch, Q, K) with (heads, Q, K)
         if tensor.ndim == 3 and queries.ndim == 3:
             raise ValueError(
                 f"mask has shape {tuple(tensor.shape)}, whose first dimension could be the batch or the heads. "
@@ -233,6 +242,7 @@ def check_mask_over_heads(
 
 def check_cache(cache: object) -> None:
     """A cache is an instance, not a class or a flag."""
+    # a class has the attributes of the protocol too and would pass as an instance
     if isinstance(cache, type) or not isinstance(cache, Cache):
         value = f"the class {cache.__name__}" if isinstance(cache, type) else f"a {type(cache).__name__}"
         raise TypeError(f"cache is {value}, expected an object such as GrowingCache().")
@@ -240,6 +250,7 @@ def check_cache(cache: object) -> None:
 
 def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
     """The cache has the batch and heads of the new keys."""
+    # an empty cache fits every batch
     old_keys = cache.keys if cache.length else None
     if old_keys is not None and (old_keys.shape[:-2] != keys.shape[:-2] or old_keys.dtype != keys.dtype):
         raise ValueError(
@@ -261,6 +272,7 @@ def check_packed(packed: PackedTokens, states: Float[Tensor, "N size"], mask: ob
 
 def check_same_batch_size(packed: PackedTokens, memory: Memory) -> None:
     """Queries and memory have equally many sequences."""
+    # cu_seqlens has B + 1 entries; its shape is available without reading the device
     batch_size = packed.cu_seqlens.shape[0] - 1
     expected = memory.keys.shape[0] if memory.packed is None else memory.packed.cu_seqlens.shape[0] - 1
     if batch_size != expected:

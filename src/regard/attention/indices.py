@@ -16,6 +16,7 @@ Positions = tuple[Int[Tensor, " Q"], Int[Tensor, " K"]]
 def positions_of(queries: Float[Tensor, "... Q size"], num_keys: int, first_key: int) -> Positions:
     """Positions of the queries and keys of one sequence; the last query has the position of the last key."""
     keys = torch.arange(first_key, first_key + num_keys, device=queries.device)
+    # with a cache there are more keys than queries, and both end at the same position
     first_query = first_key + num_keys - queries.shape[-2]
     return torch.arange(first_query, first_query + queries.shape[-2], device=queries.device), keys
 
@@ -28,11 +29,13 @@ def per_head_positions(
         # the queries of the heads differ from those of the module
         position_info = replace(position_info, queries=None)
         if position_info.positions is not None and position_info.positions.ndim > 1:
+            # (batch, Q) becomes (batch, 1, Q), to broadcast over the heads; (Q,) broadcasts already
             position_info = replace(position_info, positions=position_info.positions.unsqueeze(-2))
     if self_attention is None:
         return position_info
     position_info = PositionInfo() if position_info is None else position_info
     query_positions, key_positions = self_attention
+    # positions of the caller take precedence; key positions follow from the cache
     return replace(
         position_info,
         positions=query_positions if position_info.positions is None else position_info.positions,
@@ -45,6 +48,7 @@ def pad_memory(memory: Memory) -> Memory:
     if memory.packed is None:
         return memory
     num_heads, packed = memory.keys.shape[-2], memory.packed
+    # pad_packed takes vectors, so the heads are joined for it: (N, H * size) -> (B, L, H * size) -> (B, H, L, size)
     keys, values = (
         pad_packed(tensor.flatten(-2), packed).unflatten(-1, (num_heads, -1)).transpose(-3, -2)
         for tensor in (memory.keys, memory.values)
@@ -86,16 +90,21 @@ def source_lengths(
     """The source length S of each query, to broadcast against (.., Q); by default up to its last allowed key."""
     if position_info is not None and position_info.lengths is not None:
         return per_query_lengths(position_info.lengths, scores)
+    # positions count from 0, so a source whose last key is at j has length j + 1
     ends = key_steps(position_info, scores) + 1
     if scores.shape[-1] == 0:
         return ends.new_zeros(())
     if mask is None:
+        # keys are in ascending order
         return ends[-1]
+    # a mask of size 1 over the keys is expanded, so that each key has an entry
     allowed = mask.expand(torch.broadcast_shapes(mask.shape, (1, scores.shape[-1])))
+    # the last allowed key decides; a query without any has length 0
     return torch.where(allowed, ends, 0.0).amax(dim=-1)
 
 
 def per_query_lengths(lengths: Num[Tensor, "..."], scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "..."]:
     """Lengths of the first leading dimensions, shaped to broadcast against (.., Q)."""
+    # (batch,) becomes (batch, 1, .., 1): one axis for each further dimension of the scores except the keys'
     missing = scores.ndim - 1 - lengths.ndim
     return lengths.to(scores.device, position_dtype(scores)).reshape(*lengths.shape, *(1,) * missing)

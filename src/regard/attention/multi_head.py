@@ -165,6 +165,7 @@ class MultiHeadAttention(nn.Module):
         """
         inputs = self._inputs(queries, memory, mask=mask, cache=cache, packed=packed)
         needs_weights = return_weights or weights_for_queries is not None
+        # reasons are generated lazily: the first one decides, and only `which_backend` collects them all
         if packed is not None and not any(True for _ in self._reasons_to_pad(inputs, packed, mask, needs_weights)):
             return Attended(context=self.output_proj(self._attend_packed(inputs, packed, mask)))
         attended = attend_prepared(
@@ -172,6 +173,7 @@ class MultiHeadAttention(nn.Module):
             return_weights=return_weights,
             weights_for_queries=weights_for_queries,
         )
+        # (.., H, Q, head) becomes (.., Q, H * head)
         context = attended.context.transpose(-3, -2).flatten(-2)
         context = self.output_proj(context if packed is None else pack_padded(context, packed))
         return replace(attended, context=context, cache=inputs.cache)
@@ -222,6 +224,7 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             check_cache(cache)
         if memory is None:
+            # keys get their positions once, before they enter the cache
             first = 0 if cache is None else cache.length
             # under the causal mask no token attends to the padding after it
             key_mask = None if packed is None or is_triangle(mask) else packed.mask
@@ -260,12 +263,14 @@ class MultiHeadAttention(nn.Module):
         """Arguments of `attend_prepared` for all heads, with what the position scheme changes."""
         memory, first_key = pad_memory(inputs.memory), inputs.first_key
         heads = self._split(inputs.projected, self.num_heads, packed)
+        # the memory's mask is (.., K), and the scores have an axis of heads after its leading dimensions
         mask = combined_mask(check_mask_over_heads(mask, queries), memory.mask, num_head_axes=1)
         positions = positions_of(heads, memory.keys.shape[-2], first_key) if inputs.is_self_attention else None
         score: Score = self.score
         context_term = None
         if self.positions is not None and positions is not None:
             query_positions, key_positions = positions
+            # the bias is that of the queries before their transform
             bias = self.positions.bias(heads, query_positions, key_positions)
             score = score if bias is None else Biased(score, bias)
             if self.positions.needs_weights:
@@ -298,6 +303,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Memory:
         """Keys and values of states whose first has position `first`; packed if the kernel for it supports them."""
         projected = self.key_proj(states)
+        # the reasons exclude positions and scores that prepare their keys, so neither is applied here
         if packed is not None and not any(True for _ in self._packed_unsupported_reasons(projected, packed)):
             heads = (self.num_kv_heads, self.head_size)
             keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
@@ -310,6 +316,7 @@ class MultiHeadAttention(nn.Module):
 
     def _packed_unsupported_reasons(self, projected: Float[Tensor, "N size"], packed: PackedTokens) -> Iterator[str]:
         """Every reason why the kernel for packed sequences cannot compute these queries, or these keys."""
+        # a subclass may compute other scores
         if type(self.score) not in (Dot, ScaledDot):
             yield f"{type(self.score).__name__} is neither Dot nor ScaledDot"
         if self.positions is not None:
@@ -337,6 +344,7 @@ class MultiHeadAttention(nn.Module):
         causal = is_triangle(mask)
         if mask is not None and not causal:
             yield "the mask is not causal()"
+        # identity: a comparison of lengths would read them from the device
         if causal and packed is not inputs.memory.packed:
             yield "a causal mask needs queries and keys of the same sequences"
 
@@ -377,6 +385,7 @@ class MultiHeadAttention(nn.Module):
                 f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
                 f"Make the memory with this attention's own prepare_memory(states)."
             )
+        # one head is enough, since all heads are slices of the same tensors
         one = slice(0, 1)
         check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
         return memory

@@ -49,11 +49,13 @@ def attend_prepared(
         check_mask(mask, queries)
     indices = check_query_indices(queries, weights_for_queries, return_weights)
     must_form = bool(reasons_to_form(align, return_weights or context_term is not None))
+    # lowering may project the queries and read values on the host, which is wasted if the weights are formed
     lowered = None if must_form else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
         request = fused_request(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
         context = attend_fused(request)
         if indices is None:
+            # the fused context is complete; weights of a few queries are formed beside it
             return Attended(context=context)
         keys = expand_groups(keys, group_size)
         weights = weights_for(
@@ -73,6 +75,7 @@ def attend_prepared(
         context_term=context_term,
         indices=indices,
     )
+    # without a request the weights are dropped, so that the caller does not keep them in memory
     return formed if return_weights or indices is not None else replace(formed, weights=None)
 
 
@@ -94,10 +97,12 @@ def attend_formed(
     if position_info.queries is None:
         position_info = replace(position_info, queries=queries)
     scores = score(queries, keys)
+    # a score from outside the package may return any shape
     check_scores(scores, score, queries, keys)
     scores = expand_like_values(scores, values)
     allowed = allowed_keys(mask, scores, first_key)
     aligned = align(scores, allowed, position_info)
+    # F.dropout is active by default: callers pass a rate of 0 in evaluation
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
     context = aggregate(weights, values, context_term)
     # the weights of a few queries are those before dropout, as beside a fused kernel, unless they were replaced
@@ -110,6 +115,7 @@ def attend_formed(
         replacement = notify(attention, partial(aggregate, values=values, context_term=context_term))
         if replacement is not None:
             weights, context = replacement
+            # the returned weights are those that formed the context
             undropped = weights
     returned = weights if indices is None else undropped[..., indices, :]
     return Attended(context=context, weights=returned, sample_log_prob=aligned.sample_log_prob)
@@ -121,6 +127,7 @@ def aggregate(
     context_term: Callable[[Tensor], Tensor] | None,
 ) -> Float[Tensor, "... Q value"]:
     """The weighted sum of the values, plus the term of a position scheme."""
+    # under autocast a softmax returns float32
     context = weights.to(values.dtype) @ values
     return context if context_term is None else context + context_term(weights)
 
@@ -142,15 +149,19 @@ def weights_for(
     scores = expand_like_values(score(queries[..., indices, :], keys), values)
     if mask is None:
         return align(scores, None, None).weights
+    # positions follow from the number of all queries, not from the number of requested ones
     shape = (*scores.shape[:-2], queries.shape[-2], scores.shape[-1])
     grid = Grid.of(shape, device=scores.device, first_query=first_key + shape[-1] - shape[-2], first_key=first_key)
+    # query positions are (Q, 1), of which the requested ones are taken
     few = replace(grid, queries=grid.queries[indices])
+    # the neutral element of &, which broadcasts
     allowed = torch.ones((), dtype=torch.bool, device=scores.device)
     for part in mask.parts():
         # a rule is evaluated at the requested queries alone; an explicit tensor has all queries and is indexed
         part_allowed = part.allowed(few if part.structured else grid)
         has_all_queries = not part.structured and part_allowed.ndim > 1 and part_allowed.shape[-2] > 1
         allowed = allowed & (part_allowed[..., indices, :] if has_all_queries else part_allowed)
+    # fused kernels imply Softmax, which needs no position information
     return align(scores, allowed, None).weights
 
 
@@ -158,6 +169,7 @@ def expand_like_values(
     scores: Float[Tensor, "... Q K"], values: Float[Tensor, "... K value"]
 ) -> Float[Tensor, "... Q K"]:
     """Broadcast scores to the batch shape of the values, so that masks can differ per batch element."""
+    # queries and keys without a batch axis give scores without one, while values and masks may have it
     if values.ndim <= scores.ndim:
         return scores
     return scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
@@ -169,6 +181,7 @@ def allowed_keys(
     """The mask as a boolean tensor that broadcasts to the scores."""
     if mask is None:
         return None
+    # with a cache, or in a decoding step, the last query has the position of the last key
     first_query = first_key + scores.shape[-1] - scores.shape[-2]
     return mask.allowed(
         Grid.of(tuple(scores.shape), device=scores.device, first_query=first_query, first_key=first_key)

@@ -45,10 +45,12 @@ def notify(attention: AttentionMap, aggregate: Callable[[Tensor], Tensor]) -> tu
 
     A recorder receives the weights as the recorders inside it left them.
     """
+    # recorders keep the maps, and attached tensors would keep the autograd graph alive
     replacement, attention = None, attention.detached()
     for recorder in reversed(active_recorders()):
         weights = recorder.record(attention)
         if weights is not None:
+            # these are not detached: gradients flow through weights that a function computed
             replacement = weights, aggregate(weights)
             attention = replace(attention, weights=weights.detach(), context=replacement[1].detach())
     return replacement
@@ -68,6 +70,7 @@ class ForceEager:
     def __enter__(self) -> None:
         with self._lock:
             self._count += 1
+            # nested and concurrent traces share one stance
             if self._count == 1:
                 self._stance = torch.compiler.set_stance("force_eager")
                 self._stance.__enter__()
@@ -112,6 +115,7 @@ def recording_attention(model: nn.Module, recorder: RecorderType, name: str) -> 
     # a compiled model wraps the original, whose module paths users expect
     inner: Any = getattr(model, "_orig_mod", model)
     handles = []
+    # the default argument `path=path` binds the path of this iteration; a closure would use the last one
     for path, module in inner.named_modules():
         # another thread may run the same modules without being recorded
         def enter(module: nn.Module, arguments: Any, path: str = path) -> None:
@@ -123,8 +127,10 @@ def recording_attention(model: nn.Module, recorder: RecorderType, name: str) -> 
                 recorder.leave(path)
 
         handles.append(module.register_forward_pre_hook(enter))
+        # called too if the forward pass raises, so that the recorder leaves the path
         handles.append(module.register_forward_hook(leave, always_call=True))
     try:
+        # the recorder is active only while its hooks are registered
         with recording(recorder), EAGER:
             yield recorder
     finally:

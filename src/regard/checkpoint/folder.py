@@ -46,6 +46,7 @@ class Checkpoints:
         """Yield a folder to fill; after the block it is the latest checkpoint, and older ones are removed."""
         with atomic_folder(self.folder / _name(step)) as folder:
             yield folder
+        # after the new checkpoint has its name: at every instant at least one complete checkpoint exists
         self._remove_older()
 
     def weights(self, step: int) -> Path:
@@ -66,12 +67,15 @@ class Checkpoints:
         self._remove_older()
 
     def _remove_older(self) -> None:
+        # a process killed between writing and removal leaves several: all but the newest are superseded
         for checkpoint in self._all()[:-1]:
             remove_folder(checkpoint.folder)
 
     def _all(self) -> list[Checkpoint]:
+        # fullmatch excludes names that only begin like a checkpoint's, and is_dir excludes files
         names = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in self.folder.glob("step-*"))
         checkpoints = [Checkpoint(int(match[1]), path) for match, path in names if match and path.is_dir()]
+        # by number: names of more than eight digits do not sort as text
         return sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
 
 
@@ -91,6 +95,7 @@ class RunFolder:
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder} is not a folder. Name the folder that training wrote.")
         run_folder = cls(folder)
+        # both are required: the model is built from the config and filled with the weights
         for path in (run_folder.config, run_folder.weights):
             if not path.is_file():
                 raise FileNotFoundError(
@@ -155,5 +160,6 @@ class RunFolder:
 
     def tidy(self) -> None:
         """Remove what a killed training left behind; other files are not touched."""
+        # only scratch of the run's own files: the folder may hold files of the user
         remove_scratch(self.folder, (path.name for path in (self.config, self.weights, self.card, self.metrics)))
         self.checkpoints.tidy()

@@ -31,6 +31,7 @@ def check_is_run(run_folder: RunFolder, *, is_run: Callable[[RunFolder], Any]) -
 
     `is_run` raises ValueError or OSError if the folder has no readable run.
     """
+    # an empty folder, or one with other files alone, has nothing to overwrite
     names = sorted(path.name for path in own_paths(run_folder.folder))
     if not names:
         return
@@ -48,11 +49,15 @@ def overwrite_guard(run_folder: RunFolder) -> Iterator[None]:
     """Move the old run away for the block; restore it if the block raises before its first save."""
     folder, backup = run_folder.folder, run_folder.folder / OLD
     check_no_old_run(run_folder)
+    # a rename within one file system copies nothing, however large the run is
     move(own_paths(folder), folder, backup)
     try:
         yield
+    # KeyboardInterrupt and SystemExit too: an interrupted start must restore the old run
     except BaseException:
+        # from its first save on, the new run replaces the old one
         if run_folder.checkpoints.latest() is None and not run_folder.weights.exists():
+            # files of the failed run first, or renaming would meet existing names
             for path in own_paths(folder):
                 remove(path)
             move(own_paths(backup), backup, folder)
@@ -86,6 +91,7 @@ def remove_on_failure(run_folder: RunFolder, *, undo: bool) -> Iterator[None]:
 
 def own_paths(folder: Path) -> list[Path]:
     """The files and folders of the run in a folder."""
+    # sorted, since the order of glob depends on the file system
     return [path for pattern in OWN for path in sorted(folder.glob(pattern))]
 
 
@@ -99,4 +105,5 @@ def move(paths: list[Path], old: Path, new: Path) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, or a folder with its content."""
+    # a link is removed, not the folder that it points to
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

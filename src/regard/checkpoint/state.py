@@ -23,8 +23,10 @@ def pack_optimizer(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[st
     numbers: dict[str, Any] = {}
     for parameter, values in state["state"].items():
         for key, value in values.items():
+            # some optimizers keep step counts as tensors, others as numbers
             (tensors if isinstance(value, Tensor) else numbers)[f"{parameter}/{key}"] = value
     groups = [
+        # a capturable optimizer has tensors among its settings, such as the rate
         {key: value.item() if isinstance(value, Tensor) else value for key, value in group.items()}
         for group in state["param_groups"]
     ]
@@ -35,6 +37,7 @@ def unpack_optimizer(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) ->
     """The inverse of `pack_optimizer`: an argument for `load_state_dict`."""
     state: dict[int | str, dict[str, Any]] = {}
     for path, value in {**plain["numbers"], **tensors}.items():
+        # from the right: a parameter's name may contain the separator, a key of the state does not
         parameter, key = path.rsplit("/", maxsplit=1)
         state.setdefault(int(parameter) if parameter.isdecimal() else parameter, {})[key] = value
     groups = [
@@ -59,7 +62,9 @@ def pack_random(device: torch.device) -> dict[str, Tensor]:
     version, words, gauss = random.getstate()
     _, key, position, has_gauss, cached = np.random.get_state(legacy=True)
     tensors = {
+        # the 624 words and the position are below 2^32, which int64 holds exactly
         "python": torch.tensor([version, *words], dtype=torch.int64),
+        # float64 keeps the cached normal number exactly; the first entry says whether there is one
         "python_gauss": torch.tensor([gauss is not None, gauss or 0.0], dtype=torch.float64),
         "numpy": torch.tensor([position, has_gauss, *np.asarray(key).tolist()], dtype=torch.int64),
         "numpy_gauss": torch.tensor([cached], dtype=torch.float64),
@@ -79,5 +84,6 @@ def unpack_random(tensors: Mapping[str, Tensor], device: torch.device) -> None:
     np.random.set_state(("MT19937", np.array(key, dtype=np.uint32), position, cached, tensors["numpy_gauss"].item()))
     # torch reads from the start of the storage, so a row of a stacked tensor must be copied
     torch.set_rng_state(tensors["torch"].cpu().clone())
+    # a state that was saved on a CPU has none
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"].cpu().clone(), device)

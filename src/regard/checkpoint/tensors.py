@@ -77,6 +77,7 @@ def _without_aliases(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], 
         tensor = value.detach()
         storage = (tensor.device, tensor.untyped_storage().data_ptr())
         view = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        # all empty tensors have the address 0 and are not tied by it
         if tensor.numel() and view in first_names:
             aliases[name] = first_names[view]
             continue
@@ -105,6 +106,7 @@ def fit_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str)
     """Copy tensors into the model; names and shapes must be exactly those of the model."""
     own = model.state_dict()
     # another writer may have saved only one of two tied names
+    # tied names share memory: a weight is covered if any of its names was saved
     covered = {_memory(own[name]) for name in tensors if name in own}
     missing = [name for name in own if name not in tensors and _memory(own[name]) not in covered]
     unexpected = [name for name in tensors if name not in own]
@@ -120,12 +122,15 @@ def fit_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, origin: str)
     ]
     if problems:
         raise ValueError(f"{origin} does not fit the model. " + "; ".join(problems) + ". Load it with its own config.")
+    # only after every check: a failed load leaves the model as it was
     with torch.no_grad():
         for name, tensor in tensors.items():
+            # state_dict returns the parameters' own memory, and copy_ converts the dtype and the device
             own[name].copy_(tensor)
 
 
 def _memory(tensor: Tensor) -> tuple[Any, ...]:
+    # empty tensors have no address to compare
     return (tensor.data_ptr(), tuple(tensor.shape)) if tensor.numel() else (id(tensor),)
 
 

@@ -37,9 +37,13 @@ class PositionInfo:
     """
 
     queries: Float[Tensor, "... Q query"] | None = None
+    # (Q,) for the whole batch, or (batch, Q)
     positions: Int[Tensor, "... Q"] | None = None
+    # one number per element of the first leading dimensions, usually (batch,)
     lengths: Int[Tensor, "..."] | None = None
+    # known under teacher forcing only
     target_lengths: Int[Tensor, "..."] | None = None
+    # in self-attention with a cache the first key need not have position 0
     key_positions: Int[Tensor, " K"] | None = None
 
 
@@ -63,11 +67,13 @@ class Lowered:
     queries: Float[Tensor, "... Q size"]
     keys: Float[Tensor, "... K size"]
     scale: float = 1.0
+    # K numbers, where a bias per pair needs Q * K
     key_bias: Float[Tensor, "... K"] | None = None
     bias: Float[Tensor, "..."] | None = None
     drops_row_constant: bool = False
 
 
+# not a form of `Lowered`: a tanh of the sum is no product of a query and a key
 @dataclass(frozen=True, kw_only=True)
 class LoweredSum:
     """Scores as a sum through tanh: energy . tanh(queries + keys)."""
@@ -107,6 +113,7 @@ class Score(Protocol):
 class Alignment(Protocol):
     """Scores to weights. Keys that the mask forbids, and keys with a score of -inf, get weight 0."""
 
+    # a read-only property, so that a class attribute and a field of a frozen dataclass both satisfy the protocol
     @property
     def ignores_row_constant(self) -> bool:
         """True if a constant added to all scores of a query leaves the weights unchanged."""
@@ -154,11 +161,13 @@ class Attended:
     """The result of an attention: the context, and what else was requested or applies."""
 
     context: Float[Tensor, "... Q value"]
+    # all queries if all weights were requested, else one query for each requested index
     weights: Float[Tensor, "... requested K"] | None = None
     sample_log_prob: Float[Tensor, "... Q"] | None = None
     cache: Any = None
 
 
+# a class and no protocol: a scheme may have parameters, which only a submodule registers
 class PositionScheme(nn.Module):
     """A position scheme inside the heads of self-attention; subclasses override what they change."""
 

@@ -20,7 +20,9 @@ class Segment:
 
     tokens: Int[Tensor, "B T"]
     labels: Int[Tensor, "B T"]
+    # a fresh stream starts from the initial state; the others must not
     fresh: Bool[Tensor, " B"]
+    # counted on the host when the batch is made: the loss divides by it, and counting on a GPU would synchronise
     num_tokens: int
 
 
@@ -45,5 +47,6 @@ class Batch:
 
     source: PaddedTokens | PackedTokens
     target: PaddedTokens | PackedTokens
+    # (B, T) beside a padded target, (N,) beside a packed one
     labels: Int[Tensor, "..."]
     num_tokens: int

@@ -21,6 +21,7 @@ class Hypothesis:
     """
 
     ids: tuple[int, ...]
+    # in nats
     log_prob: float
     score: float
     finished: bool
@@ -38,6 +39,7 @@ class LengthLimit:
     extra: int = 20
 
     def __post_init__(self) -> None:
+        # the shortest source has one token, for which the limit must allow one
         if self.factor < 0 or self.extra < 0 or self.factor + self.extra < 1:
             raise ValueError(
                 f"LengthLimit(factor={self.factor}, extra={self.extra}) leaves no room for a token. "
@@ -46,6 +48,7 @@ class LengthLimit:
 
     def of(self, length: int) -> int:
         """The largest number of tokens for a source of this length."""
+        # rounded down
         return int(self.factor * length) + self.extra
 
 
@@ -58,7 +61,9 @@ class SearchInput:
 
     model: Model
     source: Source
+    # on the host, where the loops compare them without a transfer
     limits: list[int]
+    # on the device, where random numbers are computed from them
     numbers: Int[Tensor, " B"]
     return_weights: bool
 

@@ -25,6 +25,7 @@ from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 from torch.overrides import TorchFunctionMode
 
+# a context variable and no global: each thread and each asyncio task has recorders of its own
 _recorders: ContextVar[tuple[Any, ...]] = ContextVar("regard_recorders", default=())
 
 
@@ -36,6 +37,7 @@ def active_recorders() -> tuple[Any, ...]:
 @contextmanager
 def recording(recorder: object) -> Iterator[None]:
     """Within, `recorder` is the innermost of the active recorders of this context."""
+    # a new tuple: contexts that were copied from this one keep theirs
     token = _recorders.set((*_recorders.get(), recorder))
     try:
         yield
@@ -55,6 +57,7 @@ def unwrap(model: Any) -> Any:
 def evaluating(model: Any) -> Iterator[None]:
     """Evaluation mode without gradients; at the end, every module that was in training mode is so again."""
     module = unwrap(model)
+    # submodules may differ in mode, so each one is recorded
     training = [part for part in module.modules() if part.training] if isinstance(module, nn.Module) else []
     if training:
         module.eval()
@@ -63,18 +66,21 @@ def evaluating(model: Any) -> Iterator[None]:
             yield
     finally:
         for part in training:
+            # set directly: part.train() would change its children too
             part.training = True
 
 
 def device_of(model: Any) -> torch.device:
     """Where the model's first parameter or buffer is; the CPU if it has none."""
     module = unwrap(model)
+    # buffers too, since a model may have no parameters
     tensors = chain(module.parameters(), module.buffers()) if isinstance(module, nn.Module) else ()
     first = next(iter(tensors), None)
     return torch.device("cpu") if first is None else first.device
 
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# taken from an instance, so that it fits the installed version of torch
 INTERNAL = frozenset(vars(nn.Module()))
 """What every module has; of these, hooks, children, parameters and the mode are compared by themselves."""
 RECURRENT_LISTS = frozenset({"_all_weights", "_flat_weight_refs", "_flat_weights", "_flat_weights_names"})
@@ -98,6 +104,7 @@ def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str
         reasons.append("gradients are enabled")
     if active_recorders():
         reasons.append("attention is being recorded by a trace or an intervention")
+    # torch's public function takes one type of device, this one covers all
     if not autocast and torch._C._is_any_autocast_enabled():
         reasons.append("autocast is enabled")
     if torch._C._are_functorch_transforms_active():
@@ -114,19 +121,23 @@ def unsupported_reasons(model: Any, *, gradients: bool = False, autocast: bool =
     """
     reasons = mode_reasons(gradients=gradients, autocast=autocast)
     module = unwrap(model)
+    # the comparison below cannot be traced
     if torch.compiler.is_compiling():
         return reasons
     if _has_any_global_hook():
         reasons.append("a global module hook is registered")
     snapshot = _snapshots.get(module)
+    # settings around the call are checked every time, the structure in full only after a change
     if snapshot is None or not snapshot.equals(module):
         # taken before the comparison: an edit made meanwhile by another thread is found by the next call
         snapshot = Snapshot.of(module)
         differences = differences_of(module)
         if differences:
+            # an outdated snapshot must not be compared again
             _snapshots.pop(module, None)
             return reasons + differences
         _snapshots[module] = snapshot
+    # training mode is no difference in structure, but dropout is active in it
     if snapshot.training and not gradients:
         reasons.append("a module is in training mode")
     return reasons
@@ -155,14 +166,18 @@ class Snapshot:
         """The model's current structure."""
         parts = list(model.modules())
         children = [part._modules for part in parts]
+        # live views: the types of replaced tensors are compared, their numbers are not
         tensors = [each.values() for part in parts for each in (part._parameters, part._buffers)]
+        # attributes and children by module, and methods by class, each of which may be replaced
         spaces = [*map(vars, parts), *filter(None, children), *map(vars, classes_of(parts))]
         return cls(
             kind=type(model),
+            # without the model: values of a weak dictionary must not refer to their key
             submodules=parts[1:],
             kinds=list(map(type, parts[1:])),
             namespaces=[space.values() for space in spaces],
             values=[tuple(space.values()) for space in spaces],
+            # a hook or a child that is added to an empty dictionary changes no value above
             empty=[
                 *(vars(part)[name] for part in parts for name in HOOKS),
                 *(each for each in children if not each),
@@ -177,9 +192,11 @@ class Snapshot:
         try:
             return (
                 self.kind is type(model)
+                # cheap tests first: this runs at every call of a fused model
                 and not any(self.empty)
                 and list(map(type, self.submodules)) == self.kinds
                 and list(map(type, chain.from_iterable(self.tensors))) == self.tensor_kinds
+                # lists compare by identity before equality, so unchanged values are not compared in full
                 and list(map(tuple, self.namespaces)) == self.values
             )
         except (RuntimeError, ValueError):
@@ -187,6 +204,7 @@ class Snapshot:
             return False
 
 
+# weak keys: a snapshot is removed with its model
 _snapshots: WeakKeyDictionary[nn.Module, Snapshot] = WeakKeyDictionary()
 
 
@@ -194,6 +212,7 @@ def differences_of(model: nn.Module) -> list[str]:
     """How the model differs from what its class builds of its config."""
     # not type[nn.Module], which mypy takes for unhashable
     kind: Any = type(model)
+    # from the instance alone: a default of the class says nothing about this model
     config = vars(model).get("config")
     if config is None or not is_constant(config):
         return [f"{kind.__name__} has no frozen config to build a reference from"]
@@ -203,6 +222,7 @@ def differences_of(model: nn.Module) -> list[str]:
 @lru_cache(maxsize=16)
 def build_on_meta(kind: Callable[[Any], nn.Module], config: Hashable) -> nn.Module:
     """A model whose tensors take no memory: structure without numbers."""
+    # the result is cached and used outside of inference mode too
     with torch.inference_mode(False), torch.device("meta"), WithoutNumbers():
         return kind(config)
 
@@ -223,6 +243,7 @@ class WithoutNumbers(TorchFunctionMode):
 def compare(part: nn.Module, reference: nn.Module, path: str) -> Iterator[str]:
     """How a module differs from the one that its model's class builds at this path."""
     name = path or "the model"
+    # the exact type: a subclass may override forward
     if type(part) is not type(reference):
         yield f"{name} is a {type(part).__name__} in place of a {type(reference).__name__}"
         return
@@ -232,11 +253,13 @@ def compare(part: nn.Module, reference: nn.Module, path: str) -> Iterator[str]:
     for kind in ("_parameters", "_buffers"):
         yield from compare_tensors(vars(part)[kind], vars(reference)[kind], name)
     yield from compare_attributes(attributes_of(part), attributes_of(reference), name)
+    # the order matters too: a Sequential runs its children in it
     if list(part._modules) != list(reference._modules):
         yield f"{name} has the children {list(part._modules)} in place of {list(reference._modules)}"
         return
     for key, child in part._modules.items():
         expected = reference._modules[key]
+        # a child may be registered as None, as an optional layer is
         if child is not None and expected is not None:
             yield from compare(child, expected, f"{path}.{key}" if path else key)
         elif child is not expected:
@@ -245,6 +268,7 @@ def compare(part: nn.Module, reference: nn.Module, path: str) -> Iterator[str]:
 
 def compare_tensors(tensors: dict[str, Any], references: dict[str, Any], name: str) -> Iterator[str]:
     """Names and types; a subclass of Tensor may compute otherwise."""
+    # views of keys compare as sets: the order of the tensors does not matter
     if tensors.keys() != references.keys():
         yield f"{name} has the tensors {list(tensors)} in place of {list(references)}"
         return
@@ -262,6 +286,7 @@ def compare_attributes(attributes: dict[str, Any], references: dict[str, Any], n
             yield f"{name}.{key} was deleted"
         elif not is_constant(attributes[key]):
             yield f"{name}.{key} is a {type(attributes[key]).__name__}, which may change without notice"
+        # 1 == 1.0 == True, so equal values are not enough
         elif type(attributes[key]) is not type(references[key]) or attributes[key] != references[key]:
             yield f"{name}.{key} is {attributes[key]!r} in place of {references[key]!r}"
 
@@ -277,6 +302,7 @@ def is_constant(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(is_constant, value))
     if is_dataclass(value) and not isinstance(value, type):
+        # a frozen dataclass may still hold a list
         frozen = value.__dataclass_params__.frozen  # type: ignore[attr-defined]
         return frozen and all(is_constant(getattr(value, field.name)) for field in fields(value))
     return isinstance(value, CONSTANTS)
@@ -307,19 +333,23 @@ def replaced_methods(model: nn.Module) -> list[str]:
 def names_in(kinds: list[type]) -> set[str]:
     """Every name that the classes' own methods use."""
     values = (value for kind in kinds for value in vars(kind).values() if is_own(kind, value))
+    # co_names holds the globals and attributes that a function's code refers to
     return {name for value in values if isinstance(value, FunctionType) for name in value.__code__.co_names}
 
 
 def is_own(kind: type, value: Any) -> bool:
     """Whether a class attribute is no function, or one of the class's own source."""
+    # the function inside is what can be replaced
     if isinstance(value, (classmethod, staticmethod)):
         value = value.__func__
     elif isinstance(value, property):
+        # a forward pass reads properties and sets none
         value = value.fget
     if isinstance(value, FunctionType) and value.__globals__.get("__name__", "").startswith("jaxtyping."):
         # checks of shapes in tests wrap every method where it is defined
         value = getattr(value, "__wrapped__", value)
     if not isinstance(value, FunctionType):
+        # plain data and nested classes; a callable object may compute anything
         return isinstance(value, type) or not callable(value)
     # a wrapper may copy the name of what it wraps, but neither its globals nor its code
     scope = value.__code__.co_qualname.rpartition(".")[0]
@@ -328,5 +358,6 @@ def is_own(kind: type, value: Any) -> bool:
 
 def classes_of(parts: list[nn.Module]) -> list[type]:
     """The modules' classes and those they inherit from."""
+    # a dictionary instead of a set keeps the order of the reasons
     kinds = {kind: None for part in parts for kind in type(part).__mro__}
     return [kind for kind in kinds if kind is not object]

@@ -90,6 +90,7 @@ class NextTokenPanel:
     name: ClassVar[str] = "next_token"
     logits: Float[Tensor, "T vocab"]
     ids: tuple[int, ...]
+    # in nats, None at the first token; ranks count from 1
     log_probs: tuple[float | None, ...]
     ranks: tuple[int | None, ...]
     perplexity: float | None
@@ -104,6 +105,7 @@ class StatePart:
 
     name: str
     shape: tuple[int, ...]
+    # one entry per token, so that growth can be drawn
     num_bytes: tuple[int, ...]
 
 

@@ -19,6 +19,7 @@ class Grid:
     All of them broadcast against each other.
     """
 
+    # on ranges (1, .., size, .., 1), (Q, 1) and (K,); inside FlexAttention 0-dimensional
     leading: tuple[Int[Tensor, "..."], ...]
     queries: Int[Tensor, "..."]
     keys: Int[Tensor, "..."]
@@ -29,9 +30,11 @@ class Grid:
         *leading_shape, num_queries, num_keys = shape
         rank = len(shape)
         leading = tuple(
+            # each axis has its index along one dimension of the scores, and size 1 along the others
             torch.arange(size, device=device).view(*(size if axis == dim else 1 for dim in range(rank)))
             for axis, size in enumerate(leading_shape)
         )
+        # (Q, 1), to broadcast against the keys (K,)
         queries = torch.arange(first_query, first_query + num_queries, device=device)[:, None]
         keys = torch.arange(first_key, first_key + num_keys, device=device)
         return cls(leading=leading, queries=queries, keys=keys)

@@ -21,6 +21,7 @@ class Step:
     """One decoding step: logits of the next token, the state after it, and the attention to the source."""
 
     logits: Float[Tensor, "B vocab"]
+    # opaque to callers, which reorder it with `select_batch` alone
     state: Any
     weights: Float[Tensor, "B source"] | None = None
 
@@ -36,6 +37,7 @@ class ModelOutput:
     penalty: a term of the loss, summed over the batch and already multiplied by its coefficient.
     """
 
+    # (B, T, size), or (N, size) for a packed target
     features: Float[Tensor, "... size"]
     state: Any = None
     weights: Float[Tensor, "..."] | None = None

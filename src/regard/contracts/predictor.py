@@ -14,6 +14,7 @@ import torch
 from regard.contracts.inspection import Inspection, Response
 from regard.contracts.report import Report
 
+# a factory: a context manager made by `contextmanager` can be entered only once
 Around = Callable[[], AbstractContextManager[None]]
 """Makes the context, such as an intervention, in which a model is run."""
 

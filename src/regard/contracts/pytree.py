@@ -29,12 +29,14 @@ def register_pytree(kind: Kind) -> Kind:
     Fields annotated as a number or a string, and those declared with `field(metadata={"static": True})`, are part of
     the structure instead. So is a field that is None.
     """
+    # annotations must be classes, so modules of these dataclasses do not postpone their evaluation
     static = {field.name for field in fields(kind) if field.type in CONSTANTS or field.metadata.get("static")}
     names = tuple(field.name for field in fields(kind))
     _pytree.register_pytree_node(
         kind,
         partial(_flatten, names, static),
         partial(_unflatten, kind),
+        # torch.export writes this name into files, so it must be the same in every process
         serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
         to_dumpable_context=list,
         from_dumpable_context=_context_from_json,
@@ -45,6 +47,7 @@ def register_pytree(kind: Kind) -> Kind:
 
 def _flatten(names: tuple[str, ...], static: set[str], node: Any) -> tuple[list[Any], Context]:
     values = {name: getattr(node, name) for name in names}
+    # None is part of the structure: an optional tensor that is missing is no leaf
     children = {name: value for name, value in values.items() if name not in static and value is not None}
     constants = tuple((name, value) for name, value in values.items() if name not in children)
     return list(children.values()), (tuple(children), constants)
@@ -61,12 +64,14 @@ def _unflatten(kind: type, children: Any, context: Context) -> Any:
     # torch fills trees with placeholders of its own while it traces, so __init__ and its checks are skipped
     node: Any = object.__new__(kind)
     for name, value in (*zip(names, children, strict=True), *constants):
+        # the dataclasses are frozen, which forbids plain assignment
         object.__setattr__(node, name, value)
     return node
 
 
 def _context_from_json(dumped: Any) -> Context:
     names, constants = dumped
+    # JSON has lists only, and contexts are compared as tuples
     return tuple(names), tuple((name, value) for name, value in constants)
 
 
@@ -82,15 +87,19 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
 def _map(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
+    # is_dataclass is True for a class too
     if is_dataclass(tree) and not isinstance(tree, type):
+        # static fields, and those without a batch axis, keep their values
         names = [
             field.name
             for field in fields(tree)
             if field.metadata.get("batched", True) and not field.metadata.get("static")
         ]
+        # unlike `_unflatten` this runs __init__ and its checks: the fields are real tensors
         return replace(tree, **{name: _map(function, getattr(tree, name)) for name in names})
     if isinstance(tree, dict):
         return {key: _map(function, value) for key, value in tree.items()}
+    # before plain tuples: a named tuple takes its fields as separate arguments
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(_map(function, value) for value in tree))
     if isinstance(tree, (tuple, list)):
@@ -110,9 +119,11 @@ def select_batch(tree: Tree, indices: Int[Tensor, " N"]) -> Tree:
 
 def where_batch(condition: Bool[Tensor, " N"], chosen: Tree, other: Tree) -> Tree:
     """Batch elements of `chosen` where the condition holds, elements of `other` elsewhere; equal shapes."""
+    # both trees are visited in the same order
     others = iter(leaves(other))
 
     def choose(tensor: Tensor) -> Tensor:
+        # (N,) becomes (N, 1, .., 1)
         return torch.where(condition.view(-1, *(1 for _ in tensor.shape[1:])), tensor, next(others))
 
     return map_tensors(choose, chosen)

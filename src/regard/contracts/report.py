@@ -67,6 +67,7 @@ class Speed:
     hardware: str
 
     def __post_init__(self) -> None:
+        # per_second divides by it
         if self.seconds <= 0:
             raise ValueError(f"seconds={self.seconds} must be more than 0. Measure with time.perf_counter.")
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.contracts.pytree import map_tensors, register_pytree
 
+# the order is relied on: searches leave out <pad> and <bos> by slicing off the first two columns
 PAD, BOS, EOS, UNK = range(4)
 """Ids of padding, the beginning and the end of a sequence, and unknown tokens, in every vocabulary."""
 
@@ -59,7 +60,9 @@ class PaddedTokens:
     @classmethod
     def from_lists(cls, sequences: list[list[int]]) -> "PaddedTokens":
         """Pad sequences of different lengths with <pad>."""
+        # the dtype is given, since an empty list would become float32
         lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.long)
+        # default=0: an empty batch is (0, 0)
         ids = torch.full((len(sequences), max(map(len, sequences), default=0)), PAD, dtype=torch.long)
         for index, sequence in enumerate(sequences):
             ids[index, : len(sequence)] = torch.tensor(sequence, dtype=torch.long)
@@ -77,6 +80,7 @@ class PaddedTokens:
     @property
     def mask(self) -> Bool[Tensor, "B L"]:
         """True at tokens, False at padding."""
+        # (L,) against (B, 1)
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
 
@@ -100,12 +104,14 @@ class PackedTokens:
         """Join sequences end to end."""
         lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.long)
         cu_seqlens = torch.zeros(len(sequences) + 1, dtype=torch.long)
+        # the first entry stays 0
         torch.cumsum(lengths, 0, out=cu_seqlens[1:])
         batch_indices = torch.repeat_interleave(torch.arange(len(sequences)), lengths)
         return cls(
             ids=torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long),
             cu_seqlens=cu_seqlens,
             batch_indices=batch_indices,
+            # the index in the whole batch minus the start of the token's sequence
             positions=torch.arange(len(batch_indices)) - cu_seqlens[batch_indices],
             max_seqlen=max(map(len, sequences), default=0),
         )
@@ -115,6 +121,7 @@ class PackedTokens:
         old_size = self.cu_seqlens.shape[0] - 1
         missing = num_tokens - self.ids.shape[0]
         added = batch_size - old_size
+        # the new sequences hold the missing tokens, and none may be longer than max_seqlen
         if missing < 0 or max_seqlen < self.max_seqlen or added * max_seqlen < missing:
             raise ValueError(
                 f"{old_size} sequences of {self.ids.shape[0]} tokens, the longest of {self.max_seqlen}, do not fit "
@@ -126,6 +133,7 @@ class PackedTokens:
         return PackedTokens(
             ids=torch.cat([self.ids, torch.full((missing,), PAD)]),
             cu_seqlens=torch.cat([self.cu_seqlens, self.cu_seqlens[-1] + ends]),
+            # all of the new sequences but the last one with tokens are full, so division gives sequence and position
             batch_indices=torch.cat([self.batch_indices, old_size + padding // max_seqlen]),
             positions=torch.cat([self.positions, padding % max_seqlen]),
             max_seqlen=max_seqlen,
@@ -158,5 +166,6 @@ class PackedTokens:
     @property
     def packed_indices(self) -> Int[Tensor, " cells"]:
         """Index of the token at each position of the flattened rectangle; N at padding."""
+        # (B, 1) + (max_seqlen,); past the end of a sequence these are tokens of the next one, which the mask replaces
         indices = self.cu_seqlens[:-1, None] + torch.arange(self.max_seqlen, device=self.ids.device)
         return torch.where(self.mask, indices, self.ids.shape[0]).flatten()

@@ -28,6 +28,7 @@ class AttentionMap:
     weights: Float[Tensor, "... Q K"]
     context: Float[Tensor, "... Q value"]
     allowed: Bool[Tensor, "..."] | None
+    # static: score and alignment are no tensors, so functions over pytrees leave them as they are
     score: Score = field(metadata={"static": True})
     align: Alignment = field(metadata={"static": True})
     position_info: PositionInfo
@@ -37,6 +38,7 @@ class AttentionMap:
         tensors: dict[str, Any] = {
             name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)
         }
+        # the other fields of position_info are integers, which have no graph
         queries = self.position_info.queries
         position_info = replace(self.position_info, queries=None if queries is None else queries.detach())
         return replace(self, position_info=position_info, **tensors)
@@ -59,12 +61,14 @@ class Recorder(ABC):
 
     def enter(self, path: str) -> None:
         """Record that the module at `path` begins its forward pass."""
+        # a stack, since modules run inside each other
         self._paths.append(path)
 
     def leave(self, path: str) -> None:
         """Record that the module at `path` has returned or raised."""
         # modules inside it that raised without a hook are removed with it; without a beginning there is no end
         if path in self._paths:
+            # the last occurrence, since a module may be active more than once
             del self._paths[len(self._paths) - 1 - self._paths[::-1].index(path) :]
 
     @abstractmethod

@@ -62,6 +62,7 @@ class Beam:
 
     def run(self, inputs: SearchInput) -> list[list[Hypothesis]]:
         """The best hypotheses for each source."""
+        # a beam of one is greedy search, whose loop needs no back-pointers
         if self.size == 1:
             return [[self.penalized(hypothesis) for hypothesis in row] for row in Greedy().run(inputs)]
         pointers = BackPointers(limits=inputs.limits, size=self.size, penalty=self.penalty)
@@ -100,6 +101,7 @@ def beam_step(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"
     # the best `size` of all continuations are among the best `size` of every hypothesis
     values, columns = best_columns(log_probs[:, UNK:], min(size, log_probs.shape[1] - UNK))
     num_each = values.shape[1]
+    # (n, width, num_each) becomes (n, width * num_each): the continuations of a source compete with each other
     totals = (values.view(num_sources, width, num_each) + live[:, :, None]).flatten(1)
     ends = log_probs[:, EOS].view(num_sources, width) + live
     # a small vocabulary has fewer continuations than the beam has positions
@@ -111,7 +113,9 @@ def beam_step(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"
     # the lowest of the `size` best continuations, <eos> included
     threshold = torch.cat([totals, ends], dim=1).topk(size, dim=1).values[:, -1:]
     return BeamStep(
+        # columns count from <unk>, the first token that continues a hypothesis
         tokens=columns.view(num_sources, width * num_each).gather(1, chosen) + UNK,
+        # candidates of one hypothesis are adjacent, so the quotient is its position in the beam
         parents=chosen.div(num_each, rounding_mode="floor"),
         live=totals,
         ends=ends.masked_fill(ends < threshold, IMPOSSIBLE),
@@ -166,8 +170,10 @@ class BackPointers:
         check_not_nan(live[0], source)
         self.num_steps[source] += 1
         self.close(source, ends, finished=True)
+        # several may end in one step, so there can be more than `size`; `best` ranks them all
         if len(self.ends[source]) >= self.size:
             return False
+        # without a live hypothesis of finite log-probability no later step can add an end
         if self.num_steps[source] < self.limits[source] and live[0] > IMPOSSIBLE:
             return True
         self.close(source, live, finished=False)
@@ -196,6 +202,7 @@ class BackPointers:
                 raise ValueError(
                     f"the model leaves no token possible for source {source}: all it may say has logit -inf."
                 )
+            # stable: of equal scores the earlier end comes first
             ranked = sorted(ends, key=lambda end: (not end.finished, -end.score))[:count]
             token_lists, parent_lists = tokens[source].tolist(), parents[source].tolist()
             weights = all_weights[source][..., : lengths[source]] if source in all_weights else None
@@ -230,6 +237,7 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
     state = inputs.model.start(encoded)
     # before the first step a source has one hypothesis, <bos>, afterwards `size`
     sources, width = list(range(len(inputs.limits))), 1
+    # double precision: log-probabilities of long outputs are sums of many terms
     live = torch.zeros(len(sources), width, dtype=torch.float64, device=device)
     tokens = torch.full((len(sources),), BOS, device=device)
     interval, last = transfer_interval(device), max(inputs.limits)
@@ -238,10 +246,12 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
         extended = beam_step(step.logits, live, size)
         weights = step.weights if inputs.return_weights else None
         if weights is not None:
+            # at the first step one hypothesis per source is expanded to `size`, so that all steps have equal shapes
             weights = weights.unflatten(0, (len(sources), width)).expand(-1, size, -1)
         pointers.add(sources, extended, weights)
         remaining = list(range(len(sources)))
         if number % interval == 0 or number == last:
+            # closed sources stay in the batch between two transfers; their steps are ignored by `update`
             is_open = pointers.update()
             open_positions = [position for position in remaining if is_open[sources[position]]]
             if not open_positions:
@@ -251,6 +261,7 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
         live, tokens, state, rows = extended.live, extended.tokens, step.state, parent_rows(extended.parents, width)
         if len(remaining) < len(sources) or width < size:
             chosen = torch.tensor(remaining, device=device)
+            # the encoded source is repeated or compacted here, and never follows the hypotheses
             encoded = select_batch(encoded, source_rows(chosen, width, size))
             live, tokens, rows = select_batch((live, tokens, rows), chosen)
             sources, width = [sources[position] for position in remaining], size

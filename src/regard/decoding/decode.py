@@ -88,6 +88,7 @@ def decode_all(
     target_device = device_of(model) if device is None else torch.device(device)
     draw_numbers = list(range(len(sources))) if numbers is None else list(numbers)
     hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+    # each batch writes its results at the positions of the caller's list
     for positions in batches([len(source) for source in sources], tokens_per_batch):
         outputs = decode(
             model,
@@ -117,6 +118,7 @@ def score_all(
     target_device = device_of(model) if device is None else torch.device(device)
     scores = [0.0] * len(sources)
     pairs = zip(sources, targets, strict=True)
+    # a target is read with <bos> or <eos>: one more than its tokens
     lengths = [max(len(source), len(target) + 1) for source, target in pairs]
     for positions in batches(lengths, tokens_per_batch):
         source = stack([sources[position] for position in positions]).to(target_device)

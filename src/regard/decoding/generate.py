@@ -105,6 +105,7 @@ def generate(
                     reasons[output.row] = output.ended
                 elif stop is not None and stop(output.row, ids[output.row]):
                     reasons[output.row] = "stop"
+                    # the generator reads this set before its next step
                     closed.add(output.row)
     return [
         Generated(ids=tuple(tokens), log_probs=tuple(values) if return_log_probs else None, ended=reason)
@@ -184,6 +185,7 @@ def token_outputs(
                     yield outputs
             with evaluating(model):
                 batch.compact()
+    # a caller may also abandon the generator: its close() raises GeneratorExit at the yield
     finally:
         batch.step.close()
 
@@ -206,11 +208,14 @@ class GenerationBatch:
         longest = max(self.prompt_lengths)
         self.live, self.position = list(range(len(prompts))), min(self.prompt_lengths)
         self.device = device_of(model)
+        # padding only completes the rectangle: each text is read up to its own length
         padded = [[*prompt, *[PAD] * (longest - len(prompt))] for prompt in prompts]
         self.prompts = torch.tensor(padded, device=self.device)
         self.lengths = torch.tensor(self.prompt_lengths, device=self.device)
         draw_numbers = torch.tensor(list(numbers), device=self.device)
+        # all prompts are at least this long, so no padding is read
         output = model.features(self.prompts[:, : self.position], model.start(len(prompts)))
+        # only the last position predicts a new token
         self.logits: Float[Tensor, "n vocab"] = model.readout(output.features[:, -1])
         self.sampler = TokenSampler(options, numbers=draw_numbers, texts=self.prompts, vocab_size=self.logits.shape[1])
         self.end = longest + options.max_tokens
@@ -220,9 +225,11 @@ class GenerationBatch:
     def advance(self) -> list[list[TokenOutput]]:
         """As many steps as are taken between two transfers to the host, and their outputs."""
         pending: list[tuple[int, Tensor, Tensor]] = []
+        # every position is stepped on the device without a transfer; the host receives them together
         while self.position < self.end and len(pending) < transfer_interval(self.device):
             if self.tokens is not None:
                 self.logits = self.step(self.tokens)
+            # drawn for texts still in their prompts too, and replaced below: one kernel serves the whole batch
             self.tokens = self.sampler(self.logits, self.position + 1 - self.lengths)
             # texts whose prompt is longer continue with its next token
             if self.position < self.prompts.shape[1]:
@@ -239,6 +246,7 @@ class GenerationBatch:
         outputs = []
         for row, token, value in zip(self.live, tokens.tolist(), values.tolist(), strict=True):
             num_new = position + 1 - self.prompt_lengths[row]
+            # up to one interval of steps is computed after a text has ended
             if num_new < 1 or num_new > self.options.max_tokens or row in self.closed:
                 continue
             check_not_nan(value, row, what="prompt")

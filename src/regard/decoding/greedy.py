@@ -78,8 +78,10 @@ def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesi
         pending.append((tokens, log_prob_of(step.logits, tokens)))
         if inputs.return_weights and step.weights is not None:
             all_weights.add(live, step.weights)
+        # the host waits for the device only at every `interval`-th step
         if number % interval and number < last:
             continue
+        # no example left the batch since the last transfer, so `live` fits all pending steps
         for step_tokens, log_probs in pending:
             outputs.add(live, step_tokens.tolist(), log_probs.tolist())
         pending.clear()

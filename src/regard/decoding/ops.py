@@ -19,6 +19,7 @@ def best_column(values: Float[Tensor, "N V"]) -> Int[Tensor, " N"]:
     if len(values) < MIN_ROWS or not supports_blocks(values, 1):
         return values.argmax(dim=1)
     blocks, tail = split_columns(values)
+    # argmax gives the first block with the maximum, and candidates keep the order of their columns
     chosen = blocks.amax(dim=2).argmax(dim=1, keepdim=True)
     candidates, columns = candidates_of(blocks, tail, chosen)
     return columns.gather(1, candidates.argmax(dim=1, keepdim=True))[:, 0]
@@ -63,6 +64,7 @@ def candidates_of(blocks: Tensor, tail: Tensor, chosen: Tensor) -> tuple[Tensor,
     num_rows, count = chosen.shape
     offsets = torch.arange(BLOCK, device=chosen.device)
     values = blocks.gather(1, chosen[:, :, None].expand(num_rows, count, BLOCK)).flatten(1)
+    # (N, count, BLOCK) becomes (N, count * BLOCK)
     columns = (chosen[:, :, None] * BLOCK + offsets).flatten(1)
     if not tail.shape[1]:
         return values, columns
@@ -98,6 +100,7 @@ class StepValues:
         """All steps of each source, on the host."""
         parts: dict[int, list[Tensor]] = {}
         for sources, steps in self.parts:
+            # one transfer for all steps of these sources
             stacked = torch.stack(steps, dim=1).cpu()
             for source, values in zip(sources, stacked, strict=True):
                 parts.setdefault(source, []).append(values)
@@ -106,6 +109,7 @@ class StepValues:
 
 def outside_inference(tensor: Tensor) -> Tensor:
     """A copy that is no inference tensor: autograd may use it."""
+    # clone, since a view of an inference tensor would be one too
     with torch.inference_mode(False):
         return tensor.clone()
 

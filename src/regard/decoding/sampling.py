@@ -57,6 +57,7 @@ class Sampling:
         self, logits: Float[Tensor, "n vocab"], numbers: Int[Tensor, " n"], step: int | Int[Tensor, " n"]
     ) -> Int[Tensor, " n"]:
         """The next token of each source; never <pad> or <bos>, the first two columns."""
+        # double precision: running sums over a large vocabulary keep the digits that decide a draw
         candidates = logits[:, EOS:].double()
         # relative to the best logit: a low temperature makes -inf of the others, never inf of several
         scaled = (candidates - candidates.amax(dim=1, keepdim=True)) / self.temperature
@@ -71,8 +72,10 @@ class Sampling:
     def restrict(self, shares: Float[Tensor, "n V"]) -> Float[Tensor, "n left"]:
         """Shares in descending order, 0 for those left out; they need not sum to 1."""
         if self.top_k is not None:
+            # columns are ranked, so the first k are the most probable
             shares = shares[:, : self.top_k]
         if self.top_p is not None:
+            # top_k may have left out a part of the probability
             shares = shares / shares.sum(dim=1, keepdim=True)
             # a token stays if the more probable ones hold less than top_p together: the best always stays
             preceding = shares.cumsum(dim=1) - shares
@@ -85,6 +88,7 @@ class Sampling:
 def invert_cdf(shares: Float[Tensor, "n V"], quantiles: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
     """The column where the running sum of the shares exceeds this part of their total; never one with share 0."""
     sums = shares.cumsum(dim=1)
+    # right=True: a quantile equal to a running sum belongs to the next column, so shares of 0 are skipped
     columns = torch.searchsorted(sums, sums[:, -1:] * quantiles[:, None], right=True)[:, 0]
     # a sum of NaN exceeds nothing: the result is one past the last column
     return columns.clamp(max=shares.shape[1] - 1)
@@ -92,6 +96,7 @@ def invert_cdf(shares: Float[Tensor, "n V"], quantiles: Float[Tensor, " n"]) -> 
 
 def uniform(seed: int, numbers: Int[Tensor, " n"], step: int | Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """A number in [0, 1) for each source at this step, or each at a step of its own."""
+    # int64 wraps around on overflow, which is the arithmetic modulo 2^64 that SplitMix64 needs
     offsets = step * as_int64(GOLDEN) if isinstance(step, Tensor) else as_int64(step * GOLDEN)
     bits = mix(mix(numbers + as_int64(seed * GOLDEN)) + offsets)
     # 52 bits: a product with a sum is still below the sum after rounding

@@ -33,6 +33,7 @@ def score(model: Model, source: Source, target: PaddedTokens, labels: Int[Tensor
                 features.split(POSITIONS_AT_ONCE), tokens.split(POSITIONS_AT_ONCE), strict=True
             )
         ]
+        # (B, T) again, with 0 at padding, so that the sum of a row is that of its example
         losses = torch.zeros(labels.shape, dtype=torch.float64, device=labels.device)
         losses[is_label] = torch.cat(parts)
         return outside_inference(-losses.sum(dim=1))
@@ -55,6 +56,7 @@ def forced_alignment(model: Model, source: Source, target: PaddedTokens) -> list
             if step.weights is None:
                 return None
             steps.append(step.weights)
+        # (B, T, source); one transfer for all steps
         stacked = torch.stack(steps, dim=1).cpu()
         sizes = zip(target.lengths.tolist(), source.lengths.tolist(), strict=True)
         return [
@@ -68,6 +70,7 @@ def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation
     if not prompt:
         raise ValueError("the prompt has no token, and a model predicts what follows one. Give at least <eos>.")
     ids = torch.tensor([*prompt, *continuation], device=device_of(model))
+    # a copy, since the ids are the input as well
     labels = ids[1:].clone()
     # the tokens of the prompt are read and not predicted
     labels[: len(prompt) - 1] = PAD
@@ -78,6 +81,7 @@ def score_continuation(model: LanguageModel, prompt: Sequence[int], continuation
             output = model.features(some_tokens[None], state)
             state = output.state
             nats.append(model.readout.loss(output.features, some_labels[None]).double().cpu())
+    # fsum adds without rounding errors in between
     return -math.fsum(torch.stack(nats).tolist())
 
 
@@ -109,8 +113,10 @@ def pieces(
     ids: Int[Tensor, " N"], *, rows: int, piece: int, fresh: bool
 ) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
     """Input tokens and labels of each piece, from `rows` texts of equal length; the last is filled up with <pad>."""
+    # each label is the next token; <eos> comes before the first, as before any text
     inputs = torch.cat([ids.new_tensor([EOS]), ids[:-1]])
     rows = min(rows, len(ids))
+    # -(-a // b) rounds up
     length = piece if fresh else -(-len(ids) // rows)
     count = -(-len(ids) // length)
     tokens, labels = (

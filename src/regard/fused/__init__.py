@@ -30,6 +30,7 @@ def fuse(model: Any) -> Any:
     It holds a reference to the model and nothing else. Edited weights are used at once; wherever an edit, a hook, a
     trace or a mode needs the model's own code, that code runs.
     """
+    # the exact type: a subclass may compute something else
     kind = FUSED.get(type(model))
     return model if kind is None else kind(model)
 
@@ -44,8 +45,10 @@ def which(model: Any) -> str:
     if fused is module:
         return f"{name} decodes and trains with its own code: regard.fused has no implementation of it."
     own_code = f"{name} {fused.verb} with its own code"
+    # a predictor that was loaded with fused=False
     if getattr(model, "fused", True) is False:
         return f"{own_code}: fused is False."
+    # decoding runs in evaluation mode without gradients, and the reasons depend on both
     with evaluating(module):
         reasons = fused.unsupported_reasons()
     return f"{own_code}: {'; '.join(reasons)}." if reasons else f"{name} {fused.verb} with {type(fused).__name__}."

@@ -47,11 +47,14 @@ def decode(
     joined = torch.cat([score.query_proj.weight, model.decoder.gates.weight])
     from_state = DeferredLinear(joined, num_steps=num_steps, batch_size=batch_size)
     candidate = DeferredLinear(model.decoder.candidate.weight, num_steps=num_steps, batch_size=batch_size)
+    # context gates are linear in the context, so C is applied to the states once and not to the context at every step
     keys, values = score.key_proj(states), model.context_gates(states)
     attention = StepwiseAdditiveAttention(keys, score.energy, values, mask, num_steps=num_steps)
+    # the second half of the first position is the last state of the backward encoder
     state = torch.tanh(model.start_proj(states[:, 0, size:]))
     hidden, weights = [], []
     for word in word_gates.unbind(0):
+        # (B, alignment) and (B, 2 H)
         query, gates = from_state(state).split([model.config.alignment_size, 2 * size], dim=-1)
         context_gates, step_weights = attention(query)
         input_gates, input_candidate = (word + context_gates).split([2 * size, size], dim=-1)
@@ -59,4 +62,5 @@ def decode(
         state = gru_blend(candidate(reset_state, input_candidate), update, state)
         hidden.append(state)
         weights.append(step_weights)
+    # (B, T, H) and (B, T, S)
     return torch.stack(hidden, dim=1), torch.stack(weights, dim=1)

@@ -47,6 +47,7 @@ class DecodeGraph:
         shape = (len(model.layers), num_rows, attention.num_heads, capacity, attention.head_size)
         # a tensor of inference mode cannot be written outside of it
         with torch.inference_mode(False):
+            # zeros, not uninitialised memory: attention spans the whole capacity, and NaN would spread through the mask
             self.keys, self.values = (torch.zeros(shape, device=weight.device, dtype=weight.dtype) for _ in range(2))
             self.tokens, self.ids = torch.zeros(num_rows, **integers), torch.zeros(num_rows, capacity, **integers)
             self.length, self.columns = torch.zeros(1, **integers), torch.arange(capacity, device=weight.device)
@@ -72,20 +73,24 @@ class DecodeGraph:
         self.length.fill_(length)
         for number, cache in enumerate(caches):
             if cache.keys is not None and cache.values is not None:
+                # copied in place, since the graph has the buffers' addresses
                 self.keys[number, :, :, :length] = cache.keys
                 self.values[number, :, :, :length] = cache.values
 
     def state(self, length: int) -> State:
         """The first positions of the buffers as a state of the model."""
+        # copies: the buffers are used again by the next text
         keys, values = self.keys[:, :, :, :length].clone(), self.values[:, :, :, :length].clone()
         caches = [GrowingCache().append(*both) for both in zip(keys, values, strict=True)]
         return State(caches=tuple(caches), ids=self.ids[:, :length].clone())
 
     def step(self, model: GPT, tokens: Int[Tensor, " B"], signature: Signature) -> Float[Tensor, "B vocab"]:
         """Logits after one more token; the next step overwrites them. `signature` is that of the model now."""
+        # the graph reads its input from this address
         self.tokens.copy_(tokens)
         if not self.tokens.is_cuda:
             return self.compute(model)
+        # replaced parameters have other addresses, so a new graph is captured; edits in place need none
         if self.graph is None or self.signature != signature:
             self.capture(model)
             self.signature = signature
@@ -95,18 +100,22 @@ class DecodeGraph:
 
     def compute(self, model: GPT) -> Float[Tensor, "B vocab"]:
         """One step over the buffers."""
+        # (1, 1, 1, capacity): position `length` is the token's own, and later ones are not filled
         bias = torch.zeros(self.capacity, dtype=self.keys.dtype, device=self.columns.device)
         bias = bias.masked_fill(self.columns > self.length, float("-inf")).view(1, 1, 1, -1)
         self.ids.index_copy_(1, self.length, self.tokens[:, None])
         words = F.embedding(self.tokens, model.embedding.weight)
+        # positions take (B, 1, size); layers here take (B, size)
         states: Tensor = model.positions(words[:, None], self.length)[:, 0]
         layers = cast(Iterable[CausalLayer], model.layers)
         for layer, all_keys, all_values in zip(layers, self.keys, self.values, strict=True):
             queries, keys, values = project_all(layer.attention, normalize(layer.attention_norm.norm, states))
+            # index_copy_ takes the position from the device: a slice would need it on the host and fix it in the graph
             all_keys.index_copy_(2, self.length, keys)
             all_values.index_copy_(2, self.length, values)
             states = causal_layer_outputs(layer, states, attend(queries, all_keys, all_values, bias))
         logits: Tensor = model.readout(normalize(model.norm, states))
+        # incremented on the device, so that every replay continues at the next position
         self.length.add_(1)
         return logits
 
@@ -114,14 +123,18 @@ class DecodeGraph:
         """Record a step. What the warm-up writes at the current position, the step itself writes again."""
         self.graph, length, device = None, self.length.clone(), self.tokens.device
         stream = torch.cuda.Stream(device)
+        # capture needs a stream of its own, which must see the writes of the current one
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
+            # libraries allocate workspaces and choose kernels in their first calls, which must precede the capture
             for _ in range(WARM_UP):
                 self.compute(model)
+                # each warm-up step advances the length, which is set back
                 self.length.copy_(length)
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         graph = torch.cuda.CUDAGraph()
+        # thread_local: other threads may use the device during the capture
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             self.logits = self.compute(model)
         self.graph = graph
@@ -134,8 +147,10 @@ _lock = Lock()
 def take_graph(model: GPT, num_rows: int, capacity: int, signature: Signature) -> DecodeGraph:
     """An idle graph of this shape, or a new one; idle graphs of other weights are dropped."""
     with _lock:
+        # a graph that was captured with other addresses may read freed memory
         idle = [graph for graph in _idle.get(model, []) if graph.graph is None or graph.signature == signature]
         fitting = [graph for graph in idle if graph.fits(model, num_rows, capacity)]
+        # the graph leaves the list, so no other text can write to its buffers
         _idle[model] = [graph for graph in idle if not fitting or graph is not fitting[0]]
     return fitting[0] if fitting else DecodeGraph(model, num_rows, capacity)
 
@@ -144,6 +159,7 @@ def give_back(model: GPT, graph: DecodeGraph) -> None:
     """Keep a graph for the next text, if there are few."""
     with _lock:
         idle = _idle.setdefault(model, [])
+        # beyond that the graph is dropped with its buffers
         if len(idle) < MAX_IDLE:
             idle.append(graph)
 
@@ -159,6 +175,7 @@ class GraphSteps:
         self.model, self.length, self.context = model, ids.shape[1], model.config.context
         # views of the modules' parameters, so that a replaced one is seen without a walk over all modules
         self.parameters = [part._parameters.values() for part in model.modules() if part._parameters]
+        # rounded up to a multiple
         capacity = -(-min(self.length + limit, self.context) // MULTIPLE) * MULTIPLE
         self.graph = take_graph(model, ids.shape[0], capacity, self.signature())
         self.graph.load(state.caches, ids)
@@ -178,6 +195,7 @@ class GraphSteps:
             step = self.model.step(tokens, self.readable)
             self.readable = step.state
             return step.logits
+        # no position is left in the buffers
         if self.length == self.context:
             return self.restart(tokens)
         self.length += 1

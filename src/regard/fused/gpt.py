@@ -50,6 +50,7 @@ class FusedGPT:
 
     def compared(self, state: State) -> State:
         """A state that allows fused steps if the model does."""
+        # the type carries the decision, so that fused steps compare the model once per text
         return state if self.unsupported_reasons() else FusedState(caches=state.caches, ids=state.ids)
 
     def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
@@ -65,6 +66,7 @@ class FusedGPT:
         if not isinstance(state, FusedState) or length >= model.config.context or mode_reasons():
             return model.step(tokens, state)
         words = F.embedding(tokens, model.embedding.weight)
+        # (1,): all texts of a batch have the same length
         position = torch.tensor([length], device=tokens.device)
         states: Tensor = model.positions(words[:, None], position)[:, 0]
         caches: list[Cache] = []
@@ -77,6 +79,7 @@ class FusedGPT:
             states = causal_layer_outputs(layer, states, attend(queries, grown.keys, grown.values))
             caches.append(grown)
         logits = model.readout(normalize(model.norm, states))
+        # the readable step needs the ids when the context is full
         ids = torch.cat([cast(Tensor, state.ids), tokens[:, None]], dim=1)
         return Step(logits=logits, state=replace(state, caches=tuple(caches), ids=ids))
 

@@ -50,6 +50,7 @@ def decode_shallow(fusion: ShallowFusion, words: Float[Tensor, "T B word"], memo
     ]
     loops = [CellLoop(cell, num_steps=num_steps, batch_size=batch_size) for cell in fusion.stack.cells]
     state, states = words.new_zeros(batch_size, loops[0].size), []
+    # (T, B, gates), one step at a time
     for word in fusion.project(words).unbind(0):
         state = loops[0](context(attention(query(state))[0], word))
         for project, loop in zip(between, loops[1:], strict=True):
@@ -78,8 +79,10 @@ def decode_deep_layer(layer: DeepLayer, inputs: Float[Tensor, "T B input"], memo
     bias = torch.cat([layer.gate.bias, joined.new_zeros(size)])
     from_summary = DeferredLinear(joined, bias, num_steps=num_steps, batch_size=batch_size)
     loop = CellLoop(layer.cell, num_steps=num_steps, batch_size=batch_size)
+    # the summary's share of the next query; there is none before the first step
     query_share, states = None, []
     for projected in layer.project(inputs).unbind(0):
+        # 5 H for the cell (its query and four gates), H for the query to the source, H for the gate r
         own, query, gate = projected.split([5 * size, size, size], dim=-1)
         context, _ = attention(query if query_share is None else query + query_share)
         summary, source_memory = context.chunk(2, dim=-1)
@@ -115,6 +118,7 @@ class FusedLSTMNLanguageModel:
 
     def features(self, tokens: Int[Tensor, "B L"], state: tuple[WindowedMemory, ...]) -> ModelOutput:
         """ModelOutput many tokens, by the fused loop unless there is a reason against it."""
+        # a single step leaves nothing to compute once after the loop
         if tokens.shape[1] < 2 or self.unsupported_reasons():
             return self.model.features(tokens, state)
         return self.loop(tokens, state)

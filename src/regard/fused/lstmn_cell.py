@@ -40,7 +40,9 @@ class CellLoop:
     def __init__(self, cell: LSTMNCell, *, num_steps: int, batch_size: int, window: LSTMNMemory | None = None) -> None:
         self.size = cell.hidden_size
         score = cast(LSTMNScore, cell.look.attention.score)
+        # W of the gates and of the query act on the same summary: one product with (4 H + H) rows
         joined = torch.cat([cell.gates.weight, cell.look.summary_proj.weight])
+        # the summary's projection has no bias
         bias = torch.cat([cell.gates.bias, joined.new_zeros(self.size)])
         self.from_summary = DeferredLinear(joined, bias, num_steps=num_steps, batch_size=batch_size)
         self.key = DeferredLinear(score.key_proj.weight, num_steps=num_steps, batch_size=batch_size)
@@ -65,11 +67,13 @@ class CellLoop:
         query, input_gates = projected.split([self.size, 4 * self.size], dim=-1)
         # W_g h~ is 0 before the first cell of an empty memory
         query = query if self.query_share is None else query + self.query_share
+        # (B, 2 H): the attended hidden state h~ and memory c~
         self.summary, past_cell = self.memory.attend(query).chunk(2, dim=-1)
         gates, self.query_share = self.from_summary(self.summary).split([4 * self.size, self.size], dim=-1)
         hidden, cell = lstm_update(gates + input_gates, past_cell, extra, order=LSTMN_ORDER)
         self.keys.append(self.key(hidden))
         self.cells.append(torch.cat([hidden, cell], dim=-1))
+        # appended after attention: a cell never attends to its own state
         self.memory.append(self.keys[-1], self.cells[-1])
         return hidden
 

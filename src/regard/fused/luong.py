@@ -50,11 +50,13 @@ def decode(
     num_steps, batch_size, _ = word_gates.shape
     layers = cast(Sequence[nn.Linear], model.gates)
     gates = [DeferredLinear(layer.weight, layer.bias, num_steps=num_steps, batch_size=batch_size) for layer in layers]
+    # W_c = [W_c' W_c''] acts on [c_t; s_t]
     from_context, from_state = model.combine.weight.split(model.config.hidden_size, dim=1)
     attend = make_attention(model, memory, F.linear(memory.values, from_context), num_steps)
     combine = DeferredLinear(from_state, num_steps=num_steps, batch_size=batch_size)
     attended, features = torch.zeros_like(hidden[0]), []
     for word, masks in zip(word_gates.unbind(0), dropout_masks(model, word_gates), strict=True):
+        # input feeding: h~ of the previous step enters the first layer
         below = attended if model.config.input_feeding else None
         for layer, gate in enumerate(gates):
             inputs = hidden[layer] if below is None else torch.cat([below, hidden[layer]], dim=-1)
@@ -88,7 +90,9 @@ def dropout_masks(model: Luong, word_gates: Float[Tensor, "T B gates"]) -> Seque
     """
     num_steps, batch_size, _ = word_gates.shape
     if not (model.dropout.training and model.dropout.p):
+        # without dropout no mask is allocated
         return [None] * num_steps
+    # (T, layers, B, H); dropout of ones gives 0 or 1 / (1 - p)
     ones = word_gates.new_ones(num_steps, len(model.gates), batch_size, model.config.hidden_size)
     return F.dropout(ones, model.dropout.p).unbind(0)
 

@@ -51,10 +51,12 @@ class FusedTranslation(ABC, Generic[ModelT]):
     verb: ClassVar[str] = "trains"
 
     def __init__(self, model: ModelT) -> None:
+        # Any: nn.Module declares none of the protocol's methods
         self.model: Any = model
 
     def unsupported_reasons(self) -> list[str]:
         """Why the model's own loop runs at present; [] if the fused one does."""
+        # at every call, since modes, hooks and devices may change between two batches
         return loop_reasons(self.model)
 
     @property

@@ -70,12 +70,14 @@ class FusedTransformer:
             return self.model.step(tokens, state, encoded)
         model = self.model
         words = model.target_embedding(tokens)
+        # a tensor without dimensions: all hypotheses have the same length
         position = torch.tensor(state.length, device=tokens.device)
         states = words + model.positions.encode(position, words.dtype)
         caches: list[GrowingCache] = []
         weights = None
         layers = cast(Iterable[DecoderLayer], model.decoder)
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
+            # only the weights of the last layer are returned, so only there are they formed
             states, grown, weights = decoder_layer_step(
                 layer, states, memory, cache, bias=encoded.bias, return_weights=len(caches) == len(model.decoder) - 1
             )
@@ -84,6 +86,7 @@ class FusedTransformer:
         return Step(
             logits=model.readout(model.decoder_norm(states)),
             state=State(caches=tuple(caches), length=state.length + 1),
+            # (B, heads, 1, source) becomes (B, source)
             weights=weights.mean(dim=1)[:, 0],
         )
 
@@ -101,11 +104,13 @@ def prepare(encoded: Encoded) -> Encoded:
     """Contiguous memories and their masks as numbers; unchanged where a source has no token to attend to."""
     mask = encoded.memories[0].mask
     assert mask is not None
+    # read on the host once per batch, not at every step
     if not len(mask) or not bool(mask.any(dim=1).all()):
         # softmax over nothing is NaN, and the readable code defines it as 0
         return encoded
     bias = None
     if not bool(mask.all()):
         zeros = torch.zeros(mask.shape, dtype=encoded.memories[0].keys.dtype, device=mask.device)
+        # (B, 1, 1, source), to broadcast over heads and queries; -inf gives padding weight 0 exactly
         bias = zeros.masked_fill_(~mask, float("-inf"))[:, None, None, :]
     return FusedEncoded(memories=encoded.memories, bias=bias)

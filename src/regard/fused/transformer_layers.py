@@ -50,6 +50,7 @@ def decoder_layer_step(
     states = normalize_after(norm, states + linear(attention.output_proj, context))
 
     norm, feed_forward = layer.feed_forward_norm, layer.feed_forward
+    # in place: nothing else refers to the product, and no gradient is recorded
     hidden = linear(feed_forward.hidden, normalize_before(norm, states)).relu_()
     return normalize_after(norm, states + linear(feed_forward.output, hidden)), cache, weights
 
@@ -100,6 +101,7 @@ def attend_with_weights(
     bias: Float[Tensor, "#B 1 1 K"] | None,
 ) -> tuple[Float[Tensor, "B size"], Float[Tensor, "B H 1 K"]]:
     """The same with its weights."""
+    # the query is scaled, not the scores: it has fewer numbers
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.mT
     weights = torch.softmax(scores if bias is None else scores + bias, dim=-1)
     return (weights @ values).flatten(1), weights

@@ -56,6 +56,7 @@ def check_nested(query: Tensor, key: Tensor, value: Tensor, *, batch_first: bool
 
 def padded(nested: Tensor) -> tuple[Float[Tensor, "N L size"], Bool[Tensor, "N L"]]:
     """The sequences padded with zeros, and True where there is no padding."""
+    # shapes are on the host, so this needs no synchronisation
     lengths = torch.tensor([row.shape[0] for row in nested.unbind()], device=nested.device)
     states = nested.to_padded_tensor(0.0)
     return states, torch.arange(states.shape[1], device=nested.device) < lengths[:, None]
@@ -82,11 +83,13 @@ def project_packed(
 ) -> Three:
     """One matrix product for all that comes from the same tensor: all three in self-attention, else keys and values."""
     size = query.shape[-1]
+    # identity decides: rows of the packed matrix can share a product only if they act on the same tensor
     if key is not value:
         return project(query, key, value, weight.chunk(3), bias)
     if query is key:
         queries, keys, values = F.linear(query, weight, bias).chunk(3, dim=-1)
         return queries, keys, values
+    # rows of the packed matrix are in the order queries, keys, values
     biases = (None, None) if bias is None else (bias[:size], bias[size:])
     keys, values = F.linear(key, weight[size:], biases[1]).chunk(2, dim=-1)
     return F.linear(query, weight[:size], biases[0]), keys, values
@@ -122,6 +125,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         device: torch.device | str | int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        # before torch's constructor, which reports the same mistakes as assertions
         check_sizes(embed_dim, num_heads, dropout)
         super().__init__(
             embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
@@ -160,6 +164,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             has_masks = attn_mask is not None or key_padding_mask is not None
             check_nested(query, key, value, batch_first=self.batch_first, has_masks=has_masks)
             query, real = padded(query)
+            # one tensor for all three, so that the projection stays one product; torch's masks are True at padding
             key, value, key_padding_mask = query, query, ~real
         queries, keys, values = self._heads(query, key, value)
         assume = is_causal and not need_weights and key_padding_mask is None
@@ -169,6 +174,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         if real is not None:
             output, weights = trimmed(output, weights, real)
         if weights is not None and average_attn_weights:
+            # (*N, H, L, S) becomes (*N, L, S)
             weights = weights.mean(dim=-3)
         return output, weights
 
@@ -195,6 +201,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _split(self, states: Float[Tensor, "... E"]) -> Float[Tensor, "*N H L head"]:
         """Any of the three layouts as (*N, H, L, head_dim)."""
         heads = states.unflatten(-1, (self.num_heads, self.head_dim))
+        # (L, N, H, head) becomes (N, H, L, head)
         return heads.permute(1, 2, 0, 3) if self._length_first(heads) else heads.transpose(-3, -2)
 
     def _extended(
@@ -204,6 +211,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         one = (*states.shape[:-2], 1, self.head_dim)
         parts = [states]
         if learned is not None:
+            # (1, 1, E) becomes (H, 1, head), expanded over the batch; under autocast the states have another dtype
             parts.append(learned.to(states.dtype).view(self.num_heads, 1, self.head_dim).expand(one))
         if self.add_zero_attn:
             parts.append(states.new_zeros(one))
@@ -219,6 +227,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         assume_causal: bool,
     ) -> Restriction:
         """What the masks forbid and add, for all keys."""
+        # masks cover the keys of the arguments, without the extra ones
         scores = (*queries.shape[:-1], keys.shape[-2] - self._extra_keys)
         # kernels implement the square causal triangle without a mask; any other mask must be passed
         if assume_causal and not self._extra_keys and scores[-2] == scores[-1]:
@@ -237,6 +246,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return_weights: bool,
     ) -> Attended:
         """Attention of all heads: fused, unless weights are requested or traced."""
+        # the scaled dot product prepares nothing, so the projected keys are passed as they are
         return attend_prepared(
             queries,
             keys,
@@ -250,6 +260,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def _join(self, context: Float[Tensor, "*N H L head"]) -> Float[Tensor, "... E"]:
         """Concatenate the heads in the query's layout, contiguous as torch's output, and project them."""
+        # the inverse of `_split`: (N, H, L, head) becomes (L, N, H, head)
         heads = context.permute(2, 0, 1, 3) if self._length_first(context) else context.transpose(-3, -2)
         return self.out_proj(heads.flatten(-2))
 

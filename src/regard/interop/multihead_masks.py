@@ -89,6 +89,7 @@ def check_masks(
 ) -> None:
     """Masks have a dtype and shape that fit scores (N, heads, L, S), or unbatched (heads, L, S)."""
     *batch, heads, queries, keys = scores
+    # torch's per-head mask is flat, with N * H as its first dimension
     batch_heads = heads * batch[0] if batch else heads
     expected = {
         "attn_mask": (attn_mask, ((queries, keys), (batch_heads, queries, keys))),
@@ -139,6 +140,7 @@ def over_heads(
         # in torch's layout (N * H, L, S) the heads of a batch element are next to each other
         masks.append(attn_mask if attn_mask.ndim == 2 else attn_mask.unflatten(0, leading))
     if key_padding_mask is not None:
+        # (*N, S) becomes (*N, 1, 1, S)
         masks.append(key_padding_mask[..., None, None, :])
     return masks
 
@@ -148,13 +150,16 @@ def restriction_of(masks: list[Shaped[Tensor, "..."]], *, extra_keys: int, dtype
     rules: list[ComposableMask] = [
         as_mask(F.pad(~mask, (0, extra_keys), value=True)) for mask in masks if not is_added(mask)
     ]
+    # converted first: a term of a wider dtype may become -inf in that of the scores
     terms = [mask.to(dtype) for mask in masks if is_added(mask)]
     bias = None
     if terms:
+        # a term of 0 at the extra keys, which follow the others in the last axis
         total = F.pad(sum(terms[1:], start=terms[0]), (0, extra_keys))
         # finite terms may overflow to -inf in their sum, which must be forbidden too
         allowed = total != float("-inf")
         rules.append(as_mask(allowed))
+        # the mask forbids these keys already
         bias = total.masked_fill(~allowed, 0.0)
     return Restriction(mask=reduce(and_, rules) if rules else None, bias=bias)
 

@@ -23,6 +23,7 @@ def hard_sampled() -> Hard:
     return Hard(Sampled())
 
 
+# costs are per query, K is the number of keys
 ALIGNMENTS = {
     "ratio": MechanismEntry(
         build=Ratio, year=1964, formula="f_j / sum f", cost="O(K)", paper="https://doi.org/10.1137/1109020"

@@ -42,15 +42,19 @@ class Diagonal(nn.Module):
     ) -> Aligned:
         """A Gaussian around the diagonal, normalised over the allowed keys."""
         step = query_steps(position_info, scores, "Diagonal")
+        # S / T per query, to broadcast against (.., Q); an empty target counts as length 1: no division by 0
         if position_info is not None and position_info.target_lengths is not None:
             slope = source_lengths(position_info, scores, mask) / per_query_lengths(
                 position_info.target_lengths, scores
             ).clamp_min(1)
         else:
             slope = torch.full_like(step, self.ratio)
+        # the formula counts from 1 and the tensors from 0, hence step + 1 and - 1; the distances are (.., Q, K)
         distance = key_steps(position_info, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
         # as in every alignment, keys with a score of -inf are forbidden; the scores are not used otherwise
         forbidden = scores.detach() == float("-inf")
         allowed = ~forbidden if mask is None else mask & ~forbidden
+        # the distances may lack leading dimensions of the scores, which the mask and the weights have
         exponents = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
+        # computed in the float32 of the positions, returned in the precision of the scores
         return Aligned(weights=masked_softmax(exponents, allowed).to(scores.dtype))

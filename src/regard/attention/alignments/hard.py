@@ -59,8 +59,10 @@ class Gumbel(nn.Module):
         if self.training:
             # -log(-log u) is a Gumbel variable; an exponential variable is -log u, and never takes the log of 0
             scores = scores - torch.empty_like(scores).exponential_().clamp_min(torch.finfo(scores.dtype).tiny).log()
+        # forbidden keys score -inf, also after noise and temperature, so no mask is needed
         soft = masked_softmax(scores / self.temperature)
         hard = one_hot(soft.argmax(dim=-1), soft.detach())
+        # the value is that of `hard` up to rounding, the gradient that of `soft`
         return Aligned(weights=hard + soft - soft.detach())
 
 
@@ -72,12 +74,14 @@ class Sampled(nn.Module):
 
     def forward(self, probabilities: Float[Tensor, "*B Q K"], scores: Float[Tensor, "*B Q K"]) -> Aligned:
         """Weights without gradient, and a log-probability with gradient."""
+        # multinomial takes two dimensions: one row per query of the batch
         flat = probabilities.detach().flatten(0, -2)
         if self.training and flat.numel():
             choice = torch.multinomial(flat.float(), 1).view(probabilities.shape[:-1])
         else:
             choice = scores.argmax(dim=-1)
         probability = probabilities.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+        # the smallest normal number instead of 0 keeps the logarithm and its gradient finite
         log_prob = probability.clamp_min(torch.finfo(probability.dtype).tiny).log()
         return Aligned(weights=one_hot(choice, probabilities.detach()), sample_log_prob=log_prob)
 
@@ -100,16 +104,21 @@ class Hard(nn.Module):
     ) -> Aligned:
         """One allowed key per query; a query without allowed keys gets zeros and log-probability 0."""
         probabilities = masked_softmax(scores, mask)
+        # argmax needs at least one key; the sum over no key gives log-probabilities of 0, shape (.., Q)
         if scores.shape[-1] == 0:
             zeros = probabilities.sum(dim=-1) if isinstance(self.pick, Sampled) else None
             return Aligned(weights=probabilities, sample_log_prob=zeros)
+        # -inf and no large negative number: a pick must never choose a forbidden key, however low the other scores are
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
+        # True for a query without an allowed key, and for one whose allowed keys all score -inf
         empty = (scores == float("-inf")).all(dim=-1, keepdim=True)
         # empty queries pick from a distribution on the first key, and their weights are set to zero afterwards
         first = torch.zeros_like(scores).index_fill(-1, torch.zeros(1, dtype=torch.long, device=scores.device), 1.0)
+        # the scores of empty queries are finite, so that a pick needs no case for them
         picked = self.pick(torch.where(empty, first, probabilities), scores.masked_fill(empty, 0.0))
         log_prob = picked.sample_log_prob
         if log_prob is not None:
+            # a query without a choice must add nothing to the loss
             log_prob = log_prob.masked_fill(empty.squeeze(-1), 0.0)
         return Aligned(weights=picked.weights.masked_fill(empty, 0.0), sample_log_prob=log_prob)

@@ -43,6 +43,7 @@ class LocalMonotonic(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Softmax inside the window."""
+        # positions of keys (K,) minus those of queries (.., Q, 1): a signed distance for every pair
         distance = key_steps(position_info, scores) - query_steps(position_info, scores, "LocalMonotonic").unsqueeze(-1)
         near = distance.abs() <= self.window
         return Aligned(weights=masked_softmax(scores, near if mask is None else near & mask))
@@ -79,11 +80,14 @@ class LocalPredictive(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Softmax inside the window, times the Gaussian."""
+        # (.., Q, 1), to broadcast over the keys
         centre = self.predict(scores, mask, position_info).unsqueeze(-1)
         distance = key_steps(position_info, scores) - centre
         # the window itself is not differentiable
         near = distance.detach().abs() <= self.window
+        # the softmax is over the window alone; the Gaussian is applied after it, without a second normalisation
         weights = masked_softmax(scores, near if mask is None else near & mask)
+        # sigma = D / 2, so 2 sigma^2 = D^2 / 2; the Gaussian is computed in the float32 of the positions
         return Aligned(weights=weights * torch.exp(-(distance**2) / (self.window**2 / 2)).to(weights.dtype))
 
     def predict(
@@ -97,4 +101,5 @@ class LocalPredictive(nn.Module):
             )
         check_size("queries", position_info.queries, self.query_size, f"LocalPredictive(query_size={self.query_size})")
         logits = torch.tanh(self.query_proj(position_info.queries)) @ self.place.to(position_info.queries.dtype)
+        # a real number and not rounded to a key: the gradient reaches it through the distances
         return source_lengths(position_info, scores, mask) * torch.sigmoid(logits)

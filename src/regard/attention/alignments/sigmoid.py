@@ -34,5 +34,7 @@ class Sigmoid(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """A gate per key, 0 where not allowed."""
+        # a score of -inf needs no mask: its sigmoid is 0
         weights = torch.sigmoid(scores + self.bias)
+        # masked_fill and not a product with the mask: 0 * NaN would be NaN at a forbidden key
         return Aligned(weights=weights if mask is None else weights.masked_fill(~mask, 0.0))

@@ -23,6 +23,7 @@ from regard.contracts import Aligned, PositionInfo
 
 def from_entmax(name: str, user: str) -> Callable[..., Tensor]:
     """A function of the entmax package; the error names `user` if the package is missing."""
+    # imported when an alignment is constructed, not with the package: few models need it
     try:
         import entmax
     except ImportError:
@@ -39,17 +40,22 @@ def align_sparse(
     function: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*B Q K"]:
     """`function` over the allowed keys of each query; zeros for a query without any."""
+    # amax over no keys would raise
     if scores.numel() == 0:
         return scores
+    # the threshold is found by cumulative sums or bisection, which half precision rounds too coarsely
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if mask is not None:
         wide = wide.masked_fill(~mask, float("-inf"))
     # inf - inf would be NaN below
     wide = wide.clamp(max=torch.finfo(wide.dtype).max)
     empty = (wide == float("-inf")).all(dim=-1, keepdim=True)
+    # any finite number: these rows are set to zero at the end, and no NaN enters their gradient
     wide = wide.masked_fill(empty, 0.0)
+    # the result does not depend on the constant, so detaching it changes no gradient
     shifted = wide - wide.amax(dim=-1, keepdim=True).detach()
     # what is clamped here gets weight 0 and no gradient
+    # weights are 0 from `reach` below the largest score; the factor 2 is a margin beyond it
     floor = torch.as_tensor(-2.0 * reach, dtype=wide.dtype, device=wide.device).detach()
     weights = function(torch.maximum(shifted, floor))
     return weights.masked_fill(empty, 0.0).to(scores.dtype)
@@ -72,6 +78,7 @@ class Sparsemax(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Weights over the allowed keys; zeros for a query without any."""
+        # sparsemax gives weight 0 to every score at least 1 below the largest
         return Aligned(weights=align_sparse(scores, mask, 1.0, self.function))
 
 
@@ -100,6 +107,7 @@ class Entmax(nn.Module):
         position_info: PositionInfo | None = None,
     ) -> Aligned:
         """Weights over the allowed keys; zeros for a query without any."""
+        # entmax gives weight 0 to every score at least 1 / (alpha - 1) below the largest
         return Aligned(weights=align_sparse(scores, mask, 1.0 / (self.alpha - 1.0), self.closed_or_bisect))
 
     def closed_or_bisect(self, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:

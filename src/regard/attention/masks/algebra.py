@@ -9,7 +9,9 @@ from torch import Tensor
 
 from regard.contracts import Grid
 
+# bounds on the host, for a range of queries
 Span: TypeAlias = tuple[int | None, int | None]
+# bounds on the device, one entry per query
 Interval: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 
@@ -89,6 +91,7 @@ class PerExampleMask(ComposableMask):
         return False
 
 
+# eq=False: masks are compared and hashed by identity, since tensors compare element by element
 @dataclass(frozen=True, eq=False)
 class BinaryMask(ComposableMask):
     """A combination of two masks."""
@@ -129,6 +132,7 @@ class Intersection(BinaryMask):
 
     def span(self, first: int, last: int) -> Span:
         """The intersection of the spans."""
+        # (low, low) and (high, high): the bounds of both masks by side; low may exceed high where nothing is allowed
         low, high = zip(self.left.span(first, last), self.right.span(first, last), strict=True)
         return (
             max((bound for bound in low if bound is not None), default=None),
@@ -142,6 +146,7 @@ class Union(BinaryMask):
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval | None:
         """The longer of two intervals that both begin at the first key; other unions need be no interval."""
         intervals = self.left.interval(queries), self.right.interval(queries)
+        # with a lower bound, two intervals may leave a gap between them
         if any(interval is None or interval[0] is not None for interval in intervals):
             return None
         highs = [interval[1] for interval in intervals if interval is not None and interval[1] is not None]
@@ -154,6 +159,7 @@ class Union(BinaryMask):
 
     def span(self, first: int, last: int) -> Span:
         """The smallest span that contains both."""
+        # unbounded on a side where one of the masks is
         (low, high), (other_low, other_high) = self.left.span(first, last), self.right.span(first, last)
         return (
             None if low is None or other_low is None else min(low, other_low),
@@ -184,6 +190,7 @@ class Complement(ComposableMask):
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """True where the inner mask is False."""
+        # there is no span or interval: the complement of a bounded range is unbounded on both sides
         return ~self.inner.allowed(grid)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -209,8 +216,10 @@ class TensorMask(ComposableMask):
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """The tensor itself, whatever the positions of these queries and keys."""
+        # indices of leading dimensions are (1, .., size, .., 1), so numel gives the size of the axis
         shape = (*(index.numel() for index in grid.leading), grid.queries.numel(), grid.keys.numel())
         own_shape = tuple(self.tensor.shape)
+        # broadcasting aligns shapes at their last dimension; leading dimensions that the mask lacks are left out
         sizes = zip(own_shape[::-1], shape[::-1], strict=False)
         if len(own_shape) > len(shape) or any(own_size not in (1, size) for own_size, size in sizes):
             raise ValueError(
@@ -243,6 +252,7 @@ def as_mask(mask: ComposableMask | Tensor) -> ComposableMask:
 
 def check_count(name: str, value: object, least: int = 0) -> None:
     """A whole number of positions, at least `least`."""
+    # bool is a subclass of int
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}, expected a whole number, {least} or more.")
     if value < least:

@@ -30,6 +30,7 @@ class Causal(ComposableMask):
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """True at keys up to the query's position."""
+        # (K,) against (Q, 1): one entry for every pair
         return grid.keys <= grid.queries
 
     def span(self, first: int, last: int) -> Span:
@@ -38,6 +39,7 @@ class Causal(ComposableMask):
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval:
         """From the first key to the query's position."""
+        # half-open, so that the query's own position is included
         return None, queries + 1
 
 

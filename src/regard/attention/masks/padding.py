@@ -36,6 +36,7 @@ class Padding(PerExampleMask):
                     f"padding lengths have shape {tuple(self.lengths.shape)}, but leading dimension {axis} of the "
                     f"attention has size {grid.leading[axis].numel()}. Pass one length per batch element."
                 )
+        # indexed by the leading positions the lengths are (batch, 1, .., 1), which broadcasts against the keys
         return grid.keys < (self.lengths[grid.leading[:num_axes]] if num_axes else self.lengths)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -51,6 +52,7 @@ def padding(lengths: Int[Tensor, "..."]) -> Padding:
             f"padding takes an integer tensor of lengths, one per batch element, not {kind}. "
             f"For a boolean tensor of existing keys, pass mask=exists[:, None, :]."
         )
+    # on a GPU the check would make the host wait for the device
     if is_concrete(lengths) and bool((lengths < 0).any()):
         raise ValueError(f"padding lengths contain {int(lengths.min())}, expected 0 or more keys.")
     return Padding(lengths)
@@ -68,13 +70,16 @@ class KeyMask(PerExampleMask):
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """True at existing keys."""
+        # the last axes are those of the heads, which share the keys of their batch element
         leading = grid.leading[: len(grid.leading) - self.num_head_axes]
+        # aligned at the last axis, as in broadcasting: the mask may lack the first ones
         own = leading[len(leading) - self.exists.ndim + 1 :]
         # a dimension of size 1 broadcasts: its index is always 0
         indices = (
             index if size > 1 else torch.zeros_like(index)
             for index, size in zip(own, self.exists.shape[:-1], strict=True)
         )
+        # (batch, 1, .., 1) and (K,) broadcast to (batch, 1, .., K), with an axis of size 1 for the queries
         return self.exists[(*indices, grid.keys)]
 
     def tensors(self) -> tuple[Tensor, ...]:

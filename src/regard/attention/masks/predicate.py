@@ -19,6 +19,7 @@ class Predicate(ComposableMask):
 
     def allowed(self, grid: Grid) -> Bool[Tensor, "..."]:
         """The function at every pair of positions."""
+        # (Q, 1) and (K,), or single positions inside FlexAttention
         allowed = self.function(grid.queries, grid.keys)
         if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
             kind = allowed.dtype if isinstance(allowed, Tensor) else type(allowed).__name__

@@ -27,6 +27,7 @@ class Window(ComposableMask):
 
     def span(self, first: int, last: int) -> Span:
         """From `size` before the first query to `size` after the last."""
+        # half-open on the right, hence + 1
         return first - self.size, last + self.size + 1
 
     def interval(self, queries: Int[Tensor, " Q"]) -> Interval:

@@ -30,7 +30,9 @@ class Sinusoidal(nn.Module):
         """The vectors of these positions, computed in float32 or wider: half precision rounds large angles."""
         wide = torch.promote_types(dtype, torch.float32)
         steps = torch.arange(0, self.hidden_size, 2, device=positions.device, dtype=wide)
+        # one angle per pair of features: (.., L, 1) times (size / 2,)
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.hidden_size * steps)
+        # sines and cosines alternate; an odd size drops the last cosine
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.hidden_size].to(dtype)
 
     def forward(
@@ -63,6 +65,7 @@ class Learned(nn.Module):
             raise ValueError(
                 f"states have size {states.shape[-1]}, but Learned was built for size {self.table.embedding_dim}."
             )
+        # reading given positions would make the host wait for a GPU, so only the length is checked
         if positions is None:
             if length > max_length:
                 raise ValueError(

@@ -20,7 +20,9 @@ from regard.contracts import PositionScheme
 def slopes(num_heads: int) -> list[float]:
     """One slope per head, a geometric sequence."""
     power = 2 ** math.floor(math.log2(num_heads))
+    # heads are counted from 1, as in the formula
     exact = [2 ** (-8 * head / power) for head in range(1, power + 1)]
+    # the odd heads of the sequence for twice as many heads; its even ones are those of `exact`
     between = [2 ** (-4 * head / power) for head in range(1, 2 * power + 1, 2)]
     return exact + between[: num_heads - power]
 
@@ -34,6 +36,7 @@ class Alibi(PositionScheme):
         super().__init__()
         if num_heads < 1:
             raise ValueError(f"num_heads is {num_heads}, expected 1 or more.")
+        # computed from the number of heads, so no part of a checkpoint
         self.register_buffer("slopes", torch.tensor(slopes(num_heads)), persistent=False)
 
     def extra_repr(self) -> str:
@@ -49,5 +52,7 @@ class Alibi(PositionScheme):
                 f"queries have shape {tuple(queries.shape)}, expected (.., {self.slopes.numel()} heads, Q, size): "
                 f"Alibi(num_heads={self.slopes.numel()}) has one slope per head."
             )
+        # (Q, K), the same for all heads and batch elements
         distance = (key_positions[None, :] - query_positions[:, None]).abs()
+        # the product is formed in float32: half precision does not represent every distance
         return (-self.slopes[:, None, None].float() * distance).to(queries.dtype)

@@ -37,6 +37,7 @@ class Relative(PositionScheme):
     def distances(self, query_positions: Int[Tensor, " Q"], key_positions: Int[Tensor, " K"]) -> Int[Tensor, "Q K"]:
         """Row of the tables for every pair of query and key."""
         distance = key_positions[None, :] - query_positions[:, None]
+        # shifted, so that the largest distance to the left is row 0 of a table
         return distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
 
     def bias(
@@ -44,8 +45,10 @@ class Relative(PositionScheme):
     ) -> Float[Tensor, "*B Q K"]:
         """Scores of each query with the vectors of the distances."""
         check_size("queries", queries, self.key_table.shape[-1], f"Relative(head_size={self.key_table.shape[-1]})")
+        # one score per distance, (.., Q, 2 max_distance + 1), from which each pair takes its own
         per_distance = queries @ self.key_table.to(queries.dtype).T * unit_variance_scale(queries.shape[-1])
         index = self.distances(query_positions, key_positions)
+        # gather does not broadcast, so the index is expanded without a copy
         return per_distance.gather(-1, index.expand(*queries.shape[:-2], *index.shape))
 
     def context_term(
@@ -57,4 +60,5 @@ class Relative(PositionScheme):
         """The vectors of the distances, weighted by the total weight of each distance."""
         index = self.distances(query_positions, key_positions).expand(weights.shape)
         per_distance = weights.new_zeros(*weights.shape[:-1], self.value_table.shape[0])
+        # all keys beyond max_distance on one side add up in the same entry
         return per_distance.scatter_add(-1, index, weights) @ self.value_table.to(weights.dtype)

@@ -37,6 +37,9 @@ class Rotary(PositionScheme):
         steps = torch.arange(0, self.head_size, 2, device=vectors.device, dtype=wide)
         # half precision rounds the angles of large positions
         angles = positions.unsqueeze(-1) * torch.exp(-math.log(self.base) / self.head_size * steps)
+        # cosines and sines lie in [-1, 1], where rounding to half precision is harmless
         cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+        # neighbouring features form a pair, as in the paper; some implementations pair the two halves instead
         even, odd = vectors[..., 0::2], vectors[..., 1::2]
+        # interleaved again, in the order of the input
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

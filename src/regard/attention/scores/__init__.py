@@ -10,6 +10,7 @@ from regard.contracts import MechanismEntry
 
 LUONG = "https://arxiv.org/abs/1508.04025"
 
+# Q queries, K keys, d their size, h hidden units
 SCORES = {
     "gaussian": MechanismEntry(
         build=Gaussian,

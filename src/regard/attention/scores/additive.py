@@ -37,6 +37,7 @@ class Additive(nn.Module):
 
     def reset_parameters(self) -> None:
         """Initialise the energy as a row of nn.Linear."""
+        # the default bound of nn.Linear for this number of inputs
         bound = self.energy.numel() ** -0.5
         nn.init.uniform_(self.energy, -bound, bound)
 
@@ -78,6 +79,7 @@ class Concat(nn.Module):
     def prepare(self, keys: Float[Tensor, "... K key"]) -> Float[Tensor, "... K H"]:
         """Apply the keys' half of the matrix once."""
         check_size("keys", keys, self.key_size, f"Concat(key_size={self.key_size})")
+        # a slice is a view: its gradient accumulates in the one parameter
         return F.linear(keys, self.proj.weight[:, self.query_size :])
 
     def forward(self, queries: Float[Tensor, "*#B Q query"], keys: Float[Tensor, "*#B K H"]) -> Float[Tensor, "*B Q K"]:

@@ -70,9 +70,11 @@ def normalised(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
     """Vectors of norm 1, without overflow or underflow; a zero vector stays zero."""
     wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
     norms = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    # the common case in one division; it reads the norms on the host, so it is for CPU tensors alone
     if is_concrete(norms) and are_accurate(norms.detach()):
         return (wide / norms).to(vectors.dtype)
     # divided by their largest entry, no square overflows or underflows
+    # amax over no features would raise
     largest = wide.detach().abs().amax(dim=-1, keepdim=True) if wide.shape[-1] else norms
     wide = wide / torch.where(largest > 0, largest, 1.0)
     # the norm is now at least 1, or 0
@@ -84,7 +86,9 @@ def are_accurate(norms: Float[Tensor, "..."]) -> bool:
     if norms.numel() == 0:
         return True
     low, high = torch.aminmax(norms)
+    # squares up to the root of the largest number, which leaves room for their sum over the features
     limit = torch.finfo(norms.dtype).max ** 0.25
+    # a norm of 0 or NaN fails a comparison and takes the general path
     return bool(1 / limit < low) and bool(high < limit)
 
 
@@ -108,6 +112,7 @@ class Cosine(nn.Module):
     ) -> Float[Tensor, "*B Q K"]:
         """Score every query against every prepared key."""
         check_equal_sizes(queries, keys, "Cosine")
+        # prepared keys are normalised already
         return dot_scores(normalised(queries), keys, self.scale)
 
     def lower(self, queries: Float[Tensor, "... Q size"], keys: Float[Tensor, "... K key"]) -> Lowered:

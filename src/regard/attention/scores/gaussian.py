@@ -22,6 +22,7 @@ class Gaussian(nn.Module):
 
     def __init__(self, *, width: float | Sequence[float] = 1.0) -> None:
         super().__init__()
+        # a whole number must become a floating-point parameter
         self.width = nn.Parameter(torch.as_tensor(width, dtype=torch.get_default_dtype()))
         if self.width.ndim > 1:
             raise ValueError(f"width has shape {tuple(self.width.shape)}, expected one number or one per dimension.")

@@ -56,6 +56,7 @@ class BiasedGeneral(nn.Module):
     def __init__(self, *, query_size: int, key_size: int) -> None:
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
+        # the bias of the projection is b: (W q + b) . k = k W q + k . b
         self.query_proj = nn.Linear(query_size, key_size)
 
     def extra_repr(self) -> str:
@@ -87,6 +88,7 @@ class ActivatedGeneral(nn.Module):
         super().__init__()
         self.query_size, self.key_size = query_size, key_size
         self.query_proj = nn.Linear(query_size, key_size, bias=False)
+        # one number for all pairs; under the activation it is not a constant that softmax ignores
         self.bias = nn.Parameter(torch.zeros(()))
         self.activation = activation
 

@@ -46,8 +46,10 @@ class Location(nn.Module):
         """Score every position for every query."""
         positions = self.positions(queries, keys.shape[-2])
         scores = dot_scores(queries, positions)
+        # the position vectors have no batch axis, so leading dimensions of the keys are added
         scores = scores.expand(*torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2]), *scores.shape[-2:])
         beyond = keys.shape[-2] - positions.shape[-2]
+        # -inf, so that these keys get weight 0 exactly
         return torch.nn.functional.pad(scores, (0, beyond), value=float("-inf")) if beyond else scores
 
     def lower(self, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K key"]) -> Lowered | str:

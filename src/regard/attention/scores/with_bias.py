@@ -18,6 +18,7 @@ class Biased:
 
     def select_queries(self, indices: Int[Tensor, " selected"]) -> "Biased":
         """The score of these queries alone."""
+        # such a bias is equal for all queries
         if self.bias.ndim < 2 or self.bias.shape[-2] == 1:
             return self
         return replace(self, bias=self.bias[..., indices, :])
