@@ -39,6 +39,7 @@ def is_concrete(tensor: Tensor) -> bool:
     """True if values may be read on the host: a CPU tensor (no synchronisation) that is neither traced nor mapped."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
+    # by type and not isinstance: a subclass, such as a fake tensor, may have no values
     if type(tensor) not in (Tensor, torch.nn.Parameter):
         return False
     return not is_mapped(tensor)
@@ -56,6 +57,7 @@ def differentiable_once(way_out: str) -> Callable[[Callable[..., Any]], Callable
 
         @wraps(backward)
         def guarded(ctx: Any, *grads: Any) -> Any:
+            # grad mode is on here only with create_graph=True; once_differentiable turns it off inside `first`
             if torch.is_grad_enabled():
                 raise RuntimeError(
                     f"a fused backward pass does not support double backward (create_graph=True). {way_out}"

@@ -20,8 +20,10 @@ from torch.nn.utils.parametrizations import weight_norm
 def normalised_linear(input_size: int, output_size: int, *, variance: float = 1.0) -> nn.Linear:
     """A weight-normalised linear layer, initialised to multiply the variance of its input by about `variance`."""
     layer = nn.Linear(input_size, output_size)
+    # an output is a sum of input_size products, whose variances add up
     nn.init.normal_(layer.weight, std=(variance / input_size) ** 0.5)
     nn.init.zeros_(layer.bias)
+    # after the initialisation, from which weight_norm takes g = |v|
     normalised: nn.Linear = weight_norm(layer)
     return normalised
 
@@ -36,6 +38,7 @@ class GatedConvolution(nn.Module):
         self.kernel_size = kernel_size
         self.dropout = nn.Dropout(dropout)
         # the gate is 1/2 on average, which leaves a quarter of the variance (Gehring 2017, section 3.5)
+        # dropout multiplies the variance of its input by 1 / (1 - dropout)
         self.filter = normalised_linear(kernel_size * hidden_size, 2 * hidden_size, variance=4.0 * (1.0 - dropout))
 
     def forward(self, states: Float[Tensor, "B wide size"]) -> Float[Tensor, "B L size"]:
@@ -59,6 +62,7 @@ class SameConvolution(nn.Module):
         padding = self.convolution.kernel_size - 1
         # masked positions count as padding, so that results do not depend on the batch
         states = states.masked_fill(~mask.unsqueeze(-1), 0.0)
+        # F.pad counts dimensions from the last; an even kernel has one more position of padding on the right
         return self.convolution(F.pad(states, (0, 0, padding // 2, padding - padding // 2)))
 
 

@@ -52,9 +52,11 @@ class Readout(nn.Module):
                 f"the tied table has shape {tuple(tied.shape)}, expected ({vocab_size}, {hidden_size}). "
                 f"Tie a table of that shape, or none."
             )
+        # a tied weight is the same Parameter as in the other layer: optimizers get it once, with both gradients added
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size)) if tied is None else tied
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if tied is None else None
         if tied is None:
+            # rows of norm about 1, as in Embedding
             nn.init.normal_(self.weight, std=hidden_size**-0.5)
 
     def forward(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:

@@ -27,6 +27,7 @@ class FeedForward(nn.Module):
     def forward(self, states: Float[Tensor, "*B size"]) -> Float[Tensor, "*B size"]:
         """States of the same size."""
         activation = F.relu if self.activation is None else self.activation
+        # dropout on the hidden units; the residual connection around the layer has that of the output
         return self.output(self.dropout(activation(self.hidden(states))))
 
 
@@ -42,6 +43,7 @@ class GatedFeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        # no biases, as in the paper
         self.gate = nn.Linear(hidden_size, feed_forward_size, bias=False)
         self.hidden = nn.Linear(hidden_size, feed_forward_size, bias=False)
         self.output = nn.Linear(feed_forward_size, hidden_size, bias=False)
@@ -65,4 +67,5 @@ class Maxout(nn.Module):
 
     def forward(self, states: Float[Tensor, "*B input"]) -> Float[Tensor, "*B output"]:
         """The largest piece of each unit."""
+        # (.., output x pieces) -> (.., output, pieces): the pieces of one unit are neighbours
         return self.proj(states).unflatten(-1, (-1, self.pieces)).amax(dim=-1)

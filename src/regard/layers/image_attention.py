@@ -25,6 +25,7 @@ class ImageSelfAttention(nn.Module):
         self.key_proj = nn.Conv2d(channels, key_channels, kernel_size=1)
         self.value_proj = nn.Conv2d(channels, channels, kernel_size=1)
         self.attention = Attention(Dot())
+        # gamma: at 0 the gradients of the projections are 0, so the first step changes gamma alone
         self.gate = nn.Parameter(torch.zeros(()))
 
     def forward(self, image: Float[Tensor, "B C height width"]) -> Float[Tensor, "B C height width"]:
@@ -34,4 +35,5 @@ class ImageSelfAttention(nn.Module):
             proj(image).flatten(2).transpose(1, 2) for proj in (self.query_proj, self.key_proj, self.value_proj)
         )
         attended = self.attention(queries, self.attention.prepare_memory(keys, values))
+        # (B, height x width, C) -> (B, C, height, width)
         return image + self.gate * attended.context.transpose(1, 2).unflatten(2, image.shape[2:])

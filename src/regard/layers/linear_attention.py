@@ -62,11 +62,13 @@ def linear_attention(
         raise ValueError(f"chunk is {chunk}, expected 1 token or more: 1 is the recurrent form.")
     queries, keys = feature_map(queries), feature_map(keys)
     if state is None:
+        # (.., f, e) and (.., f), from the mapped keys: f may differ from the size of a key
         sums = keys.new_zeros(*keys.shape[:-2], keys.shape[-1], values.shape[-1])
         norms = keys.new_zeros(*keys.shape[:-2], keys.shape[-1])
     else:
         sums, norms = state.sums, state.norms
     contexts = []
+    # the last chunk may be shorter; a text of length 0 is one empty chunk, so there is always one to concatenate
     for parts in zip(*(part.split(chunk, dim=-2) for part in (queries, keys, values)), strict=True):
         query, key, value = parts
         # within the chunk, causal including the own position
@@ -74,10 +76,12 @@ def linear_attention(
         # earlier chunks contribute through the state only
         context = weights @ value + query @ sums
         if normalised:
+            # (.., T, 1), which divides all features of a position
             total = weights.sum(dim=-1, keepdim=True) + query @ norms.unsqueeze(-1)
             # a total of 0 would give NaN
             context = context / total.masked_fill(total == 0, 1.0)
         contexts.append(context)
+        # after the context: the chunk's own keys are in `weights` already
         sums, norms = sums + key.transpose(-1, -2) @ value, norms + key.sum(dim=-2)
     return LinearAttended(context=torch.cat(contexts, dim=-2), state=LinearState(sums=sums, norms=norms))
 

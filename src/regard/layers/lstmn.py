@@ -47,10 +47,12 @@ class LSTMNMemory:
     @property
     def last(self) -> Float[Tensor, "B H"]:
         """The last hidden state; zeros while there is none."""
+        # cells of a window that were not written are zeros, so this holds for windows too
         return self.hidden[:, -1] if self.cells.shape[1] else torch.zeros_like(self.summary)
 
     def recent(self, span: int) -> "LSTMNMemory":
         """The last `span` cells alone."""
+        # span is at least 1: a slice from -0 would keep everything
         valid = None if self.valid is None else self.valid[:, -span:]
         return LSTMNMemory(keys=self.keys[:, -span:], cells=self.cells[:, -span:], summary=self.summary, valid=valid)
 
@@ -62,6 +64,7 @@ class LSTMNScore(nn.Module):
         super().__init__()
         self.key_proj = nn.Linear(hidden_size, hidden_size, bias=False)
         self.energy = nn.Parameter(torch.empty(hidden_size))
+        # as nn.Linear initialises the weight of one output
         bound = hidden_size**-0.5
         nn.init.uniform_(self.energy, -bound, bound)
 
@@ -100,6 +103,7 @@ class LSTMNAttention(nn.Module):
     ) -> Attended:
         """One query, W_x x_t + W_g h~_{t-1}; `projected` is W_x x_t."""
         query = projected + self.summary_proj(summary)
+        # (B, H) -> (B, 1, H): one query
         return self.attention(query.unsqueeze(1), memory, return_weights=return_weights)
 
 
@@ -109,6 +113,7 @@ class LSTMNCell(nn.Module):
     def __init__(self, *, input_size: int, hidden_size: int) -> None:
         super().__init__()
         self.hidden_size = hidden_size
+        # H outputs for the query and 4 H for the gates in one product; the bias is in `gates`
         self.input_proj = nn.Linear(input_size, 5 * hidden_size, bias=False)
         self.look = LSTMNAttention(hidden_size=hidden_size)
         self.gates = nn.Linear(hidden_size, 4 * hidden_size)
@@ -131,18 +136,22 @@ class LSTMNCell(nn.Module):
     ) -> LSTMNMemory:
         """Attend to the past cells, then write one more; `extra` is added to c_t (r * alpha~ of deep fusion)."""
         query, gates = projected.split([self.hidden_size, 4 * self.hidden_size], dim=-1)
+        # the values are [h; c], so one softmax serves both tapes
         past = Memory(keys=memory.keys, values=memory.cells, mask=memory.valid)
         attended = self.look(query, memory.summary, past).context[:, 0]
         summary, past_cell = attended.chunk(2, dim=-1)
+        # the order i, f, o, candidate is that of LSTMN_ORDER, by which the fused loop splits the same weights
         input_gate, forget_gate, output_gate, candidate = (gates + self.gates(summary)).chunk(4, dim=-1)
         cell = torch.sigmoid(forget_gate) * past_cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
         cell = cell if extra is None else cell + extra
         hidden = torch.sigmoid(output_gate) * torch.tanh(cell)
         both = torch.cat([hidden, cell], dim=-1)
         return LSTMNMemory(
+            # a copy of the whole tape at every step, quadratic in the length; regard.fused writes into one buffer
             keys=torch.cat([memory.keys, self.look.prepare(hidden).unsqueeze(1)], dim=1),
             cells=torch.cat([memory.cells, both.unsqueeze(1)], dim=1),
             summary=summary,
+            # (B, t) -> (B, t + 1): a new cell is valid
             valid=None if memory.valid is None else F.pad(memory.valid, (0, 1), value=True),
         )
 
@@ -175,6 +184,7 @@ class LSTMNStack(nn.Module):
         """Write one cell in every layer."""
         updated: list[LSTMNMemory] = []
         for cell, memory in zip(self.cells, memories, strict=True):
+            # the first layer's share comes from all positions at once; those above depend on this step's states
             share = cell.project(self.dropout(updated[-1].last)) if updated else projected
             updated.append(cell(share, memory))
         return tuple(updated)
@@ -182,6 +192,7 @@ class LSTMNStack(nn.Module):
     def run(self, inputs: Float[Tensor, "B L input"]) -> tuple[LSTMNMemory, ...]:
         """Read a whole text layer by layer; no cell attends to a later one, so padding may follow a text."""
         memories: list[LSTMNMemory] = []
+        # a layer at a time, so that each one projects all positions in one product
         for cell, memory in zip(self.cells, self.start(inputs), strict=True):
             memories.append(cell.run(self.dropout(memories[-1].hidden) if memories else inputs, memory))
         return tuple(memories)
@@ -216,11 +227,13 @@ def start_windowed(cell: LSTMNCell, *, batch_size: int, span: int) -> WindowedMe
 
 def run_windowed(cell: LSTMNCell, inputs: Float[Tensor, "B L input"], window: WindowedMemory) -> WindowedRun:
     """Read a text, attending to the last S cells before every word."""
+    # torch.stack below rejects an empty list
     if not inputs.shape[1]:
         return WindowedRun(hidden=window.cells[:, :0, : cell.hidden_size], memory=window)
     memory = memory_of(cell, window)
     span, written = memory.cells.shape[1], []
     for projected in cell.project(inputs).unbind(dim=1):
+        # the step makes S + 1 cells, of which the oldest is dropped
         memory = cell(projected, memory).recent(span)
         written.append(memory.cells[:, -1])
     return advance_window(cell, window, torch.stack(written, dim=1), memory.summary)
@@ -240,6 +253,7 @@ def advance_window(
 ) -> WindowedRun:
     """The window after L more cells, in the precision of the window before; each new cell replaces the oldest one."""
     length = written.shape[1]
+    # autocast may change the dtype of new cells; a state must have the same one in every segment
     cells = torch.cat([window.cells, written.to(window.cells.dtype)], dim=1)[:, length:]
     valid = torch.cat([window.valid, window.valid.new_ones(len(written), length)], dim=1)[:, length:]
     memory = WindowedMemory(cells=cells, valid=valid, summary=summary.to(window.summary.dtype))

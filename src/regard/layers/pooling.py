@@ -29,6 +29,7 @@ class WordDropout(nn.Module):
 
     def __init__(self, share: float = 0.0) -> None:
         super().__init__()
+        # `not` of the whole range, so that NaN is refused too
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"word_dropout is {share}, expected a share between 0 and 1.")
         self.share = share
@@ -37,6 +38,7 @@ class WordDropout(nn.Module):
         """The ids, some of them replaced."""
         if not self.training or not self.share:
             return ids
+        # padding may be replaced as well: models mask it by the lengths, not by the ids
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.share, UNK)
 
 
@@ -48,6 +50,7 @@ def widened(sentences: PaddedTokens, length: int = 1) -> PaddedTokens:
 
 def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:
     """The mean over the real positions; zeros without any."""
+    # masked_fill instead of a product, which would keep a NaN or an infinity of the padding
     total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
     # clamp: an empty sentence has sum 0 and length 0
     return total / mask.sum(dim=1, keepdim=True).clamp(min=1).to(total.dtype)

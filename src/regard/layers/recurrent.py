@@ -29,13 +29,16 @@ LayerWeights = tuple[Tensor, Tensor, Tensor, Tensor]
 def reverse_rows(rows: Shaped[Tensor, "B L *size"], lengths: Int[Tensor, " B"]) -> Shaped[Tensor, "B L *size"]:
     """Each text in reverse order; its padding stays where it is."""
     positions = torch.arange(rows.shape[1], device=rows.device)
+    # (B, L); negative at padding, which keeps its own position
     mirrored = lengths[:, None] - 1 - positions
     index = torch.where(mirrored >= 0, mirrored, positions)
+    # index as (B, L, 1, ..), expanded over the features without a copy
     return rows.gather(1, index.view(*index.shape, *(1 for _ in rows.shape[2:])).expand_as(rows))
 
 
 def last_states(states: Float[Tensor, "B L H"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B H"]:
     """The state at the last position of each text."""
+    # lengths are at least 1: gather rejects an index of -1
     index = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
     return states.gather(1, index).squeeze(1)
 
@@ -45,6 +48,7 @@ class BidirectionalGRU(nn.Module):
 
     def __init__(self, *, input_size: int, hidden_size: int) -> None:
         super().__init__()
+        # two layers instead of bidirectional=True, whose backward layer would begin with the padding
         self.forwards = nn.GRU(input_size, hidden_size, batch_first=True)
         self.backwards = nn.GRU(input_size, hidden_size, batch_first=True)
 
@@ -52,6 +56,7 @@ class BidirectionalGRU(nn.Module):
         """States of twice the hidden size; those at padding are arbitrary."""
         forwards, _ = self.forwards(inputs)
         backwards, _ = self.backwards(reverse_rows(inputs, lengths))
+        # reversed back, so that both states of a position have the same index
         return torch.cat([forwards, reverse_rows(backwards, lengths)], dim=-1)
 
 
@@ -86,8 +91,10 @@ class GRUUpdate(nn.Module):
 
     def forward(self, gates: Float[Tensor, "B three_H"], state: Float[Tensor, "B H"]) -> Float[Tensor, "B H"]:
         """The next state; `gates` are ordered reset, update, candidate."""
+        # reset and update share a product with s; the candidate's is with r * s, which must exist first
         gates, candidate = gates.split([2 * state.shape[1], state.shape[1]], dim=-1)
         reset, update = torch.sigmoid(gates + self.gates(state)).chunk(2, dim=-1)
+        # (1 - z) s + z s~ with one product less
         return state + update * (torch.tanh(candidate + self.candidate(reset * state)) - state)
 
 
@@ -116,18 +123,22 @@ def run_lstm(
 ) -> LSTMRun:
     """A batch-first one-way LSTM; with lengths, the state is that at each end, and later outputs are 0."""
     if lengths is None:
+        # one call for all layers; torch has the layers first, LSTMState the batch
         initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
         outputs, (hidden, cell) = lstm(inputs, initial)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
     is_real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
     for layer in range(lstm.num_layers):
+        # one layer per call: each needs the column of `run_frozen` among its own inputs
         initial = None if state is None else (state.hidden[:, layer], state.cell[:, layer])
         if layer:
+            # as nn.LSTM: between layers, not before the first
             outputs = F.dropout(outputs, lstm.dropout, lstm.training)
         outputs, cell = run_frozen(outputs, layer_weights(lstm, layer), initial, lengths)
         ends.append((last_states(outputs, lengths), cell))
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
+    # zeroed here: at padding the kernel still gives o tanh(c) of the frozen cell
     return LSTMRun(outputs=outputs * is_real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
 
 
@@ -157,6 +168,7 @@ def run_frozen(
     input_weight, state_weight, *biases = weights
     size = state_weight.shape[1]
     is_padding = torch.arange(inputs.shape[1], device=inputs.device) >= lengths[:, None]
+    # zeros for g and o: g is multiplied by i = 0, and o changes only outputs at padding
     columns = input_weight.new_zeros(4 * size, ALIGNED)
     # torch's order of the gates is i, f, g, o
     columns[:size, 0], columns[size : 2 * size, 0] = -FROZEN, FROZEN
@@ -167,6 +179,7 @@ def run_frozen(
     views = [piece.view(part.shape) for piece, part in zip(block, parts, strict=True)]
     zeros = inputs.new_zeros(1, inputs.shape[0], size)
     state = (zeros, zeros) if initial is None else (initial[0][None].contiguous(), initial[1][None].contiguous())
+    # train: cuDNN stores what its backward pass needs; with dropout 0 it changes nothing else
     # has_biases, num_layers, dropout, train, bidirectional, batch_first
     outputs, _, cell = torch.lstm(
         torch.cat([inputs, padding_input], dim=-1), state, views, True, 1, 0.0, torch.is_grad_enabled(), False, True

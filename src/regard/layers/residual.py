@@ -22,6 +22,7 @@ class PostNorm(nn.Module):
         self, states: Float[Tensor, "*B size"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*B size"]:
         """Add the output of the sub-layer, then normalise."""
+        # dropout before the sum: the residual path is never dropped
         return self.norm(states + self.dropout(sublayer(states)))
 
 

@@ -52,6 +52,7 @@ class LayerSizes:
 
     def feed_forward(self) -> FeedForward:
         """The position-wise feed-forward network."""
+        # no dropout inside: in the paper it acts on the outputs of sub-layers, which the residual connection does
         return FeedForward(hidden_size=self.hidden_size, feed_forward_size=self.feed_forward_size)
 
 
@@ -67,6 +68,7 @@ class EncoderLayer(nn.Module):
         self, states: Float[Tensor, "*B size"], mask: Tensor | None, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
         """States of the next layer; `mask` is True where a key is real."""
+        # a lambda, because the residual connection passes the states alone
         states = self.attention_norm(states, lambda normed: self.attention(normed, mask=mask, packed=packed).context)
         return self.feed_forward_norm(states, self.feed_forward)
 
@@ -84,6 +86,7 @@ class DecoderLayer(nn.Module):
         self, states: Float[Tensor, "*B size"], memory: Memory, packed: PackedTokens | None
     ) -> Float[Tensor, "*B size"]:
         """All positions in parallel."""
+        # no padding mask: padding follows the tokens, so the causal mask excludes it
         states = self.self_attention_norm(
             states, lambda normed: self.self_attention(normed, mask=CAUSAL, packed=packed).context
         )
@@ -100,6 +103,7 @@ class DecoderLayer(nn.Module):
         results: list[Attended] = []
 
         def attend_to_target(normed: Tensor) -> Tensor:
+            # no mask: the cache ends at this position
             results.append(self.self_attention(normed, cache=cache))
             return results[-1].context
 
@@ -138,6 +142,7 @@ class CausalLayer(nn.Module):
         self, states: Float[Tensor, "B T size"], cache: Cache, mask: ComposableMask
     ) -> tuple[Float[Tensor, "B T size"], Cache]:
         """States of the next layer, and the cache extended by these positions."""
+        # as in DecoderLayer.step: the cache leaves through a list
         caches: list[Cache] = []
 
         def attend(normed: Tensor) -> Tensor:

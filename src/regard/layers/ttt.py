@@ -88,6 +88,7 @@ class NormedLinear(nn.Module):
     def __init__(self, *, num_heads: int, head_size: int) -> None:
         super().__init__()
         self.num_inputs = head_size + 1
+        # broadcasts over batch and tokens
         self.shape = (num_heads, 1, head_size)
         # one-dimensional, because weight decay excludes vectors
         self.gain = nn.Parameter(torch.ones(num_heads * head_size))
@@ -107,6 +108,7 @@ class NormedLinear(nn.Module):
         """Backpropagate through the norm."""
         normal, scale = standardise(linear)
         gain, shift = self.gain.view(self.shape), self.shift.view(self.shape)
+        # d ||f - targets||^2 / d normal; below it passes back through the norm
         slope = 2 * (inputs + gain * normal + shift - targets) * gain
         # the norm removes the mean and the component along its output
         along = (slope * normal).mean(dim=-1, keepdim=True)
@@ -171,10 +173,13 @@ def descend(
 ) -> LearnerOutput:
     """All positions of one mini-batch in parallel; adds their gradients to the state and keeps its weights."""
     key_inputs, query_inputs = model.inputs(keys), model.inputs(queries)
+    # (B, H, T, d), at the weights of the mini-batch's beginning; rates are (B, H, T)
     slopes = model.gradient(keys, key_inputs @ state.weights, values) * rates.unsqueeze(-1)
     # the sum over j <= i of (k_j . q_i) g_j: earlier calls are in state.gradient, this one is the causal product
     step = query_inputs @ state.gradient + (query_inputs @ key_inputs.transpose(-1, -2)).tril() @ slopes
+    # scales (T,) -> (T, 1), the same for all batch elements and heads
     linear = query_inputs @ state.weights - scales.unsqueeze(-1) * step
+    # not scaled: each later position applies its own scale to the sum
     gradient = state.gradient + key_inputs.transpose(-1, -2) @ slopes
     return LearnerOutput(outputs=model.output(queries, linear), state=replace(state, gradient=gradient))
 
@@ -202,6 +207,7 @@ class GradientLearner(nn.Module):
     def start(self, batch_size: int) -> GradientState:
         """The learned initial weights, repeated over the batch."""
         weights = self.first.repeat(batch_size, 1, 1, 1)
+        # one for each element and on the device: elements of a batch may be in different positions of a mini-batch
         position = torch.zeros(batch_size, dtype=torch.int64, device=weights.device)
         return GradientState(weights=weights, gradient=torch.zeros_like(weights), position=position)
 
@@ -215,10 +221,13 @@ class GradientLearner(nn.Module):
     ) -> LearnerOutput:
         """One mini-batch after another; a batch element that starts inside a mini-batch is shifted to its position."""
         length, size = keys.shape[2], self.mini_batch
+        # there would be no token to gather
         if not length:
             return LearnerOutput(outputs=queries, state=state)
         # enough slots for an element that starts at the last position of a mini-batch
+        # their number follows from shapes: positions stay on the device
         slots = torch.arange(-(-(length + size - 1) // size) * size, device=keys.device)
+        # (B, slots): which token is in each slot, outside of [0, length) where there is none
         index = slots - state.position[:, None]
         is_token = (index >= 0) & (index < length)
         index = index.clamp(0, length - 1)
@@ -238,6 +247,7 @@ class GradientLearner(nn.Module):
                 scales=scales,
             )
             outputs.append(output.outputs)
+            # the last scale is that of a full mini-batch
             state = finish(output.state, num_tokens >= begin + size, scale=scales[-1])
         positions = state.position[:, None] + torch.arange(length, device=keys.device)
         outputs_in_order = gather_tokens(torch.cat(outputs, dim=2), positions)
@@ -253,6 +263,7 @@ def finish(state: GradientState, full: Bool[Tensor, " B"], *, scale: Float[Tenso
 
 def gather_tokens(part: Float[Tensor, "B H T d"], positions: Int[Tensor, "B N"]) -> Float[Tensor, "B H N d"]:
     """The tokens at these positions of each batch element."""
+    # (B, N) -> (B, H, N, d) without a copy
     index = positions[:, None, :, None].expand(-1, part.shape[1], -1, part.shape[3])
     return part.gather(2, index)
 
@@ -295,6 +306,7 @@ class NadarayaWatsonLearner(nn.Module):
         allowed = torch.ones_like(scores, dtype=torch.bool).tril(keys.shape[-2] - queries.shape[-2])
         scores = scores.masked_fill(~allowed, -torch.inf)
         # a common factor of all kernels cancels in the ratio and prevents overflow
+        # the maximum is finite: every query may attend to its own key
         kernels = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
         outputs = kernels @ values / kernels.sum(dim=-1, keepdim=True)
         return LearnerOutput(outputs=outputs, state=AttentionLearnerState(keys=keys, values=values))

@@ -45,8 +45,11 @@ def unroll(
     logits: list[Tensor] = []
     for position in range(tokens.shape[1]):
         inputs = tokens[:, position]
+        # the first token has no prediction before it
         if logits and own_output_ratio:
+            # drawn for each batch element, and on its device, so that nothing is copied
             replaced = torch.rand(inputs.shape, device=inputs.device) < own_output_ratio
+            # a prediction is a discrete choice, through which no gradient flows
             inputs = torch.where(replaced, logits[-1].detach().argmax(dim=-1), inputs)
         output = step(inputs, state, encoded)
         state = output.state

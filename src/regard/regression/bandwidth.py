@@ -89,6 +89,7 @@ class BandwidthObjective:
         score, align = kernel_attention(self.kernel, log_weights)
         queries, weights = self.inputs[rows] * scale, self.log_weights[rows].exp()
         context = attend(queries, keys * scale, values, score=score, align=align, mask=self.mask).context
+        # the mean over outputs: all of them were brought to one spread
         errors = (self.targets[rows] - context).square().mean(dim=-1)
         return (errors * weights).sum() / weights.sum()
 

@@ -35,6 +35,7 @@ def loss_and_slope(
     predictions, slopes = predict(inputs, targets, weights, log_bandwidth.exp(), indices)
     errors, counts = predictions - targets[rows], weights[rows] / weights[rows].sum()
     loss = (counts * errors.square().mean(dim=-1)).sum()
+    # (rows, value, 1) times (rows, value, size): the mean over outputs, then the weighted sum over rows
     slope = (counts[:, None] * 2 * (errors[:, :, None] * slopes).mean(dim=1)).sum(dim=0)
     # one bandwidth for all dimensions: its slope is the sum of theirs
     return loss, slope if log_bandwidth.ndim else slope.sum()
@@ -72,11 +73,13 @@ def predict_by_grid(
     result = grid_sums(queries, training_set, grid.gaussian, grid.squared_gaussian)
     if result is None:
         return predict_by_moments(inputs, targets, weights, bandwidth, rows)
+    # training rows are keys themselves: all of them are near a key, and every row has a sum
     # each row's own key is at distance 0: it adds its mass to the first sum, exp(0) = 1, and nothing to the second
     sums = torch.from_numpy(result.sums[0] - result.masses[:, find_keys(rows, training_set).numpy()])
     total, squares = sums[-1], torch.from_numpy(result.sums[1])
     is_accurate = total > result.lowest
     context = sums[:-1] / total
+    # the quotient rule: numerator and denominator both depend on the bandwidth
     scaled_slopes = (squares[:-1] - context * squares[-1]) / total
     predictions = torch.from_numpy(training_set.unscale_targets(context.T.numpy()))
     slopes = (torch.from_numpy(training_set.spread)[:, None] * scaled_slopes).T[:, :, None].contiguous()
@@ -104,6 +107,7 @@ def slopes_from_means(
 ) -> Float[Tensor, "Q value size"]:
     """The slope of each prediction in the logarithm of each bandwidth, from the means of y and `moment_values`."""
     size = positions.shape[1]
+    # there are num + 2 size + 2 num size columns
     num = (means.shape[1] - 2 * size) // (1 + 2 * size)
     predictions, first, second, *crossed = means.split([num, size, size, num * size, num * size], dim=-1)
     crossed_first, crossed_second = (part.unflatten(1, (num, size)) for part in crossed)

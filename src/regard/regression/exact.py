@@ -50,6 +50,7 @@ def run_in_threads(function: Callable[[Part], None], parts: Iterable[Part]) -> N
         # torch's number of threads is set per thread, and is the default of threads that start later
         pool_size = min(num_threads, len(parts))
         with ThreadPoolExecutor(pool_size, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            # the results are None, but iterating raises the first error of a thread
             for _ in pool.map(function, parts):
                 pass
     finally:
@@ -58,12 +59,14 @@ def run_in_threads(function: Callable[[Part], None], parts: Iterable[Part]) -> N
 
 def gathered_totals(windows: Windows, training_set: TrainingSet, kernel: Kernel | None) -> Float[Tensor, "Q rows"]:
     """Sums of weighted values and of weights, up to a factor per query; without a kernel, over the nearest keys."""
+    # (Q, longest window): shorter windows are masked by `inside`, and indices past the last key are clamped
     indices = windows.low[:, None] + torch.arange(max(int((windows.high - windows.low).max()), 1))
     inside, indices = indices < windows.high[:, None], indices.clamp(max=len(training_set.keys) - 1)
     if windows.excluded is not None:
         inside &= indices != windows.excluded[:, None]
     is_gaussian = kernel is not None and not kernel.compact
     weights = (gaussian_weights if is_gaussian else distance_weights)(windows, training_set, kernel, indices, inside)
+    # one output at a time: the gathered values of all of them would be (rows, Q, K)
     return torch.stack([(weights * row[indices]).sum(dim=-1) for row in training_set.values], dim=-1)
 
 
@@ -187,6 +190,7 @@ def predict_exact(
             totals[block.rows] = gaussian_totals(part, training_set, block.part, dtype)
 
     run_in_threads(sum_block, windows.blocks())
+    # the last column is the sum of the weights; it is 0 where no key is within reach
     empty = (totals[:, -1] == 0).nonzero().squeeze(1)
     if len(empty):
         empty_excluded = None if windows.excluded is None else windows.excluded[empty]

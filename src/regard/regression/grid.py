@@ -82,6 +82,7 @@ def smooth_masses(
     smoothed = []
     for transform in transforms:
         product = np.zeros_like(spectrum)
+        # K(c / CELLS), a function of c cells, has the transform CELLS T(CELLS f), with T the transform of K
         product[:, :top] = spectrum[:, :top] * (CELLS * transform(frequencies[:top] * CELLS))
         smoothed.append(fft.irfft(product, n=num, axis=1))
     return smoothed

@@ -58,6 +58,7 @@ def prepare_training_set(
     bandwidth: Float[np.ndarray, "..."],
 ) -> TrainingSet:
     """Drop rows of weight 0, then centre, scale and sort the others."""
+    # a weight of 0 has no finite logarithm, and its row must not count in medians and corners
     rows = np.flatnonzero(sample_weight)
     weights = sample_weight[rows] / sample_weight[rows].max()
     inputs, targets = inputs[rows].astype(np.float64), targets[rows].astype(np.float64)

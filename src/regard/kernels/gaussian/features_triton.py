@@ -126,6 +126,7 @@ def write_gradient(
     y = difference * scale
     if IS_KEY:
         # d(-1/2 |y|^2) = -y; a clamped bias is constant
+        # a query has 1 at both parts of the bias, so their gradients are equal, and the first is enough
         bias_grad = tl.load(grad + index * S + D, mask=is_real, other=0.0).to(tl.float32)
         bias_grad = tl.where(-0.5 * tl.sum(y * y, 1) < floor, 0.0, bias_grad)
         y_grad -= bias_grad[:, None] * y

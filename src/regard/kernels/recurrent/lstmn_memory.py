@@ -129,6 +129,7 @@ class _Attend(torch.autograd.Function):
         keys_sum = hidden.new_zeros(ctx.shapes[0]) if keys_sum is None else keys_sum
         cells_grad = grad.new_zeros(ctx.shapes[1]) if cells_grad is None else cells_grad
         energy_grad = torch.zeros_like(energy) if energy_grad is None else energy_grad
+        # in place: the handles form one chain of steps, so no other node of the graph holds these buffers
         cells_grad[ctx.visible].addcmul_(weights.to(grad.dtype).unsqueeze(2), grad.unsqueeze(1))
         scores_grad = score_grad(weights, ctx.cells, grad, None).to(hidden.dtype)
         query_grad = add_gradients(scores_grad, hidden, energy, keys_sum[ctx.visible], energy_grad)
@@ -159,7 +160,9 @@ class _Append(torch.autograd.Function):
     @differentiable_once(LOOP)
     def backward(ctx: Any, keys_sum: Tensor | None, cells_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         (energy,) = ctx.saved_tensors
+        # the buffer lacks the factor v, which is the same for all steps
         key_grad = None if keys_sum is None else keys_sum[ctx.position] * energy
+        # a view: the nodes that run after this one belong to earlier steps, which add at earlier positions only
         cell_grad = None if cells_grad is None else cells_grad[ctx.position]
         return key_grad, cell_grad, keys_sum, cells_grad, None, None
 
