@@ -46,8 +46,10 @@ def describe_type(hint: Any) -> str:
 def to_plain(value: Any, hint: Any = Any) -> Any:
     """A dataclass as JSON values; numbers that JSON lacks become the strings "nan", "inf" and "-inf"."""
     if is_dataclass(value) and not isinstance(value, type):
+        # annotations as types: a module with postponed evaluation has them as text
         hints = get_type_hints(type(value))
         plain = {field.name: to_plain(getattr(value, field.name), hints[field.name]) for field in fields(value)}
+        # the tag is written only where the type is ambiguous, so a config without alternatives has no tags
         return {"kind": type(value).__name__, **plain} if len(dataclasses_of(hint)) > 1 else plain
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
@@ -60,6 +62,7 @@ def from_plain(hint: Any, plain: Any, where: str) -> Any:
     """The value of type `hint` that `to_plain` wrote; errors name the path of the invalid value below `where`."""
     if isinstance(plain, dict):
         return build(choose_class(hint, plain, where), plain, where)
+    # in the order of the annotation: the first member that accepts the value decides
     for member in union_members(hint):
         if get_origin(member) is tuple and isinstance(plain, (list, tuple)):
             item = get_args(member)[0]
@@ -106,6 +109,7 @@ def matches_type(hint: Any, plain: Any) -> bool:
     if get_origin(hint) is Literal:
         return plain in get_args(hint)
     if hint is float:
+        # bool is a subclass of int, so True would be accepted as 1
         return plain in NOT_FINITE or (isinstance(plain, (int, float)) and not isinstance(plain, bool))
     if hint is int:
         return isinstance(plain, int) and not isinstance(plain, bool)
@@ -140,6 +144,7 @@ def parse_text(hint: Any, text: str) -> Any:
         words = {str(value).lower(): value for value in get_args(hint)}
     elif get_origin(hint) is tuple:
         parts = [parse_text(get_args(hint)[0], part.strip()) for part in text.split(",") if part.strip()]
+        # MISSING and not None, because None is a valid value
         return MISSING if MISSING in parts else tuple(parts)
     elif hint in (int, float):
         return parse_number(hint, text)
@@ -154,8 +159,10 @@ def parse_number(hint: type, text: str) -> Any:
         value = float(text)
     except ValueError:
         return MISSING
+    # `float` also accepts "nan" and "inf", which are no useful settings
     if hint is float:
         return value if math.isfinite(value) else MISSING
+    # int first: a float would round numbers beyond 2^53
     try:
         return int(text)
     except ValueError:
@@ -190,6 +197,7 @@ def override(settings: Settings, *assignments: str) -> Settings:
 def set_value(settings: Any, path: list[str], text: str, key: str) -> Any:
     """A copy of the settings with the value at the end of the path replaced."""
     name = find_field(settings, path[0], key)
+    # by name, or by path where another field of that name may be set (tokenizer.vocab_size)
     if reason := FIXED.get(name) or FIXED.get(key):
         raise ValueError(f"{key} cannot be set: {reason}.")
     hint = get_type_hints(type(settings))[name]
@@ -197,6 +205,7 @@ def set_value(settings: Any, path: list[str], text: str, key: str) -> Any:
     if len(path) > 1:
         if not is_dataclass(inner):
             raise ValueError(f"there is no setting {key!r}: {name} is {inner!r} and has no settings of its own.")
+        # `replace` runs `__post_init__` again at every level, so an invalid combination raises here
         return replace(settings, **{name: set_value(inner, path[1:], text, key)})
     if is_dataclass(inner) and len(dataclasses_of(hint)) <= 1:
         within = ", ".join(f"{key}.{field.name}" for field in fields(inner))

@@ -22,6 +22,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise ValueError if the file exists and may not be overwritten."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file in it.")
+    # lexists: a link without a target counts as existing, and would be replaced
     if not overwrite and os.path.lexists(path):
         raise ValueError(
             f"{path} exists. Choose another name, or allow it with overwrite=True (--overwrite on the command line)."
@@ -49,8 +50,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
     check_free(path, overwrite=True)
     with scratch_beside(path) as scratch:
         yield scratch / path.name
+        # the content before the name: a rename can reach the disk before the data it refers to
         sync(scratch / path.name)
         os.replace(scratch / path.name, path)
+        # the entry of the new name is part of the folder, and is lost in a power cut unless the folder is flushed
         sync(path.parent)
 
 
@@ -58,6 +61,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def scratch_beside(path: Path) -> Iterator[Path]:
     """A temporary folder next to a path; errors of the disk get a message that names the path."""
     make_folder(path.parent)
+    # a random part, so that two processes that write the same file do not share a scratch folder
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         scratch.mkdir()
@@ -70,6 +74,7 @@ def scratch_beside(path: Path) -> Iterator[Path]:
 
 def sync(path: Path) -> None:
     """Flush a file or folder to the disk."""
+    # a folder can be opened for reading only, which fsync accepts
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -82,6 +87,7 @@ def _explain_error(error: OSError, path: Path) -> OSError:
         text = f"the disk is full: {path} was not written, and the previous content is unchanged. Free some space."
     else:
         text = f"{path} could not be written: {error.strerror or error}."
+    # the same class, so that handlers of subclasses such as PermissionError still match
     explained = type(error)(text)
     explained.errno = error.errno
     return explained
@@ -100,6 +106,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         for file in new_folder.iterdir():
             sync(file)
         sync(new_folder)
+        # fails if another process has put a folder with content here in the meantime
         os.rename(new_folder, path)
         sync(path.parent)
 
@@ -119,6 +126,7 @@ def remove_folder(path: Path) -> None:
 def remove_scratch(folder: Path, names: Iterable[str] = ("*",)) -> None:
     """Remove the scratch folders that killed writers of these names left behind."""
     for name in names:
+        # the exact form of a scratch name, so that other hidden folders that end in .part remain
         for scratch in folder.glob(f".{name}.{'[0-9a-f]' * 8}.part"):
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -156,6 +164,7 @@ def read_text(path: Path) -> str:
 
 def append_line(path: Path, record: dict[str, Any]) -> None:
     """Append one JSON object as a line."""
+    # flushed at the end of the block: a killed process can truncate only the last line
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -168,6 +177,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
+            # in the middle of a file this is damage, not an interrupted write
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {error}.") from None
             # a process killed while it appended leaves a truncated last line

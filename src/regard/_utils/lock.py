@@ -19,6 +19,7 @@ RETRY_SECONDS = 0.2
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder. The folder is created if needed, and removed again if it stayed empty."""
+    # innermost first, so that each is empty when `rmdir` reaches it
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     lock = _acquire(folder)
     try:
@@ -46,6 +47,7 @@ def _acquire(folder: Path) -> Any:
 
     while True:
         make_folder(folder)
+        # a soft lock is a mere file, which a killed process would leave as a permanent lock
         lock = FileLock(folder / LOCK, timeout=RETRY_SECONDS, fallback_to_soft=False)
         try:
             lock.acquire()
@@ -57,5 +59,6 @@ def _acquire(folder: Path) -> Any:
             # the previous holder had created the folder and removed it again between our two calls
             continue
         except OSError:
+            # no locks, as on some network file systems: training is still possible, without protection
             return None
         return lock

@@ -20,6 +20,7 @@ SUFFIX = ".py"
 
 def is_reference(text: str) -> bool:
     """True if the text has the form of a reference."""
+    # the last colon, as a Windows path has one after the drive
     location, _, name = text.rpartition(":")
     return bool(location) and name.isidentifier()
 
@@ -41,15 +42,18 @@ def import_reference(reference: str) -> Any:
 
 def import_file(path: Path) -> ModuleType:
     """Import a file as a module, or return the module if the file is already imported or is the running program."""
+    # resolved, so that two spellings of a path give one module
     path = path.resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}. Restore it, or give its new path.")
+    # a list: `__file__` of a lazy module may import others, which changes sys.modules
     for module in list(sys.modules.values()):
         origin = getattr(module, "__file__", None)
         if isinstance(origin, str) and Path(origin).resolve() == path:
             return module
     if (path.parent / "__init__.py").is_file():
         return _import_from_package(path)
+    # the path is part of the name, so that two files of one name are two modules
     name = f"regard_file_{sha1(str(path).encode(), usedforsecurity=False).hexdigest()[:8]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -60,6 +64,7 @@ def import_file(path: Path) -> ModuleType:
     try:
         with _on_path(path.parent):
             spec.loader.exec_module(module)
+    # BaseException: an interrupted import must not leave a half-initialised module either
     except BaseException:
         del sys.modules[name]
         raise
@@ -80,6 +85,7 @@ def reference_of(value: Any) -> str:
 def module_reference(module: ModuleType) -> str:
     """The name of a module if it can be imported by name, else its file."""
     top = module.__name__.split(".")[0]
+    # a module that was imported from a file has a name that `import` does not resolve
     if top != "__main__" and PathFinder.find_spec(top) is not None:
         return module.__name__
     if getattr(module, "__file__", None) is None:
@@ -118,7 +124,9 @@ def _import_from_package(path: Path) -> ModuleType:
 
 @contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
+    # first, so that neighbours of the file precede installed modules of the same name
     sys.path.insert(0, str(folder))
+    # finders cache folder listings, in which a file written a moment ago is missing
     importlib.invalidate_caches()
     try:
         yield

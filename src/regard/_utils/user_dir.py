@@ -14,6 +14,7 @@ LAST_DEMO = "last-demo.json"
 
 def user_data_folder() -> Path:
     """The user's folder for application data: on Linux in XDG_DATA_HOME, or in ~/.local/share."""
+    # a late import: most commands do not need the folder
     from platformdirs import user_data_path
 
     return user_data_path("regard", appauthor=False)

@@ -42,5 +42,6 @@ def distances(weights: Float[Tensor, "H Q K"], *, stretched: bool) -> Float[Tens
     `stretched` maps the first and last query to the first and last key, as for a target and its source.
     """
     num_queries, num_keys = weights.shape[-2:]
+    # a float position for each query; `stretched` spreads the queries evenly over the keys
     positions = torch.arange(num_queries) * ((num_keys - 1) / max(num_queries - 1, 1) if stretched else 1.0)
     return (positions[:, None] - torch.arange(num_keys)).abs().to(weights.device)

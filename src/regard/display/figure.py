@@ -37,6 +37,7 @@ BAD_COLOUR = "#dddddd"
 
 
 def has_matplotlib() -> bool:
+    # tests for the package without importing it, which is slow
     return find_spec("matplotlib") is not None
 
 
@@ -48,6 +49,7 @@ def require_matplotlib() -> None:
 def figure_bytes(picture: Picture, file_format: str) -> bytes:
     """The picture as a file of this format: png, svg or pdf."""
     require_matplotlib()
+    # `Figure` without pyplot: no window, no global state, and safe in threads
     from matplotlib.figure import Figure
 
     columns = count_columns(picture)
@@ -63,6 +65,7 @@ def figure_bytes(picture: Picture, file_format: str) -> bytes:
 def count_columns(picture: Picture) -> int:
     """One row of panels per module if all have the same number of heads, else a square grid."""
     heads = set(Counter(panel.path for panel in picture.panels).values())
+    # a row per module only if several modules have several heads each
     if len(heads) == 1 and 1 < max(heads) < len(picture.panels):
         return max(heads)
     return math.ceil(math.sqrt(len(picture.panels)))
@@ -85,6 +88,7 @@ def save_bytes(figure: Any, file_format: str) -> bytes:
     data = io.BytesIO()
     # without dates, equal figures are equal files
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
+    # svg.hashsalt makes the ids in an SVG equal in every run
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}), warnings.catch_warnings():
         # `fonts_for` has warned once; matplotlib would warn for each character
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
@@ -121,6 +125,7 @@ def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, colu
         # one range for all panels: equal colours are equal weights
         image = axes.imshow(weights, cmap=colours, vmin=picture.low, vmax=picture.high, aspect="auto")
         axes.set_title(panel.title, fontsize=9)
+        # the last panel of each column, which may be in the row above the last one
         at_left, at_bottom = number % columns == 0, number + columns >= len(picture.panels)
         label(axes.yaxis, panel.query_tokens if at_left or not same_tokens else (), fonts, height)
         label(axes.xaxis, panel.key_tokens if at_bottom or not same_tokens else (), fonts, width)
@@ -134,10 +139,12 @@ def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, colu
 def label(axis: Any, tokens: tuple[str, ...], fonts: list[str], inches: float) -> None:
     """Tokens along an axis, every n-th where there is no room for all."""
     max_labels = max(int(inches * 72 / LABEL_POINTS), 1)
+    # points per inch: 72; at least a step of 1, also without tokens
     ticks = range(0, len(tokens), math.ceil(len(tokens) / max_labels) or 1)
     # parse_math=False: a token such as $x$ is text
     axis.set_ticks(ticks, [tokens[tick] for tick in ticks], fontsize=8, fontfamily=fonts, parse_math=False)
     axis.set_tick_params(length=0)
+    # labels of several characters would overlap side by side
     if axis.axis_name == "x" and any(len(tokens[tick]) > 2 for tick in ticks):
         axis.set_tick_params(rotation=90)
 
@@ -161,11 +168,13 @@ def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
     if not missing:
         return ["DejaVu Sans"]
     available: dict[str, set[str]] = {}
+    # a family may have several files (weights, scripts), whose characters are joined
     for font in font_manager.fontManager.ttflist:
         if font.name in CJK_FONTS:
             letters = font_manager.get_font(font.fname).get_charmap()
             covered = {letter for letter in missing if ord(letter) in letters}
             available[font.name] = available.get(font.name, set()) | covered
+    # the most characters; among equals the earlier one in the list
     best = max(available, key=lambda name: (len(available[name]), -CJK_FONTS.index(name)), default="")
     uncovered = sorted(missing - available.get(best, set()))
     if uncovered and embedded:

@@ -63,8 +63,10 @@ class Page:
         texts = TEXTS[self.language]
         # a token may contain </script>: escaped as \u003c, no character of the JSON is <
         data = json.dumps(payload(self.picture) | {"texts": texts}, ensure_ascii=False, separators=(",", ":"))
+        # U+2028 and U+2029 end a line in JavaScript before 2019, also within a string
         for letter in "<>&\u2028\u2029":
             data = data.replace(letter, f"\\u{ord(letter):04x}")
+        # a dict is an ordered set of paths
         titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
         rows, columns = self.picture.axes
         fields = {
@@ -73,6 +75,7 @@ class Page:
             **{name: texts[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
         }
         template = files("regard.display").joinpath("page.html").read_text(encoding="utf-8")
+        # these texts are HTML-escaped; the JSON is inserted last and unescaped
         for name, text in fields.items():
             template = template.replace(f"{{{{{name}}}}}", html.escape(text))
         return template.replace("{{data}}", data)
@@ -82,6 +85,7 @@ class Page:
         rows = max(len(panel.query_tokens) for panel in self.picture.panels)
         height = min(max(rows * 24 + 330, 420), 900)
         style = f"width:100%;height:{height}px;border:0"
+        # scripts may run, but in an origin of their own: the page cannot reach the notebook
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self.html())}"></iframe>'
 
 
@@ -90,6 +94,7 @@ def payload(picture: Picture) -> dict[str, Any]:
     labels: dict[tuple[str, ...], int] = {}
 
     def index_of(tokens: tuple[str, ...]) -> int:
+        # the index of new tokens is the number of lists so far
         return labels.setdefault(tokens, len(labels))
 
     panels = [
@@ -108,6 +113,7 @@ def payload(picture: Picture) -> dict[str, Any]:
 
 def encode(panel: Panel, picture: Picture) -> str:
     """Weights as steps from low to high, two bytes each, low byte first."""
+    # little endian on every machine, as the script reads it
     return base64.b64encode(steps(panel.weights, picture).numpy().astype("<u2").tobytes()).decode()
 
 

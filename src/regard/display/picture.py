@@ -59,6 +59,7 @@ class Picture:
         finite = torch.cat([panel.weights[panel.weights.isfinite()] for panel in panels])
         low, high = (finite.amin().item(), finite.amax().item()) if finite.numel() else (0.0, 0.0)
         low = min(low, 0.0)
+        # a constant map still needs a range, by which `share` divides
         return cls(panels=panels, low=low, high=high if high > low else low + 1.0, axes=axes)
 
     def share(self, value: float) -> float:
@@ -69,6 +70,7 @@ class Picture:
 def colour(share: float) -> tuple[int, int, int]:
     """Red, green and blue at this position of the scale."""
     position = share * (len(VIRIDIS) - 1)
+    # the last interval includes its right end, where share is 1
     below = min(math.floor(position), len(VIRIDIS) - 2)
     first, second = (bytes.fromhex(VIRIDIS[below + step][1:]) for step in (0, 1))
     red, green, blue = (round(a + (b - a) * (position - below)) for a, b in zip(first, second, strict=True))
@@ -79,4 +81,5 @@ def visible(token: str) -> str:
     """A token with control characters escaped and lone spaces as ␣, so that it cannot move the cursor."""
     if token and not token.strip(" "):
         return "␣" * len(token)
+    # escape sequences in a token could otherwise control the terminal
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in token)

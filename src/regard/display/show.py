@@ -59,6 +59,7 @@ def choose_paths(maps: Trace, path: str | None) -> list[str]:
             "the trace is empty: no attention of regard ran. Call the model inside `with trace(model) as maps:`; "
             "torch's own attention is not recorded, regard.interop.MultiheadAttention is."
         )
+    # a dot after the path: "encoder.1" is not the parent of "encoder.10"
     paths = [name for name in maps if path is None or name == path or name.startswith(f"{path}.")]
     if not paths:
         near = nearest(str(path), maps)
@@ -70,6 +71,7 @@ def check_weights(weights: Tensor) -> Float[Tensor, "... Q K"]:
     """The weights on the CPU in single precision; ValueError if they cannot be drawn."""
     if weights.ndim < 2 or 0 in weights.shape:
         raise ValueError(f"weights have shape {tuple(weights.shape)}, expected (.., Q, K) with nothing of size 0.")
+    # detached: a picture must not hold the graph of the model in memory
     return weights.detach().to("cpu", torch.float32)
 
 
@@ -78,6 +80,7 @@ def join_steps(maps: Sequence[AttentionMap], path: str) -> Float[Tensor, "... Q 
     weights = [check_weights(attention_map.weights) for attention_map in maps]
     if len(weights) == 1:
         return weights[0]
+    # the first map may have several queries: a prompt, after which every step has one
     are_steps = all(step.shape[-2] == 1 for step in weights[1:])
     if not are_steps or len({tuple(step.shape[:-2]) for step in weights}) > 1:
         shapes = ", ".join(str(tuple(step.shape)) for step in weights[:4])
@@ -94,6 +97,7 @@ def choose_batch_element(weights: Float[Tensor, "... Q K"], batch_index: int) ->
     """The heads of one batch element of weights (Q, K), (B, Q, K) or (B, H, Q, K)."""
     if weights.ndim == 2:
         return weights[None]
+    # a batch without heads gets one head; with more dimensions all but the last three are the batch
     batch = weights[:, None] if weights.ndim == 3 else weights.flatten(0, -4)
     if not -batch.shape[0] <= batch_index < batch.shape[0]:
         raise ValueError(
@@ -187,6 +191,7 @@ def show(
     if target is not None:
         suffix = target.suffix.lower()
         page = suffix == ".html"
+        # the whole content first: a failed drawing leaves no file
         content = Page(picture).html().encode() if page else figure_bytes(picture, suffix.removeprefix("."))
         write_atomic(target, content, overwrite=overwrite)
         return None
@@ -211,6 +216,7 @@ def checked_file(file: Path, *, overwrite: bool) -> Path:
 
 def in_notebook() -> bool:
     """True in a Jupyter kernel; IPython in a terminal has a shell but no kernel."""
+    # not imported here: if IPython runs, it is among the loaded modules
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return hasattr(shell, "kernel")

@@ -37,12 +37,15 @@ class TerminalPicture:
 
     def lines(self, panel: Panel, width: int) -> Iterator[Text]:
         """The lines of a panel; one that is too wide is split into bands of keys."""
+        # cells and not characters: wide letters, such as Chinese ones, take two columns
         labels = max(cell_len(token) for token in panel.query_tokens)
         # at most a third of the line, so that some columns remain
         labels = min(labels, MAX_QUERY_WIDTH, max(width // 3, 1)) + 1
         num_keys = len(panel.key_tokens)
+        # two digits only if the whole row fits; otherwise bands of colours
         numbered = self.fits_numbers and labels + NUMBER_WIDTH * num_keys <= width
         cell_width = NUMBER_WIDTH if numbered else SHADE_WIDTH
+        # at least one key per band, so that the loop ends on a narrow console
         band = max((width - labels) // cell_width, 1)
         if panel.title:
             yield Text(panel.title, style="bold", overflow="fold")
@@ -58,6 +61,7 @@ class TerminalPicture:
     @property
     def fits_numbers(self) -> bool:
         """True if two digits are enough: few panels and weights between 0 and 1."""
+        # 1.005 is the largest number that is written as 1.00
         in_range = self.picture.low >= 0 and self.picture.high <= 1.005
         return in_range and len(self.picture.panels) <= MAX_NUMBERED_PANELS
 
@@ -69,6 +73,7 @@ class TerminalPicture:
         if width == NUMBER_WIDTH:
             # ".25" instead of "0.25" fits the cell
             number = f"{value:.2f}"
+            # "1.0" for 1: the cell has room for three characters and a space
             return f"{number[1:] if number.startswith('0') else number[:3]:>{width}}", ink_on(round(100 * share))
         return SHADES[round(share * (len(SHADES) - 1))] * width, block_of(round(100 * share))
 
@@ -82,6 +87,7 @@ class TerminalPicture:
         return line.append(f" {high:.2f}   rows: {rows}, columns: {columns}")
 
 
+# cached by percent: at most 101 styles, while a picture has thousands of cells
 @cache
 def block_of(percent: int) -> Style:
     """Text and background of one colour."""
@@ -102,8 +108,10 @@ def header(tokens: list[str], labels: int, cell_width: int) -> Iterator[Text]:
     for level in range(height):
         line = " " * labels
         for token in tokens:
+            # shorter tokens end at the bottom, next to their column
             index = level - (height - len(token))
             letter = token[index] if index >= 0 else ""
+            # a wide letter takes two columns, so the padding is counted in cells
             line += " " * (cell_width - cell_len(letter)) + letter
         yield Text(line, no_wrap=True)
 

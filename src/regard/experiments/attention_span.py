@@ -79,6 +79,7 @@ class SpanTraining:
     ) -> "SpanTraining":
         """On the first `characters` of both texts, tokenised into words."""
         texts = [corpus.read(split)[:characters] for split in ("train", "test")]
+        # the vocabulary is that of the training text only, so words of the test may be unknown
         tokenizer = Tokenizer.train(texts[0].split("\n"), TokenizerSettings(kind="words", vocab_size=vocab_size))
         training, test = (make_stream(text, tokenizer) for text in texts)
         sizes = {"vocab_size": tokenizer.vocab_size, "hidden_size": hidden_size, "epochs": epochs}
@@ -87,12 +88,14 @@ class SpanTraining:
     def build(self, name: str, hidden_size: int) -> Any:
         """A system of one layer; the forget gates of an LSTM start open."""
         entry = LANGUAGE_MODELS[name]
+        # each form of model takes settings that the others do not have
         own: dict[str, Any] = {"window": WINDOW}
         if name not in ATTENDING:
             own = {"forget_bias": 1.0} if name == "lstm" else {"order": 4}
         return entry.build(
             entry.config(
                 vocab_size=self.vocab_size,
+                # words keep the size of the reference: only the hidden size makes the numbers of parameters equal
                 embedding_size=self.hidden_size,
                 hidden_size=hidden_size,
                 num_layers=1,
@@ -103,11 +106,13 @@ class SpanTraining:
 
     def parameters_of(self, name: str, hidden_size: int) -> int:
         """The number of parameters of a system of this size."""
+        # on "meta" no memory is allocated and no random number is drawn: only shapes are needed
         with torch.device("meta"):
             return count_parameters(self.build(name, hidden_size))
 
     def equal_size(self, name: str) -> int:
         """The hidden size at which a system has about the parameters of the reference system."""
+        # at one hidden size the other systems have fewer parameters than the reference, so they get a larger one
         goal = self.parameters_of(ATTENDING[-1], self.hidden_size)
         return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
 
@@ -122,14 +127,17 @@ class SpanTraining:
     def fit(self, model: Any) -> None:
         """Adam over the text in order, carrying the state, with a cosine schedule of the learning rate down to 0."""
         data = SegmentData(self.training, SegmentSettings(rows=16, length=32))
+        # carries the state: row r of a segment continues row r of the segment before
         objective = StreamObjective(model)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
+        # the schedule is advanced per step, so its length is in steps
         steps = self.epochs * len(data.order.epoch(0))
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         for epoch in range(self.epochs):
             for starts in data.order.epoch(epoch):
                 segment = data.make(starts)
                 optimizer.zero_grad()
+                # the objective is a sum over tokens; the mean makes the learning rate independent of the segment size
                 (objective(segment) / segment.num_tokens).backward()
                 # clipped, because recurrent gradients may explode
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -138,12 +146,15 @@ class SpanTraining:
 
     def result(self, seed: int, name: str, hidden_size: int) -> SpanResult:
         """Train from a seed, then evaluate on the test text, carrying the state through all of it."""
+        # initial weights and dropout depend on the seed alone
         with seeded(seed):
             model = self.build(name, hidden_size)
             self.set_bias(model)
             self.fit(model)
+            # inside the block too, so that it runs on one thread as the training does
             perplexity = likelihood(model, self.test).perplexity
             masses = spans(model, self.test) if LANGUAGE_MODELS[name].attends else {}
+        # a model has one attention, so the first entry is the only one
         within = next((mass.within for mass in masses.values()), ())
         return SpanResult(parameters=count_parameters(model), perplexity=perplexity, within=within)
 
@@ -168,6 +179,7 @@ def run(
     )
     sizes = {name: training.equal_size(name) for name in SYSTEMS}
     return make_finding(
+        # seeds of different runs do not overlap while there are fewer than 1000 repeats
         {
             name: [training.result(1000 * seed + index, name, size) for index in range(seeds)]
             for name, size in sizes.items()
@@ -191,9 +203,11 @@ def recorded(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "t
 def common_seeds(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "test") -> list[str]:
     """The seeds for which every system has a run."""
     seeds = [
+        # the seed follows the last hyphen; names of systems have none
         {key.rpartition("-")[2] for key in runs if key.rpartition("-")[0] == prefix + name and split in runs[key]}
         for name in SYSTEMS
     ]
+    # every system must have a seed, because the comparisons are paired
     return sorted(set.intersection(*seeds))
 
 
@@ -202,7 +216,9 @@ def result_of(record: Mapping[str, Any]) -> SpanResult:
     report = report_of(record)
     perplexity, distances = report.metric("perplexity"), report.table("attention_distance")
     assert perplexity is not None
+    # the first cell is the name of the module
     shares = distances.rows[0][1 : 1 + len(SPANS)] if distances else ()
+    # cells may also be text, which has no value for a curve
     within = tuple(share for share in shares if isinstance(share, float))
     return SpanResult(parameters=report.info.parameters, perplexity=perplexity.value, within=within)
 
@@ -223,6 +239,7 @@ def rows_of(results: Results) -> list[Row]:
     """A row per system, and one for uniform weights."""
     rows: list[Row] = []
     for name, runs in results.items():
+        # a system without attention has empty cells in these columns
         shares: Sequence[Cell] = shares_of(runs) or [""] * len(SPANS)
         rows.append(
             {
@@ -252,9 +269,11 @@ def judge(results: Results) -> tuple[bool, str]:
     perplexities = {name: [run.perplexity for run in runs] for name, runs in results.items()}
     shares = {name: [run.short for run in results[name]] for name in ATTENDING}
     even = SHORT / WINDOW
+    # every seed above a half, and the mean clearly above uniform weights
     short = all(min(values) > 0.5 and clearly_above(values, [even] * len(values)) for values in shares.values())
     ranks = {
         name: compare(perplexities[name], perplexities[other]) + " " + title(other)
+        # each form is compared with the one before it, and the 4-gram RNN with the last one
         for other, name in (*pairwise(SYSTEMS[:-1]), SYSTEMS[-2:])
     }
     broken = [f"{title(name)} is {ranks[name]}" for name in ATTENDING if not ranks[name].startswith(BETTER)]
@@ -268,6 +287,7 @@ def judge(results: Results) -> tuple[bool, str]:
         f"{'; '.join(broken) + '.' if broken else 'Each form of attention is clearly better than the one before it.'} "
         f"The {title(SYSTEMS[-1])} is {simple}."
     )
+    # on par satisfies the claim, worse does not
     return short and not broken and not simple.startswith(WORSE), verdict
 
 
@@ -282,6 +302,7 @@ def draw_figure(figure: Any, *, results: Results) -> None:
     colours = dict(zip(ATTENDING, (BLUE, ORANGE, GREEN), strict=True))
     for name, colour in colours.items():
         line(left, SPANS, shares_of(results[name]), colour)
+        # an empty line gives the legend an entry without error bars
         left.plot([], [], color=colour, label=title(name))
     left.plot(SPANS, [span / WINDOW for span in SPANS], color=GREY, linestyle=":", label="uniform weights")
     left.axvline(SHORT, color=GREY, linewidth=0.7, zorder=0)

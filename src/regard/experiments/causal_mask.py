@@ -38,6 +38,7 @@ class Language:
     @property
     def floor(self) -> float:
         """The entropy per symbol in nats, a lower bound of the loss: the second number, then the random bits."""
+        # the first number is given, the second one random, and each of the others costs one bit
         return (math.log(self.num_symbols) + (self.length - 2) * math.log(2)) / (self.length - 1)
 
     @property
@@ -49,11 +50,13 @@ class Language:
         """Sample sequences."""
         symbols = [torch.randint(self.num_symbols, (count,)) for _ in range(2)]
         while len(symbols) < self.length:
+            # sampled as columns, because a number depends on the two before it
             symbols.append((symbols[-2] + symbols[-1] + torch.randint(2, (count,))) % self.num_symbols)
         return torch.stack(symbols, dim=1)
 
     def legal(self, ids: Int[Tensor, "B length"]) -> Bool[Tensor, "B steps"]:
         """True where a number follows from the two before it."""
+        # modulo in torch is never negative, so the difference is 0 or 1 exactly for legal steps
         return (ids[:, 2:] - ids[:, 1:-1] - ids[:, :-2]) % self.num_symbols < 2
 
 
@@ -68,11 +71,13 @@ class Trained:
     @property
     def final_loss(self) -> float:
         """The mean training loss over the last tenth of the steps."""
+        # at least one step, in runs of less than ten
         return statistics.fmean(self.losses[-max(len(self.losses) // 10, 1) :])
 
 
 def loss_of(model: SmallTransformer, ids: Int[Tensor, "B L"], mask: ComposableMask | None) -> Float[Tensor, ""]:
     """Nats per symbol, each predicted at the position before it."""
+    # (B, L - 1, vocab) -> (B x (L - 1), vocab)
     return F.cross_entropy(model(ids[:, :-1], mask).flatten(0, 1), ids[:, 1:].flatten())
 
 
@@ -87,6 +92,7 @@ def train(model: SmallTransformer, language: Language, mask: ComposableMask | No
         loss.backward()
         optimizer.step()
         schedule.step()
+        # `item` waits for the device, which is cheap on the CPU, where experiments run
         losses.append(loss.item())
     return losses
 
@@ -99,6 +105,7 @@ def generate(
     ids = language.draw(count)[:, :2]
     # only the prefix exists, so that without the mask too there is no next symbol to copy
     while ids.shape[1] < language.length:
+        # the last position predicts the next symbol; those before it exist already
         probabilities = model(ids, mask)[:, -1].softmax(dim=-1)
         ids = torch.cat([ids, torch.multinomial(probabilities, 1)], dim=1)
     return ids
@@ -109,8 +116,10 @@ def train_and_evaluate(seed: int, language: Language, mask: ComposableMask | Non
     with seeded(seed):
         model = SmallTransformer(vocab_size=language.num_symbols, size=size, num_heads=4, num_layers=2)
         losses = train(model, language, mask, steps=steps)
+        # also for the model trained without the mask: the loss shows what it learned besides copying
         with torch.no_grad():
             masked_loss = loss_of(model, language.draw(256), causal()).item()
+        # (sequences, steps) -> one share of legal steps per position
         legal = language.legal(generate(model, language, mask, count=256)).double().mean(dim=0)
     return Trained(losses=losses, masked_loss=masked_loss, legal=legal.tolist())
 
@@ -160,6 +169,7 @@ def judge(masked: list[Trained], unmasked: list[Trained], language: Language) ->
     losses = [Measured.of(run.final_loss for run in runs) for runs in (masked, unmasked)]
     legal = [Measured.of(statistics.fmean(run.legal) for run in runs) for runs in (masked, unmasked)]
     masked_loss = Measured.of(run.masked_loss for run in unmasked)
+    # slightly below the entropy is possible, as the loss is measured on a finite sample
     is_valid = 0.97 < losses[0].mean / language.floor < 1.1
     collapses = losses[1].mean < 0.5 * language.floor
     generates, fails = legal[0].mean > 0.9, legal[1].mean < (1 + language.chance) / 2
@@ -184,7 +194,9 @@ def draw_figure(figure: Any, *, trained: dict[str, list[Trained]], language: Lan
             left.plot(training.losses, color=colour, linewidth=0.9, alpha=0.7)
         last = len(runs[0].losses) - 1
         label_point(left, last, statistics.fmean(run.final_loss for run in runs), name, colour, side="right above")
+        # from runs with a share per position to positions with a share per run
         means = [Measured.of(values) for values in zip(*(run.legal for run in runs), strict=True)]
+        # the first two symbols are free, so steps are counted from the third
         positions = range(3, 3 + len(means))
         right.errorbar(
             positions, [m.mean for m in means], [m.spread for m in means], color=colour, marker="o", capsize=3

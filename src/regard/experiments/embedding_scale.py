@@ -66,9 +66,11 @@ def inverse_root(size: int) -> float:
 def measure(size: int, *, vocab_size: int, num_positions: int, deviation: Callable[[int], float]) -> Norms:
     """Norms of an initial table, of the output of `Embedding`, and of the sinusoids."""
     embedding = Embedding(vocab_size=vocab_size, hidden_size=size)
+    # overwritten after construction, so that `deviation` can test other initialisations
     nn.init.normal_(embedding.table.weight, std=deviation(size))
     with torch.no_grad():
         before, after = embedding.table.weight, embedding(torch.arange(vocab_size))
+    # sinusoids are not random: their spread is that of rounding
     position = Sinusoidal(hidden_size=size).encode(torch.arange(num_positions))
     return Norms(
         size=size,
@@ -103,6 +105,7 @@ def judge(norms: list[Norms]) -> tuple[bool, str]:
     drowned = norms[-1].ratio_before < 0.5
     last = norms[-1]
     against_root = last.position.mean / math.sqrt(last.size)
+    # a tolerance for float32, in which the sinusoids are computed
     exact = all(abs(norm.position.mean / math.sqrt(norm.size / 2) - 1) < 1e-4 for norm in norms)
     verdict = (
         f"At d = {last.size} an embedding has norm {last.before} before and {last.after} after the scaling, a position "

@@ -74,7 +74,9 @@ def deviation(scheme: Scheme, shape: Shape, order: Int[Tensor, " L"]) -> float:
         return attention(encoded, mask=scheme.mask).context
 
     with torch.no_grad():
+        # f(x) is permuted on the left, x on the right
         first, second = apply(states)[:, order], apply(states[:, order])
+    # relative, so that the scale of the random weights has no influence
     return ((second - first).norm() / first.norm()).item()
 
 
@@ -92,6 +94,7 @@ def run(
     shape = Shape(hidden_size=hidden_size, num_heads=num_heads, length=length)
     with seeded(seed):
         deviations = {
+            # a new scheme per repetition, since learned positions are parameters
             name: [deviation(SCHEMES[name](shape), shape, torch.randperm(length)) for _ in range(repeats)]
             for name in schemes
         }
@@ -107,8 +110,10 @@ def run(
 
 def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, str]:
     """The bare attention never deviates beyond rounding; attention with a position scheme always does."""
+    # the causal mask is no position scheme and has a verdict of its own
     others = {name: values for name, values in deviations.items() if name not in (bare, "causal mask")}
     equivariant = max(deviations[bare]) < ROUNDING
+    # the smallest deviation: a scheme must break the symmetry for every permutation
     broken = [name for name, values in others.items() if min(values) > ROUNDING]
     verdict = (
         f"{'Without' if bare == 'none' else f'With {bare}'} positions the outputs deviate by at most "
@@ -127,6 +132,7 @@ def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
     (axes,) = panels(figure, CLAIM, 1)
     for position, value in enumerate(measured.values()):
         colour = BLUE if value.mean < ROUNDING else ORANGE
+        # from the left end of the axis: on a logarithmic scale there is no 0
         axes.plot([1e-17, value.mean], [position, position], color=colour, linewidth=1, alpha=0.5)
         axes.plot(value.mean, position, "o", color=colour)
         label_point(

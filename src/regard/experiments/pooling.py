@@ -66,6 +66,7 @@ class CurveSample:
 
 def predict(sample: CurveSample, x: Float[Tensor, "Q 1"], width: float) -> Float[Tensor, "Q 1"]:
     """Attention from the queries x to the points of the sample, whose y are the values."""
+    # a fixed width needs no gradient, which would store the (Q, N) weights
     score = Gaussian(width=width).requires_grad_(False)
     return attend(x, sample.x, sample.y, score=score).context
 
@@ -80,11 +81,13 @@ def learn_width(sample: CurveSample, *, steps: int) -> float:
         attended = attend(sample.x, sample.x, sample.y, score=score, mask=others)
         F.mse_loss(attended.context, sample.y).backward()
         optimizer.step()
+    # the score is even in w, so its sign has no meaning
     return abs(score.width.item())
 
 
 def error(sample: CurveSample, truth: Curve, width: float) -> float:
     """Root mean square distance from the noise-free curve."""
+    # a regular grid: the error is an average over x, not over the distribution of the samples
     x = torch.linspace(0, MAX_X, 101)[:, None]
     return F.mse_loss(predict(sample, x, width), truth(x)).sqrt().item()
 
@@ -140,6 +143,7 @@ def run(
             "fixed kernel": [error(sample, truth, 1.0) for sample in samples],
             "learned kernel": [error(sample, truth, width) for sample, width in zip(samples, learned, strict=True)],
         }
+        # the optimal bandwidth in one dimension shrinks as n^(-1/5), so w grows as n^(1/5)
         widths = [statistics.fmean(learned) * (size / points) ** 0.2 for size in sizes]
         growth = Growth.of(groups, truth, widths)
     bandwidth = Measured.of(1 / width for width in learned)
@@ -170,6 +174,7 @@ def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
     stays, falls = (
         slope(growth.sizes, [value.mean for value in values]) for values in (growth.fixed, growth.shrinking)
     )
+    # an exponent near 0 is no convergence; the optimal rate is -0.4
     converges = stays > -0.05 and falls < -0.15
     verdict = (
         f"Errors: average {Measured.of(average)}, fixed kernel {Measured.of(fixed)}, learned kernel "

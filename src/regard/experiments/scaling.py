@@ -57,13 +57,16 @@ def observe(score: Score, size: int, *, num_queries: int, num_keys: int) -> tupl
 
     The gradient is that of a random linear function of the weights with respect to the scores.
     """
+    # independent standard normal entries, as the claim assumes
     queries, keys = torch.randn(num_queries, size), torch.randn(num_keys, size)
     scores = score(queries, score.prepare(keys)).detach().requires_grad_()
     # scores are leaves of the graph here, so that the gradient is taken with respect to them
     weights = Softmax()(scores).weights
+    # a random direction, so that no single weight determines the norm
     (gradient,) = torch.autograd.grad((weights * torch.randn_like(weights)).sum(), scores)
     return (
         scores.var().item(),
+        # medians: a few saturated queries dominate a mean
         weights.amax(dim=-1).median().item(),
         entropy_of(weights).median().item(),
         gradient.norm(dim=-1).median().item(),
@@ -87,6 +90,7 @@ def run(
         for size in sizes:
             for name, score in scores.items():
                 runs = [observe(score, size, num_queries=num_queries, num_keys=num_keys) for _ in range(repeats)]
+                # columns of the runs: one list per statistic
                 variance, largest, entropy, gradient = (Measured.of(values) for values in zip(*runs, strict=True))
                 behaviour = Behaviour(variance=variance, largest=largest, entropy=entropy, gradient=gradient)
                 behaviours[name].append(behaviour)
@@ -102,6 +106,7 @@ def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[in
     as_claimed = all(0.9 < ratio < 1.1 for ratio in ratios)
     first, last = unscaled[0], unscaled[-1]
     gradient_ratio = last.gradient.mean / first.gradient.mean
+    # all three signs of saturation together, as each of them alone may have another cause
     saturates = last.largest.mean > 0.9 and last.entropy.mean < 0.1 * first.entropy.mean and gradient_ratio < 0.1
     scaled_gradient_ratio = scaled[-1].gradient.mean / scaled[0].gradient.mean
     scaled_entropy_ratio = scaled[-1].entropy.mean / scaled[0].entropy.mean
@@ -134,6 +139,7 @@ def draw_figure(figure: Any, *, behaviours: dict[str, list[Behaviour]], sizes: S
         for name, by_size in behaviours.items():
             values = [getattr(behaviour, field) for behaviour in by_size]
             line(axes, sizes, values, colours[name])
+            # labels are placed where they do not cross the curve
             falls = values[-1].mean < values[0].mean
             side = "above" if name != "dot" else "right above" if falls else "right below"
             index = middle if name != "dot" else -2

@@ -63,8 +63,10 @@ class IBMModel1:
                 f"words, such as IBMModel1.fit(pairs, iterations=5, null_words=1)."
             )
         corpus = _Corpus.of(pairs, null_words)
+        # cells become indices into `table`, in the order of the corpus
         # only pairs of words that occur together have a parameter, so the table is sparse
         table, cells = np.unique(corpus.cells, return_inverse=True)
+        # a cell is source x target words + target, so the division gives the source word
         sources = table // len(corpus.target_ids)
         probabilities = np.full(len(table), 1 / len(corpus.target_ids))
         likelihoods = []
@@ -73,10 +75,13 @@ class IBMModel1:
             weights = probabilities[cells]
             totals = np.add.reduceat(weights, corpus.starts)
             likelihoods.append(corpus.log_likelihood(totals))
+            # in place: `weights` is the largest array of the corpus
             weights /= np.repeat(totals, corpus.widths)
             # maximisation: expected counts, normalised over the target words of each source word
             counts = np.bincount(cells, weights, minlength=len(table))
+            # the probabilities of a source word sum to 1, so its expected counts cannot all be 0
             probabilities = counts / np.bincount(sources, counts)[sources]
+        # the last value needs the sums of the final probabilities, which no iteration has computed
         likelihoods.append(corpus.log_likelihood(np.add.reduceat(probabilities[cells], corpus.starts)))
         return cls(
             source_ids=corpus.source_ids,
@@ -88,6 +93,7 @@ class IBMModel1:
 
     def probability(self, target: str, source: str | None) -> float:
         """t(target | source); the source None is the NULL word."""
+        # -1 for unknown words, which `_lookup` maps to probability 0
         source_id = NULL if source is None else self.source_ids.get(source, -1)
         return float(self._lookup(np.array([[source_id]]), np.array([self.target_ids.get(target, -1)]))[0, 0])
 
@@ -107,9 +113,11 @@ class IBMModel1:
 
     def _lookup(self, sources: Integers, targets: Integers) -> Floats:
         """t of every target (rows) given every source (columns)."""
+        # (1, sources) and (targets, 1) broadcast to (targets, sources)
         pairs = sources * len(self.target_ids) + targets[:, None]
         # the table is sorted; past its end searchsorted returns its length
         indices = np.minimum(np.searchsorted(self.pairs, pairs), len(self.pairs) - 1)
+        # an unknown target word, -1, gives the number of another pair, so unknown words are excluded explicitly
         in_table = (self.pairs[indices] == pairs) & (sources >= 0) & (targets[:, None] >= 0)
         return np.where(in_table, self.probabilities[indices], 0.0)
 
@@ -136,6 +144,7 @@ class _Corpus:
         targets: list[int] = []
         sizes = []
         for source, target in pairs:
+            # without any source word, NULL included, the probability of the targets is 0
             if not target or not (source or null_words):
                 continue
             sources += [NULL] * null_words
@@ -147,12 +156,15 @@ class _Corpus:
         # arrays instead of a loop over words: a corpus has hundreds of millions of cells
         num_source, num_target = np.array(sizes).T
         widths = np.repeat(num_source, num_target)
+        # the cells of a target word begin where those of the word before it end
         starts = np.cumsum(widths) - widths
         sentence_starts = np.repeat(np.cumsum(num_source) - num_source, num_target)
+        # a cell's position minus the start of its target word is an index in the sentence; plus the sentence's start
         cells = np.array(sources)[np.arange(widths.sum()) + np.repeat(sentence_starts - starts, widths)]
         cells = cells * len(target_ids) + np.repeat(np.array(targets), widths)
         return cls(source_ids=source_ids, target_ids=target_ids, cells=cells, starts=starts, widths=widths)
 
     def log_likelihood(self, totals: Floats) -> float:
         """log p(targets | sources), from the sum of t over each target word's cells."""
+        # p = prod over target words of sum t / (number of source words, NULL included)
         return float(np.log(totals).sum() - np.log(self.widths).sum())

@@ -74,6 +74,7 @@ def merge_words(
         if words and min(words) < 0:
             raise ValueError(f"{side}_words has the number {min(words)}. Count the words from 0.")
     # source side first: sums, then means over the target side
+    # word numbers may have gaps, so the largest one gives the size
     by_source = alignment.new_zeros(len(alignment), max(source_words, default=-1) + 1)
     by_source.index_add_(1, torch.tensor(list(source_words), dtype=torch.long), alignment)
     indices = torch.tensor(list(target_words), dtype=torch.long)
@@ -130,6 +131,7 @@ def alignment_quality(links: Sequence[Collection[Link]], gold: Sequence[Gold]) -
     """Error rate, precision and recall of a corpus; precision without any link is 0."""
     if len(links) != len(gold):
         raise ValueError(f"there are links for {len(links)} sentence pairs but gold for {len(gold)}. Give one of each.")
+    # counts are summed over the corpus before the division: the rates are not means over sentences
     num_links = num_sure = num_correct_sure = num_correct_possible = 0
     for sentence_links, truth in zip(links, gold, strict=True):
         # a link that is listed twice counts once
@@ -171,6 +173,7 @@ def read_pharaoh(path: Path) -> list[list[Link]]:
     """Read a Pharaoh file: one sentence pair per line, `i-j` counted from 0; an empty line has no link."""
     lines = list(_lines(path))
     try:
+        # line numbers from 1, for the error message
         return [from_pharaoh(line, number=number) for number, line in lines]
     except ValueError as error:
         raise ValueError(f"{path}, {error}") from None
@@ -207,6 +210,7 @@ def read_numbered_gold(path: Path, *, count: int) -> list[Gold]:
                 f"{path}, line {number}: sentence {words[0]} is outside 1 to {count}. Pass the number of sentence "
                 f"pairs as count."
             )
+        # a set: a link that is repeated in the file counts once
         links[int(words[0]) - 1][kind].add(_link(path, number, f"{words[1]}-{words[2]}", "-"))
     return [Gold(frozenset(kinds["S"]), frozenset(kinds["P"])) for kinds in links]
 
@@ -227,6 +231,7 @@ def _link(path: Path, number: int, word: str, between: str) -> Link:
         raise ValueError(
             f"{path}, line {number}: {word!r} is not a link. Write two numbers with {between!r} between them."
         )
+    # only formats that count from 1 come here; Pharaoh files have `from_pharaoh`
     if min(int(source), int(target)) < 1:
         raise ValueError(
             f"{path}, line {number}: {word!r} has a word 0, but this format counts from 1. Read Pharaoh files with "

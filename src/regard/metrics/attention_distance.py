@@ -56,9 +56,11 @@ def span_sums(weights: Float[Tensor, "... Q K"], allowed: Bool[Tensor, "..."] | 
     """Weight by distance, summed over all queries that may attend to at least one key; the mask None allows all."""
     mask = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand_as(weights)
     # allowed keys at or after each key: 1 for the last one, 2 for the one before it
+    # cumulative sum from the last key to the first
     distance = mask.flip(-1).cumsum(-1).flip(-1)
     # a text adds up millions of weights, for which float32 is too coarse
     weights = (weights * mask).double()
     # one transfer for all spans
     within = torch.stack([(weights * (distance <= span)).sum() for span in SPANS]).cpu()
+    # queries without any key, such as the first word, are not part of the mean
     return SpanSums(within=within, distance=(weights * distance).sum().cpu(), count=int(mask.any(-1).sum()))

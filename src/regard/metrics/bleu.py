@@ -108,6 +108,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, form: BleuVari
     """BLEU of a corpus with one reference per sentence."""
     check_pairs(hypotheses, references)
     metric = form.metric()
+    # the list of references is a list of corpora: one corpus, as every hypothesis has one reference
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return Quality(score=float(result.score), signature=str(metric.get_signature()), name=form.name)
 
@@ -162,6 +163,7 @@ def by_length(
         raise ValueError(
             f"there are {len(source_lengths)} source lengths but {len(hypotheses)} hypotheses. Give one for each."
         )
+    # equal or unordered edges would give empty or overlapping buckets
     if not edges or sorted(set(edges)) != list(edges) or edges[0] < 0:
         raise ValueError(
             f"edges={tuple(edges)} must be ascending and not negative. Write for example edges=(10, 20, 30)."

@@ -89,6 +89,7 @@ class ClassificationQuality:
     @property
     def macro_f1(self) -> float:
         """The mean F1 over the classes that are true or predicted at least once."""
+        # classes with neither a true nor a predicted sentence have no F1; counted as 0 they would lower the mean
         scores = [quality.f1 for quality in self.classes if quality.f1 is not None]
         return sum(scores) / len(scores) if scores else 0.0
 
@@ -98,6 +99,7 @@ def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: PaddedTokens) ->
     num_rows = weights.shape[1]
     has_words = sentences.lengths > 0
     # each sentence has its own Gram matrix of rows
+    # sums over words, (B, rows, L) -> (B, rows, rows): padding has weight 0 and adds nothing
     gram = weights @ weights.transpose(1, 2)
     # an empty row stays 0, and so do its cosines
     directions = F.normalize(weights, dim=-1)
@@ -116,6 +118,7 @@ def classification_quality(
     """Compare predictions with true labels in the same order; `classes` are the model's, in the order of its logits."""
     check_predictions(predictions, truths, classes)
     labels = [classes[index] for index in predictions.log_probs.argmax(dim=-1).tolist()]
+    # one count for each (true class, predicted class)
     pairs = Counter(zip(truths, labels, strict=True))
     num_true, num_predicted = Counter(truths), Counter(labels)
     indices = {label: index for index, label in enumerate(classes)}
@@ -161,6 +164,7 @@ def check_predictions(predictions: ClassPredictions, truths: Sequence[str], clas
             f"the model has {columns} classes but {len(set(classes))} are named: {', '.join(classes)}. "
             f"Name each class once, in the order of the logits."
         )
+    # argmax treats NaN as the maximum, so the accuracy would be a valid number
     nan_rows = predictions.log_probs.isnan().any(dim=-1).nonzero()
     if len(nan_rows):
         raise ValueError(

@@ -30,7 +30,9 @@ class Ragged:
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
         """A ragged array of lists."""
+        # fromiter fills the array directly, without a list of all values
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        # int32 halves the memory of a corpus; batches are int64
         values = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
         return cls(values, _offsets(lengths))
 
@@ -59,6 +61,7 @@ class Ragged:
 
 
 def _offsets(lengths: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows_and_one"]:
+    # one more than rows: the last offset is the length of the values
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
@@ -96,7 +99,9 @@ def make_batch(source: Ragged, target: Ragged, *, packed: bool) -> Batch:
 def _shift_targets(target: Ragged) -> tuple[Ragged, Ragged]:
     """The inputs of the decoder, <bos> y_1 .. y_n, and its labels, y_1 .. y_n <eos>."""
     rows = len(target)
+    # each row has one token more, so offset r moves by r
     offsets = target.offsets + np.arange(rows + 1)
+    # filled with <bos> and <eos>, of which one per row remains after the values are copied
     inputs = np.full(len(target.values) + rows, BOS, np.int32)
     labels = np.full(len(target.values) + rows, EOS, np.int32)
     # every row grows by one token, so row r moves by r positions
@@ -109,7 +114,9 @@ def _shift_targets(target: Ragged) -> tuple[Ragged, Ragged]:
 def _padded(rows: Ragged) -> PaddedTokens:
     lengths = rows.lengths
     longest = int(lengths.max(initial=0))
+    # (longest) < (B, 1) -> (B, longest)
     mask: Bool[np.ndarray, "B L"] = np.arange(longest) < lengths[:, None]
+    # labels are padded with the same <pad>, which the loss ignores
     ids: Int[np.ndarray, "B L"] = np.full(mask.shape, PAD, np.int64)
     # a boolean index runs over the rows in order, as the values do
     ids[mask] = rows.values
@@ -124,6 +131,7 @@ def _packed(rows: Ragged) -> PackedTokens:
         # a copy: the batch must not share memory with the data of training
         cu_seqlens=torch.from_numpy(rows.offsets.copy()),
         batch_indices=torch.from_numpy(row),
+        # positions start from 0 in every sequence
         positions=torch.from_numpy(np.arange(len(row)) - rows.offsets[row]),
         max_seqlen=int(lengths.max(initial=0)),
     )

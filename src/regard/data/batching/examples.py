@@ -66,6 +66,7 @@ class Examples(Sequence[Example]):
 
     def num_tokens(self, rows: Sequence[int]) -> int:
         """Labels of these examples: their target tokens and <eos>."""
+        # one <eos> per example
         return int(self.target.lengths[list(rows)].sum()) + len(rows)
 
     def batch(self, rows: Sequence[int], *, packed: bool = False) -> Batch:
@@ -77,15 +78,18 @@ def make_examples(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int
     """Encode pairs; those with over `max_length` tokens on a side, without special tokens, are dropped and counted."""
     sources: list[list[int]] = []
     targets: list[list[int]] = []
+    # the original indices, because dropped pairs leave gaps
     indices: list[int] = []
     too_long, empty = f"with over {max_length} tokens on a side", "with a side that has no token"
     dropped = {too_long: 0, empty: 0}
+    # length is tested on tokens, as it depends on the tokenizer
     for index, source, target in _encode(pairs, tokenizers):
         if not source or not target:
             dropped[empty] += 1
         elif max_length is not None and max(len(source), len(target)) > max_length:
             dropped[too_long] += 1
         else:
+            # the source has its <eos> already; <bos> and <eos> of the target are added in batches
             sources.append([*source, EOS])
             targets.append(target)
             indices.append(index)
@@ -130,6 +134,7 @@ class ClassificationExamples:
     @property
     def lengths(self) -> Int[np.ndarray, "N 2"]:
         """The number of tokens, twice, as `Batching` expects two sides; at least 1: empty sentences have a cost too."""
+        # both columns equal: the cost of an example is the larger of its two sides
         return np.repeat(np.maximum(self.ids.lengths, 1)[:, None], 2, axis=1)
 
     @property
@@ -156,6 +161,7 @@ class ClassificationExamples:
 
     def num_tokens(self, rows: Sequence[int]) -> int:
         """The number of these sentences that have a label."""
+        # asarray with a type: an empty list would give floats, which are no indices
         return int((self.labels[np.asarray(rows, dtype=np.int64)] != IGNORED_LABEL).sum())
 
     def batch(self, rows: Sequence[int], *, packed: bool = False) -> ClassificationBatch:
@@ -166,6 +172,7 @@ class ClassificationExamples:
         lengths = row_ids.lengths
         mask: Bool[np.ndarray, "B L"] = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
         ids: Int[np.ndarray, "B L"] = np.full(mask.shape, PAD, np.int64)
+        # a boolean index runs over the rows in order, as the values do
         ids[mask] = row_ids.values
         return ClassificationBatch(
             sentences=PaddedTokens(torch.from_numpy(ids), torch.from_numpy(lengths)),
@@ -189,6 +196,7 @@ def make_classification_examples(
     truths = tuple(sentence.label for sentence in sentences)
     return ClassificationExamples(
         ids=Ragged.of([row[:max_length] for row in ids]),
+        # classes that training does not have stay in the data, so that accuracy counts them
         labels=np.array([indices.get(truth, IGNORED_LABEL) for truth in truths], dtype=np.int64),
         truths=truths,
         max_length=max_length,
@@ -203,6 +211,7 @@ class ExampleData:
     examples: Examples | ClassificationExamples
     batching: Batching
 
+    # the lengths of all examples are gathered once, not in every epoch
     @cached_property
     def order(self) -> BucketedOrder:
         """The batches of every epoch."""

@@ -32,7 +32,9 @@ class TokenBudget:
         """The number of the first examples, with costs in ascending order, that fit into a batch."""
         # more than tokens / costs[0] examples cannot fit, as all others cost at least as much
         candidates = costs[: max(1, self.tokens // int(costs[0]))]
+        # rows x longest: costs are ascending, so the last of the first n examples is the longest
         positions = candidates * np.arange(1, len(candidates) + 1)
+        # at least 1, so that an example above the budget is not dropped and the loop of `_split` ends
         return max(1, int(np.searchsorted(positions, self.tokens, side="right")))
 
 
@@ -88,7 +90,9 @@ class BucketedOrder:
         # raw output of the bit generator: numpy may change its distributions, but not this
         generator = np.random.PCG64(np.random.SeedSequence([self.seed, number]))
         keys = generator.random_raw(len(self.lengths))
+        # sorting random keys permutes the examples; stable, so that equal keys have one order on every machine
         batches = _split(self.lengths, np.argsort(keys, kind="stable"), self.budget)
+        # the batches are permuted by numbers of the same stream, drawn after those of the examples
         return [batches[index] for index in np.argsort(generator.random_raw(len(batches)), kind="stable")]
 
 
@@ -105,6 +109,7 @@ def share(batch: Sequence[Item], part: int, of: int) -> list[Item]:
     """
     if not 0 <= part < of:
         raise ValueError(f"part is {part}, expected 0 to {of - 1}, because there are {of} parts.")
+    # strided and not contiguous: a batch is sorted by length, and each part gets short and long examples
     return list(batch[part::of])
 
 
@@ -112,6 +117,7 @@ def _split(lengths: Int[np.ndarray, "N 2"], permutation: Int[np.ndarray, " N"], 
     """Sort by cost and split by the budget."""
     # a stable sort: examples of equal cost stay shuffled, and share batches with others in every epoch
     order = permutation[np.argsort(lengths[permutation].max(axis=1), kind="stable")]
+    # the cost is the longer side, since both sides of a batch are padded
     costs, batches, first = lengths[order].max(axis=1), [], 0
     while first < len(order):
         rows = budget.rows(costs[first:])

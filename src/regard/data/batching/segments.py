@@ -52,11 +52,13 @@ class SegmentOrder:
     @property
     def length(self) -> int:
         """The number of tokens of a segment."""
+        # a text shorter than a segment is one segment
         return min(self.settings.length, self.num_tokens)
 
     @property
     def rows(self) -> int:
         """The number of segments of a step."""
+        # fewer rows rather than rows that are shorter than a segment
         return max(min(self.settings.rows, self.num_tokens // self.length), 1)
 
     @property
@@ -69,14 +71,17 @@ class SegmentOrder:
         if self.settings.cut == "stream":
             starts = np.arange(self.rows) * self.row_length
             steps = self.row_length // self.length
+            # (steps, 1) + (rows) -> (steps, rows): a row is contiguous text over the steps, as the state requires
             return (starts + self.length * np.arange(steps)[:, None]).tolist()
         steps = max(self.num_tokens // (self.rows * self.length), 1)
         # raw output of the bit generator, which numpy guarantees never to change
         numbers = np.random.PCG64(np.random.SeedSequence([self.settings.seed, number])).random_raw((steps, self.rows))
+        # modulo in unsigned integers, exact for 64 bits; the bias is below N / 2^64
         return (numbers % np.uint64(self.num_tokens - self.length + 1)).astype(np.int64).tolist()
 
     def is_fresh(self, start: int) -> bool:
         """True if a segment with this start has no predecessor, so that its state is the initial one."""
+        # only the first step of a row: the last start of a row is less than row_length after its first
         return self.settings.cut == "crops" or (start % self.row_length) == 0
 
 
@@ -95,6 +100,7 @@ class SegmentData:
     @cached_property
     def _with_start(self) -> Int[np.ndarray, " N_and_one"]:
         # the first token is predicted from <eos>
+        # shifted by one: position p of this array is the input whose label is token p of the stream
         return np.concatenate([[EOS], self.stream.ids]).astype(np.int64)
 
     def share(self, indices: Sequence[int], part: int, of: int) -> Sequence[int]:
@@ -107,9 +113,11 @@ class SegmentData:
 
     def make(self, indices: Sequence[int]) -> Segment:
         """The segments with these start positions."""
+        # one token more than the length: inputs are all but the last, labels all but the first
         positions = np.array(indices)[:, None] + np.arange(self.order.length + 1)
         tokens = torch.from_numpy(self._with_start[positions])
         return Segment(
+            # contiguous copies: both are slices of one array
             tokens=tokens[:, :-1].contiguous(),
             labels=tokens[:, 1:].contiguous(),
             fresh=torch.tensor([self.order.is_fresh(start) for start in indices]),

@@ -18,6 +18,7 @@ MAX_MISSES = 10_000
 
 def split_of(content: str) -> str:
     """The split of a content, the same on every machine and for every seed."""
+    # a hash of the content itself: Python's hash() differs between processes
     bucket = int.from_bytes(blake2b(content.encode(), digest_size=8).digest(), "big") % 100
     return next(name for name, buckets in SPLITS.items() if bucket in buckets)
 
@@ -27,11 +28,13 @@ def draw_from(
 ) -> Iterator[tuple[random.Random, Item]]:
     """Random contents of one split without end, each with the random generator for further draws."""
     check_name(split, SPLITS, "split")
+    # a string seed: Python hashes it with SHA-512, so the numbers are the same on every machine
     rng, misses = random.Random(f"{split} {seed}"), 0
     while misses < MAX_MISSES:
         content = draw(rng)
         if split_of(key(content)) == split:
             misses = 0
+            # only misses in a row count: any hit shows that the split is not empty
             yield rng, content
         else:
             misses += 1

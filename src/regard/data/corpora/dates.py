@@ -24,6 +24,7 @@ DIGITS = {"latn": "0123456789", "arab": "٠١٢٣٤٥٦٧٨٩"}
 DateField = tuple[int, str]
 """The number of a date in a text, and the name of a field of it."""
 
+# quoted text, a run of one letter, or anything else
 _PART = re.compile(r"'(?P<quoted>[^']*)'|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<plain>[^A-Za-z']+)")
 _NAMES = {"y": "year", "M": "month", "L": "month", "d": "day", "E": "weekday", "c": "weekday"}
 
@@ -57,6 +58,7 @@ def parse_pattern(pattern: str, names: Mapping[str, Sequence[str]], numbering: s
             # two quotes without text between them are an apostrophe
             parts.append(("", [normalize_spaces(match["plain"] or match["quoted"] or "'")]))
             continue
+        # a year of two digits would not determine the date
         if field[0] not in _NAMES or field == "yy":
             raise ValueError(f"the date pattern {pattern!r} has the field {field!r}, which is not supported.")
         # weekdays are names at every width, months are numbers up to a width of two
@@ -68,11 +70,13 @@ def parse_pattern(pattern: str, names: Mapping[str, Sequence[str]], numbering: s
 def numbers(width: int, numbering: str) -> list[str]:
     """The numbers from 0 to the last year as texts, padded with zeros, in the digits of a numbering system."""
     digits = str.maketrans(DIGITS["latn"], DIGITS[numbering])
+    # from 0, so that the number itself is the index; years are the largest
     return [f"{number:0{width}d}".translate(digits) for number in range(YEARS.stop)]
 
 
 def normalize_spaces(text: str) -> str:
     """Replace all kinds of spaces by a plain one, and remove marks of the writing direction."""
+    # marks of direction have no width and would be tokens of their own
     return re.sub(r"[\u200e\u200f\u061c]", "", re.sub(r"\s", " ", text))
 
 
@@ -82,13 +86,16 @@ def write_dates(pattern: DatePattern, dates: Sequence[date], separators: Sequenc
     spans: dict[DateField, tuple[int, int]] = {}
     start = 0
     for number, day in enumerate(dates):
+        # constant parts have one text, at index 0
         values = {"": 0, "year": day.year, "month": day.month, "day": day.day, "weekday": day.weekday()}
         if number:
             pieces.append(separators[number - 1])
+            # positions are counted in characters of the joined text, which the true alignment refers to
             start += len(pieces[-1])
         for name, table in pattern.parts:
             piece = table[values[name]]
             if name:
+                # by number too, as every date of a list has the same fields
                 spans[number, name] = (start, start + len(piece))
             pieces.append(piece)
             start += len(piece)
@@ -143,6 +150,7 @@ class DateLocale:
         """The separators between `count` dates."""
         if ranged:
             return [self.between]
+        # three or more: start, middle and end are the separators of CLDR's list patterns
         return [self.pair] if count == 2 else [self.start, *[self.middle] * (count - 3), self.end]
 
 
@@ -191,6 +199,7 @@ class Dates:
         target = _iso() if self.target == ISO else _load_locale(LOCALES[self.target][0])
         formats = self.formats.split(",")
         pairs = []
+        # generated without end, so `islice` determines the number
         for rng, content in islice(draw_from(split, seed, self._draw, lambda content: content.key), count):
             # the order of the draws is part of the data set: another order gives other pairs
             locales = sources[random_below(rng, len(sources))]
@@ -202,6 +211,7 @@ class Dates:
         count = 1 + random_below(rng, self.max_dates)
         dates = [FIRST + timedelta(days=random_below(rng, NUM_DAYS)) for _ in range(count)]
         ranged = count == 2 and random_below(rng, 2) == 1 and dates[0] != dates[1]
+        # a range is sorted, and its two dates differ; in a list dates keep their random order
         return DateContent(tuple(sorted(dates) if ranged else dates), ranged)
 
 
@@ -212,6 +222,7 @@ def _pair(content: DateContent, source: DateLocale, target: DateLocale, kind: st
     # the target has a weekday only if the source has one, so that the source determines it
     target_pattern = target.patterns["full" if "weekday" in pattern.fields else "long"]
     target_text = write_dates(target_pattern, dates, target.separators(count, content.ranged))
+    # a field that the target lacks, such as the weekday, has no alignment
     spans = tuple(
         (*span, *target_text.spans[field]) for field, span in source_text.spans.items() if field in target_text.spans
     )
@@ -231,12 +242,14 @@ def _iso() -> DateLocale:
 def _load_locale(name: str) -> DateLocale:
     """The patterns and separators of a locale from babel."""
     try:
+        # a late import: only dates need babel
         from babel import Locale
     except ImportError:
         raise ImportError("Dates needs the babel package. Install it with: pip install babel") from None
     locale = Locale.parse(name)
     patterns = {width: locale.date_formats[width].pattern for width in FORMATS[:3]}
     patterns["abbreviated"] = locale.datetime_skeletons["yMMMEd"].pattern
+    # digits without a table here are written in Latin ones
     numbering = locale.default_numbering_system if locale.default_numbering_system in DIGITS else "latn"
     names = _names(locale)
     joins = {part: _separator(locale.list_patterns["standard"][part]) for part in ("2", "start", "middle", "end")}
@@ -256,6 +269,7 @@ def _names(locale: Any) -> dict[str, list[str]]:
     for width, name in ((3, "abbreviated"), (4, "wide")):
         for months, days, use in (("M", "E", "format"), ("L", "c", "stand-alone")):
             names[months * width] = [
+                # index 0 is empty: months are numbered from 1
                 "",
                 *(normalize_spaces(locale.months[use][name][number]) for number in range(1, 13)),
             ]

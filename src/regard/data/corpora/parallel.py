@@ -139,9 +139,11 @@ class TatoebaCorpus:
         parts: Iterable[int] = {"test": (0,), "validation": (1,), "train": range(2, PARTS)}[check_split(split)]
         source, target = self.languages
         folder = find_folder(self.folder, "tatoeba", "https://www.manythings.org/anki")
+        # the files have English in the first column, whichever language is the source
         english, other = (0, 1) if source == "en" else (1, 0)
         path = find_gzip(folder / TATOEBA_FILES[target if source == "en" else source])
         pairs = read_tsv(path, source_column=english, target_column=other)
+        # the split depends on the English side in both directions, so en-zh and zh-en have the same test
         side = "source" if source == "en" else "target"
         in_split = tuple(pair for pair in pairs if part_of(getattr(pair, side), PARTS) in parts)
         return Pairs(in_split, pairs.dropped)
@@ -179,6 +181,7 @@ def find_folder(folder: str | None, name: str, address: str) -> Path:
         )
     if not Path(root).is_dir():
         raise ValueError(f"the data folder {root} does not exist. Give another with --data (or REGARD_DATA).")
+    # a folder of the set itself may also be given directly
     return Path(root) / name if (Path(root) / name).is_dir() else Path(root)
 
 
@@ -247,6 +250,7 @@ class FileCorpus:
         """Read the files of the split, or the pairs that are held out for it."""
         check_split(split)
         files = {"validation": (self.valid_source, self.valid_target), "test": (self.test_source, self.test_target)}
+        # files of the split itself come first
         if split in files and files[split] != (None, None):
             return read_files(*files[split])
         if split == "test" and self.valid_source is not None:
@@ -254,8 +258,10 @@ class FileCorpus:
                 "this run has no test files. Evaluate on validation, or give files with --source, --target."
             )
         pairs = read_files(self.source, self.target)
+        # with own validation files the training files are used completely
         if self.valid_source is not None:
             return pairs
+        # only splits without files are held out
         return held_out_split(pairs, split, [name for name, paths in files.items() if paths == (None, None)])
 
     def samples(self) -> list[str]:
@@ -280,14 +286,17 @@ def read_files(source: str | None, target: str | None) -> Pairs:
 def held_out_split(pairs: Pairs, split: str, held_out: list[str]) -> Pairs:
     """The pairs of a split if those in `held_out` are held out of the training files."""
     # by distinct sources: a source with several targets must not be in two splits
+    # sorted by hash: the order of the file has no influence, and equal files give equal splits
     sources = sorted({pair.source for pair in pairs}, key=digest)
     if len(sources) < MIN_SOURCES:
         raise ValueError(
             f"{len(sources)} different sources are too few to hold some out. Give files with --valid-source, "
             f"--valid-target."
         )
+    # at least one each, and at most MAX_HELD_OUT, so that large corpora are not evaluated for hours
     count = min(max(len(sources) // HELD_OUT, 1), MAX_HELD_OUT)
     splits = {"test": set(sources[:count]), "validation": set(sources[count : 2 * count])}
+    # a split with files of its own is not in `held_out`: its part remains in the training text
     all_held_out = set().union(*(splits[name] for name in held_out))
     selection = set(sources) - all_held_out if split == "train" else splits[split]
     return Pairs(tuple(pair for pair in pairs if pair.source in selection), pairs.dropped)
@@ -296,4 +305,5 @@ def held_out_split(pairs: Pairs, split: str, held_out: list[str]) -> Pairs:
 def language_suffix(name: str | None) -> str:
     """The suffix of a file name if it has the form of a language, else an empty text."""
     suffix = Path(name.removesuffix(".gz")).suffix.removeprefix(".") if name else ""
+    # two letters, so that .txt is not taken for a language
     return suffix if len(suffix) == 2 else ""

@@ -65,6 +65,7 @@ class FileSentenceCorpus:
     def file_of(self, split: str) -> Path | None:
         """The file of a split if it has one."""
         path = {"train": self.data, "validation": self.valid, "test": self.test}[split]
+        # a given file has priority over a neighbour
         return Path(path) if path is not None else find_neighbour(Path(self.data), split)
 
     def read(self, split: str) -> Sentences:
@@ -73,6 +74,7 @@ class FileSentenceCorpus:
         if file is not None and split != "train":
             return read_sentences(file)
         sentences = read_sentences(Path(self.data))
+        # every split is checked, as the training text depends on which others have files
         without_file = [name for name in NEIGHBOURS if self.file_of(name) is None]
         return hold_out(sentences, split, without_file) if without_file else sentences
 
@@ -90,6 +92,7 @@ def hold_out(sentences: Sentences, split: str, without_file: list[str]) -> Sente
             f"{len(texts)} different sentences are too few to hold some out. Give files for validation and test."
         )
     count = max(len(texts) // HELD_OUT, 1)
+    # consecutive parts of the sorted texts, in the order of the splits
     held_out = {name: set(texts[number * count : (number + 1) * count]) for number, name in enumerate(without_file)}
     selection = held_out[split] if split in held_out else set(texts) - set().union(*held_out.values())
     return replace(sentences, sentences=tuple(sentence for sentence in sentences if sentence.text in selection))
@@ -98,7 +101,9 @@ def hold_out(sentences: Sentences, split: str, without_file: list[str]) -> Sente
 def find_neighbour(train: Path, split: str) -> Path | None:
     """The file of a split in the folder of the training file, by its name."""
     for middle in NEIGHBOURS[split]:
+        # without .gz first, as find_gzip adds it where needed
         path = find_gzip(train.with_name(train.name.replace(".train", middle).removesuffix(".gz")))
+        # a name without .train would be found again as its own neighbour
         if ".train" in train.name and path.is_file():
             return path
     return None

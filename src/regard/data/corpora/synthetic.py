@@ -44,6 +44,7 @@ class Copy:
 
     def _pair(self, letters: str) -> Pair:
         text = " ".join(letters)
+        # letters are at even characters, spaces between them
         return Pair(text, text, tuple((i, i + 1, i, i + 1) for i in range(0, len(text), 2)), "copy")
 
 
@@ -54,6 +55,7 @@ class Reverse(Copy):
     def _pair(self, letters: str) -> Pair:
         text = " ".join(letters)
         last = len(text) - 1
+        # the text has odd length, so i and last - i are both letters
         spans = tuple((i, i + 1, last - i, last - i + 1) for i in range(0, len(text), 2))
         return Pair(text, text[::-1], spans, "reverse")
 
@@ -108,6 +110,7 @@ def shorten(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
     return replace(
         content,
         max_length=min(content.max_length, MAX_SAMPLE_LENGTH),
+        # the minimum too, or it could exceed the new maximum
         min_length=min(content.min_length, MAX_SAMPLE_LENGTH),
     )
 

@@ -27,9 +27,11 @@ CORPORA: dict[str, type] = {
 def corpus_name(corpus: type) -> str:
     """The name of a corpus for config.json: of the table, of an entry point, or a reference."""
     for name, cls in CORPORA.items():
+        # identity: a subclass of a corpus has a name of its own
         if cls is corpus:
             return name
     for name, entry in find_entry_points(GROUP).items():
+        # compared by name first, so that only the entry point in question is imported
         if entry.attr == corpus.__qualname__ and load_entry_point(entry) is corpus:
             return name
     return reference_of(corpus)
@@ -40,6 +42,7 @@ def find_corpus(name: str) -> type:
     corpus: Any
     if name in CORPORA:
         return CORPORA[name]
+    # a reference has a colon, which no name of a table contains
     if is_reference(name):
         corpus = import_reference(name)
     elif name in (entries := find_entry_points(GROUP)):

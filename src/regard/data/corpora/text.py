@@ -105,6 +105,7 @@ class TopicsCorpus:
         lines = topic_lines(parts)
         for part in EXCLUDED_PARTS[split]:
             duplicates = {line.strip() for line in topic_lines((part,)) if len(line.split()) >= MIN_DUPLICATE_WORDS}
+            # stripped on both sides, since topics indent repeated text differently
             lines = [line for line in lines if line.strip() not in duplicates]
         return "\n".join(lines) + "\n"
 
@@ -116,6 +117,7 @@ class TopicsCorpus:
 def topic_lines(parts: Iterable[int]) -> list[str]:
     """The lines of the topics in these parts, sorted by name of the topic."""
     topics = pydoc_data.topics.topics
+    # sorted, as the order of the dictionary may differ between versions of Python
     texts = [topics[name] for name in sorted(topics) if part_of(name, PARTS) in parts]
     return [line for text in texts for line in text.removesuffix("\n").split("\n")]
 
@@ -138,11 +140,13 @@ class FileTextCorpus:
         path = {"validation": self.valid, "test": self.test}.get(check_split(split))
         if path is not None:
             return read_text(Path(path))
+        # only a missing test arrives here: validation without a file is held out
         if split not in self.splits:
             raise ValueError("this run has no test file. Evaluate on validation.")
         text = read_text(Path(self.data))
         if self.valid is not None:
             return text
+        # bounds in characters: training, validation, test
         bounds = [0, *(find_split_point(text, fraction) for fraction in (TRAIN_END, VALIDATION_END)), len(text)]
         if self.test is not None:
             # validation has the whole tenth
@@ -172,6 +176,7 @@ def find_split_point(text: str, fraction: float) -> int:
     """The position after the next line end, else space, within 2 % after a fraction of the text; else the fraction."""
     position, distance = int(fraction * len(text)), max(len(text) // 50, 1)
     for separator in ("\n", " "):
+        # only a short distance, so that the sizes of the parts stay close to the fractions
         index = text.find(separator, position, position + distance)
         if index >= 0:
             return index + 1

@@ -32,6 +32,7 @@ class Pair:
         """The true alignment if it is known: all (source character, target character) of aligned spans."""
         if self.spans is None:
             return None
+        # spans are half-open; every character of one side is linked to every character of the other
         return tuple((i, j) for a, b, c, d in self.spans for i in range(a, b) for j in range(c, d))
 
 
@@ -80,6 +81,7 @@ def read_parallel(source: Name, target: Name) -> Pairs:
 
 def read_partners(source: Name, target: Name) -> tuple[list[str], list[str]]:
     """The lines of two files of equal length, including empty lines."""
+    # both files are read in full before pairing: a difference in length may come from one missing line anywhere
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         longer, lines = (source, sources) if len(sources) > len(targets) else (target, targets)
@@ -99,11 +101,13 @@ def read_tsv(path: Name, source_column: int = 0, target_column: int = 1) -> Pair
         raise ValueError(f"columns are counted from 0, but one of the columns is {min(source_column, target_column)}.")
     cells = [line.split("\t") for line in read_lines(path)]
     for number, row in enumerate(cells, start=1):
+        # "".split gives one empty cell: an empty line counts as an empty pair, which is dropped and counted
         if len(row) < needed and row != [""]:
             raise ValueError(
                 f"line {number} of {path} has {_counted(len(row), 'column')}, but column {needed} is needed "
                 f"(number {needed - 1}, counted from 0): {_excerpt(row[0])}. Separate cells by tabs."
             )
+    # empty lines get the needed number of cells, so that the columns can be indexed
     rows = [row if row != [""] else [""] * needed for row in cells]
     return _pairs(((row[source_column], row[target_column]) for row in rows), str(path))
 
@@ -112,6 +116,7 @@ def read_json_lines(path: Name, source_key: str = "source", target_key: str = "t
     """Read one JSON object per line, with a string under each key; an empty line counts as an empty pair."""
     texts = []
     for number, line in enumerate(read_lines(path), start=1):
+        # kept as an empty pair, so that the report counts it
         if not line.strip():
             texts.append(("", ""))
             continue
@@ -125,11 +130,13 @@ def read_lines(path: Name) -> list[str]:
     """The lines of a UTF-8 file; the error for another encoding names the line and the byte."""
     content = read_bytes(Path(path))
     try:
+        # utf-8-sig: a byte order mark at the beginning is not part of the first line
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # the codec counts from after the byte order mark
         position = error.start + len(content) - len(error.object)
         number = content.count(b"\n", 0, position) + 1
+        # counted from 1, also on the first line, where rfind returns -1
         column = position - content.rfind(b"\n", 0, position)
         raise ValueError(
             f"line {number} of {path} is not UTF-8: byte {column} of the line is 0x{content[position]:02x}. "
@@ -137,9 +144,11 @@ def read_lines(path: Name) -> list[str]:
         ) from None
     if not text:
         raise ValueError(f"{path} is empty. Give a file with at least one line.")
+    # not splitlines, which also splits at form feeds and at U+2028, and would shift one of two parallel files
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
+    # a \r alone ends no line and remains in the text
     return [line.removesuffix("\r") for line in lines]
 
 
@@ -147,12 +156,15 @@ def read_latin_lines(path: Name) -> tuple[list[str], int]:
     """The lines of a file, and the number of lines that are not UTF-8; these are decoded as Latin-1."""
     lines = read_bytes(Path(path)).removesuffix(b"\n").split(b"\n")
     texts, num_latin = [], 0
+    # line by line, because files such as TREC mix encodings
     for line in lines:
         try:
             text = line.decode("utf-8-sig")
         except UnicodeDecodeError:
+            # Latin-1 maps every byte to a character, so this never fails
             text, num_latin = line.decode("latin-1"), num_latin + 1
         texts.append(text.removesuffix("\r"))
+    # an empty file gives one empty line
     if texts == [""]:
         raise ValueError(f"{path} is empty. Give a file with at least one line.")
     check_is_text(texts, path)
@@ -179,6 +191,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         with gzip.open(path) as file:
             return file.read()
+    # each kind of damage has its own exception: a truncated file, invalid data, a wrong header
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
             f"{path} is named .gz but cannot be decompressed ({error}). Check that it is complete."
@@ -189,6 +202,7 @@ def _pairs(texts: Iterable[tuple[str, str]], where: str) -> Pairs:
     """Pairs of stripped texts; those with an empty side are dropped and counted."""
     complete: list[Pair] = []
     dropped = {"with an empty source": 0, "with an empty target": 0, "with both sides empty": 0}
+    # stripped before the test, so that a side of white space only counts as empty
     for source, target in ((source.strip(), target.strip()) for source, target in texts):
         if source and target:
             complete.append(Pair(source, target))

@@ -63,8 +63,11 @@ class Sentences(Sequence[Sentence]):
 
 def classes_of(sentences: Iterable[Sentence]) -> tuple[str, ...]:
     """The classes of the sentences, sorted by name, or by value if all are integers."""
+    # a set: each class once
     labels = {sentence.label for sentence in sentences}
+    # isdigit alone accepts digits such as ², which int() rejects
     if all(label.isascii() and label.isdigit() for label in labels):
+        # the text breaks ties such as 1 and 01, so that the order never depends on that of the set
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))
 
@@ -72,6 +75,7 @@ def classes_of(sentences: Iterable[Sentence]) -> tuple[str, ...]:
 def read_sentences(path: Name) -> Sentences:
     """Read a file in the format of its suffix: .tsv, .jsonl, or else lines; .gz may follow."""
     name = Path(path)
+    # train.tsv.gz has the format of train.tsv
     suffix = (name.with_suffix("") if name.suffix == ".gz" else name).suffix
     return {".tsv": read_sentence_table, ".jsonl": read_sentence_json}.get(suffix, read_sentence_lines)(path)
 
@@ -80,6 +84,7 @@ def read_sentence_lines(path: Name) -> Sentences:
     """Read lines of a label, white space and a text; lines that are not UTF-8, as in TREC, are decoded as Latin-1."""
     lines, latin = read_latin_lines(path)
     parts = (line.split(maxsplit=1) for line in lines)
+    # a line of a label alone has one part, an empty line none: empty texts fill the missing ones
     sentences = _sentences(((text, label) for label, text, *_ in ([*part, "", ""] for part in parts)), path)
     return replace(sentences, latin=latin)
 
@@ -90,6 +95,7 @@ def read_sentence_table(path: Name) -> Sentences:
     names = [cell.strip().lower() for cell in rows[0]]
     texts = [column for column, name in enumerate(names) if name in TEXT_COLUMNS]
     has_header = "label" in names and bool(texts)
+    # the order of the columns is free only with a header
     label, text = (names.index("label"), texts[0]) if has_header else (0, 1)
     for number, row in enumerate(rows, start=1):
         if len(row) <= max(label, text) and row != [""]:
@@ -97,6 +103,7 @@ def read_sentence_table(path: Name) -> Sentences:
                 f"line {number} of {path} has {len(row)} of the {max(label, text) + 1} cells that are needed: "
                 f"{_excerpt(row[0])}. Each line needs a label and a text, separated by tabs."
             )
+    # has_header is a bool, so the slice starts at 1 or 0
     cells = (("", "") if row == [""] else (row[text], row[label]) for row in rows[has_header:])
     return _sentences(cells, path)
 
@@ -105,6 +112,7 @@ def read_sentence_json(path: Name, *, text_key: str = "text", label_key: str = "
     """Read one JSON object per line."""
     cells = []
     for number, line in enumerate(read_lines(path), start=1):
+        # an empty line counts as a sentence with neither text nor label
         value = _parse(line, f"line {number} of {path}") if line.strip() else {text_key: "", label_key: ""}
         for key, types, needed in ((text_key, str, "a string"), (label_key, (str, int), "a string or a whole number")):
             if key not in value:
@@ -115,6 +123,7 @@ def read_sentence_json(path: Name, *, text_key: str = "text", label_key: str = "
             if not isinstance(value[key], types) or isinstance(value[key], bool):
                 name = type(value[key]).__name__
                 raise ValueError(f"line {number} of {path} has a {name} under {key!r}, expected {needed}.")
+        # integer labels become names, so that 1 and "1" are one class
         cells.append((str(value[text_key]), str(value[label_key])))
     return _sentences(cells, path)
 
@@ -144,7 +153,9 @@ def _parse(line: str, where: str) -> dict[str, object]:
         value = json.loads(line)
         # an unpaired surrogate, also as an escape, cannot be encoded
         line.encode()
+        # JSON escapes are decoded in `value` only, so both forms are tested
         json.dumps(value, ensure_ascii=False).encode()
+    # before ValueError, of which UnicodeEncodeError is a subclass
     except UnicodeEncodeError:
         raise ValueError(f"{where} has an unpaired surrogate: {_excerpt(line)}") from None
     except (ValueError, RecursionError) as error:

@@ -40,15 +40,20 @@ def make_stream(text: str, tokenizer: Tokenizer) -> Stream:
     """The stream of a text; a last line without a line end has no <eos>."""
     if not text.strip():
         raise ValueError("the text is empty. Give one with at least one word.")
+    # only \n, as in the readers of files; other separators are characters of the text
     lines = text.split("\n")
     arrays: list[np.ndarray] = []
+    # in groups: the library encodes a list in parallel, and only one group is held as Python lists
     for first in range(0, len(lines), LINES_AT_ONCE):
         for line in tokenizer.encode_batch(lines[first : first + LINES_AT_ONCE]):
+            # int32: a vocabulary fits, and a stream of 10^9 tokens needs half the memory
             arrays.append(np.array([*line, EOS], np.int32))
     # n lines have n - 1 line ends between them
     ids = np.concatenate(arrays)[:-1]
+    # the tokenizer may remove characters that `strip` leaves
     if not len(ids):
         raise ValueError("the text is empty. Give one with at least one word.")
+    # line ends count as words, one less than there are lines
     words = sum(len(line.split()) for line in lines) + len(lines) - 1
     return Stream(ids=ids, num_words=words, num_characters=len(text))
 
@@ -57,12 +62,14 @@ def encode_text(text: str, tokenizer: Tokenizer) -> list[int]:
     """The ids of a text that may be empty, in the format of `make_stream`."""
     text_ids: list[int] = []
     for number, ids in enumerate(tokenizer.encode_batch(text.split("\n"))):
+        # an <eos> between lines, none at the end: the text may be continued
         text_ids += [EOS, *ids] if number else ids
     return text_ids
 
 
 def decode_text(ids: Iterable[int], tokenizer: Tokenizer) -> str:
     """The text of these ids, with a line end for every <eos>."""
+    # one more line than <eos> tokens
     lines: list[list[int]] = [[]]
     for token in ids:
         if token == EOS:
@@ -77,6 +84,7 @@ def unknown_in(text: str, tokenizer: Tokenizer) -> list[str]:
     # a dict is an ordered set
     unknown: dict[str, None] = {}
     for line in text.split("\n"):
+        # spans are positions in the text before normalisation, so the original spelling is reported
         spans = zip(tokenizer.encode(line), tokenizer.spans(line), strict=True)
         unknown |= {line[start:end]: None for token, (start, end) in spans if token == UNK}
     return list(unknown)

@@ -29,6 +29,7 @@ def merge_bytes(tokens: Sequence[str], marks: Collection[int] = ()) -> list[Merg
     """
     labels, first = [], 0
     while first < len(tokens):
+        # a token that is not a byte, or a byte without a complete character, is a label of its own
         text, count = character_at(tokens, first) or (tokens[first], 1)
         mark = first in marks
         text = "\n" if text == LINE_END and not mark else text
@@ -50,6 +51,7 @@ def character_at(tokens: Sequence[str], first: int) -> tuple[str, int] | None:
         if byte is None:
             return None
         data.append(int(byte[1], 16))
+        # the first prefix that decodes is the character: no code of UTF-8 is the beginning of another
         try:
             return data.decode(), len(data)
         except UnicodeDecodeError:

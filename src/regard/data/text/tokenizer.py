@@ -28,9 +28,12 @@ from regard.data.text.pairs import Pair
 SPACE = "▁"
 Spaces = Literal["single", "kept"]
 _UNKNOWN = SPECIAL_TOKENS[UNK]
+# \s of the library lacks \x1c-\x1f, which Python counts as white space; ▁ would be taken for a word start
 _WHITE = rf"[\s{SPACE}\x1c-\x1f\x85]+"
+# characters of Chinese and Japanese text; ー is the sign of long vowels, which has no script of its own
 _HAN = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
 _PIECE = (
+    # alternatives in order, each with the space before it: Chinese and Japanese, other letters, numbers, the rest
     rf"{SPACE}?[{_HAN}]+|{SPACE}?[\p{{L}}\p{{M}}&&[^{_HAN}]]+|{SPACE}?\p{{N}}+"
     rf"|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}"
 )
@@ -87,9 +90,12 @@ def train_library(lines: Iterable[str], settings: TokenizerSettings) -> tokenize
 def _train_bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=_UNKNOWN))
     word_starts = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    # the marks of word starts after the other rules, which would replace them as white space
     tokenizer.normalizer = normalizers.Sequence([_normalizer(settings, settings.spaces), *word_starts])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECE), "isolated")
+    # the reverse of the normalizer: ▁ to spaces, tokens joined, without the space before the first word
     tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    # a list, as the texts are iterated twice: for the alphabet and for the merges
     texts = list(lines)
     # the library also selects the most frequent characters, but breaks ties at random
     counts = Counter(character for text in texts for character in tokenizer.normalizer.normalize_str(text))
@@ -102,6 +108,7 @@ def _train_bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
+    # an empty alphabet leaves the tokenizer untrained, for which `train_library` raises the error
     if alphabet:
         tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
@@ -130,6 +137,7 @@ def _lookup(
 ) -> tokenizers.Tokenizer:
     """A table of the most frequent tokens."""
     # text that spells a special token must not become one
+    # "" arises from empty lines
     for excluded in ("", *SPECIAL_TOKENS):
         counts.pop(excluded, None)
     tokens = [*SPECIAL_TOKENS, *_most_frequent(counts, settings)]
@@ -148,6 +156,7 @@ def _most_frequent(counts: Counter[str], settings: TokenizerSettings) -> list[st
 def _normalizer(settings: TokenizerSettings, spaces: Spaces) -> normalizers.Normalizer:
     lowercase = [normalizers.Lowercase()] if settings.lowercase else []
     if spaces == "kept":
+        # no Strip either: spaces at both ends are part of the text
         return normalizers.Sequence(lowercase)
     return normalizers.Sequence([normalizers.Replace(Regex(_WHITE), " "), normalizers.Strip(), *lowercase])
 
@@ -213,15 +222,18 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts, encoded in parallel."""
+        # the fast variant computes no offsets, which are not needed here
         encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, without <pad>, <bos> and <eos>; <unk> is written, so that gaps are visible."""
+        # <unk> has the highest id of the special tokens, so the test keeps it and the words
         return self._library.decode([token for token in ids if token >= UNK], skip_special_tokens=False)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The spelling of each token; ▁ is a space."""
+        # characters have a token for the space itself, which becomes visible
         return [(self._library.id_to_token(token) or "").replace(" ", SPACE) for token in ids]
 
     def words(self, ids: Iterable[int]) -> list[int]:
@@ -229,6 +241,7 @@ class Tokenizer:
         words, word = [], 0
         every_token = TOKENIZER_KINDS[self.kind].spaces_between_tokens
         for position, token in enumerate(self.tokens(ids)):
+            # a token with a space in front begins the next word, except at the start of the text
             if position and (every_token or token.startswith(SPACE)):
                 word += 1
             words.append(word)
@@ -241,6 +254,7 @@ class Tokenizer:
 
 def _without_special(ids: list[int]) -> list[int]:
     """<unk> instead of special tokens: a word that spells one is an unknown word."""
+    # the usual case first: without such a token the list is returned as it is
     return ids if min(ids, default=UNK) >= UNK else [max(token, UNK) for token in ids]
 
 
@@ -258,6 +272,7 @@ class Tokenizers:
         if joint:
             shared = Tokenizer.train([text for pair in pairs for text in (pair.source, pair.target)], settings)
             return cls(shared, shared, True)
+        # one list per side, encoded by tokenizers of their own
         source, target = ([getattr(pair, side) for pair in pairs] for side in ("source", "target"))
         return cls(Tokenizer.train(source, settings), Tokenizer.train(target, settings), False)
 
@@ -269,6 +284,7 @@ class Tokenizers:
         # tokens are linked if each overlaps its side of an aligned span
         links = {
             (i, j)
+            # two half-open ranges overlap if each begins before the other ends
             for a, b, c, d in pair.spans
             for i, (start, end) in enumerate(source)
             if start < b and a < end

@@ -13,6 +13,7 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 def panels(figure: Any, claim: str, count: int) -> list[Any]:
     """Axes side by side under the claim."""
     figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
+    # characters per inch at this font size
     lines = textwrap.wrap(claim, int(figure.get_size_inches()[0] * 10.5))
     figure.suptitle("\n".join(lines), fontsize=11, x=0.01, ha="left")
     figure.get_layout_engine().set(wspace=0.08)
@@ -32,11 +33,13 @@ def logarithmic(axes: Any, *, x: Sequence[int] | None = None, y: bool = False) -
     if x is not None:
         axes.set_xscale("log")
         axes.set_xticks(x, [str(value) for value in x])
+        # minor ticks would print numbers between the given ones
         axes.set_xticks([], minor=True)
     if y:
         axes.set_yscale("log", subs=[2, 5])
         low, high = axes.get_ylim()
         axes.yaxis.set_major_formatter("{x:g}")
+        # over a larger range the labels at 2 and 5 would overlap
         axes.yaxis.set_minor_formatter("{x:g}" if high < 300 * low else "")
 
 
@@ -57,7 +60,9 @@ def label_point(axes: Any, x: Number, y: Number, text: str, colour: str, *, side
         textcoords="offset points",
         color=colour,
         fontsize=9,
+        # indexed by 0, 1 and -1: a label to the right begins at its point, one to the left ends there
         ha=("center", "left", "right")[horizontal],
         va="center",
+        # labels may extend beyond the axes
         annotation_clip=False,
     )

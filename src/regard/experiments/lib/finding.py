@@ -73,6 +73,7 @@ def digits(value: Number, count: int = 3) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f}"
     if 1e-3 <= abs(value) < 1e5:
+        # digits after the point: fewer for large numbers, more for those below 1
         return f"{value:.{max(count - 1 - math.floor(math.log10(abs(value))), 0)}f}"
     return f"{value:.{max(count - 2, 0)}e}"
 
@@ -86,6 +87,7 @@ def format_cell(cell: Cell) -> str:
 
 def clearly_above(higher: Sequence[float], lower: Sequence[float]) -> bool:
     """True if the paired differences, run by run on the same data, average above two standard errors."""
+    # paired: the variation between data sets, common to both, cancels in the differences
     gaps = Measured.of(high - low for high, low in zip(higher, lower, strict=True))
     return gaps.mean > 2 * gaps.spread / math.sqrt(len(higher))
 
@@ -101,6 +103,7 @@ FIGURES = ("png", "svg")
 def check_record(name: str, folder: Path, *, overwrite: bool) -> None:
     """Refuse before the experiment runs what could not be written after it."""
     make_folder(folder)
+    # tested on the folder only; the files are tested one by one below
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{folder} is not writable. Choose another folder.")
     for suffix in (*FIGURES, "csv"):
@@ -110,6 +113,7 @@ def check_record(name: str, folder: Path, *, overwrite: bool) -> None:
 def record(finding: Finding, folder: Path, *, overwrite: bool = False) -> list[Path]:
     """Write table and figure atomically and return their paths; without matplotlib there is no figure."""
     check_record(finding.name, folder, overwrite=overwrite)
+    # all contents are formed before the first file is written
     contents = drawn_bytes(finding.draw, FIGURES) if has_matplotlib() else {}
     contents |= {"csv": table_bytes(finding)}
     paths = {suffix: folder / f"{finding.name}.{suffix}" for suffix in contents}
@@ -125,10 +129,12 @@ def table_bytes(finding: Finding) -> bytes:
         cells: dict[str, object] = {}
         for column, cell in row.items():
             cells[column] = cell.mean if isinstance(cell, Measured) else cell
+            # every row gets the second column, because CSV has one header for all rows
             if any(isinstance(other[column], Measured) for other in finding.rows):
                 cells[f"{column} spread"] = cell.spread if isinstance(cell, Measured) else ""
         rows.append(cells)
     text = io.StringIO()
+    # the same line end on every system
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

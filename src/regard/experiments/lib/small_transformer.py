@@ -24,6 +24,7 @@ def seeded(seed: int) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
+        # no devices: experiments run on the CPU, and forking CUDA generators would initialise CUDA
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             yield
@@ -41,6 +42,7 @@ class SmallBlock(nn.Module):
         self.attention_norm, self.feed_forward_norm = PreNorm(hidden_size=size), PreNorm(hidden_size=size)
 
     def forward(self, states: Float[Tensor, "B L size"], mask: ComposableMask | None) -> Float[Tensor, "B L size"]:
+        # attention also returns weights and caches, of which the residual needs none
         states = self.attention_norm(states, lambda normed: self.attention(normed, mask=mask).context)
         return self.feed_forward_norm(states, self.feed_forward)
 

@@ -31,6 +31,7 @@ class LanguageModelBase(nn.Module, ABC):
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> Step:
         """Process one token and predict the next."""
+        # (B) -> (B, 1) and back: a step is a text of one token
         output = self.features(tokens.unsqueeze(1), state)
         return Step(logits=self.readout(output.features[:, 0]), state=output.state)
 
@@ -47,6 +48,7 @@ class WordLSTM(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, embedding_size)
+        # with one layer nn.LSTM has no place for this dropout and warns
         between = dropout if num_layers > 1 else 0.0
         self.lstm = nn.LSTM(embedding_size, hidden_size, num_layers, batch_first=True, dropout=between)
         self.dropout = nn.Dropout(dropout)
@@ -54,12 +56,14 @@ class WordLSTM(nn.Module):
     def start(self, batch_size: int) -> LSTMState:
         """A state of zeros."""
         zeros = self.embedding.weight.new_zeros(batch_size, self.lstm.num_layers, self.lstm.hidden_size)
+        # two tensors: an update in place of one must not change the other
         return LSTMState(hidden=zeros, cell=zeros.clone())
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LSTMState) -> LSTMRun:
         """The top layer's output at every token, and the state after the last."""
         # nn.LSTM rejects sequences of length 0
         if not tokens.shape[1]:
+            # an empty slice has the right batch size, hidden size, device and precision
             return LSTMRun(outputs=state.hidden[:, :0, :], state=state)
         run = run_lstm(self.lstm, self.dropout(self.embedding(tokens)), state=state)
         return LSTMRun(outputs=run.outputs, state=cast_like(run.state, state))
@@ -68,6 +72,7 @@ class WordLSTM(nn.Module):
 def cast_like(state: Nest, other: Nest) -> Nest:
     """The state in the dtypes of another, so that a carried state keeps its precision under autocast."""
     dtypes = iter([tensor.dtype for tensor in leaves(other)])
+    # `map_tensors` visits tensors in the order of `leaves`, so the n-th dtype belongs to the n-th tensor
     return map_tensors(lambda tensor: tensor.to(next(dtypes)), state)
 
 

@@ -84,6 +84,7 @@ class GPT(LanguageModelBase):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(make_layer(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(size)
+        # the readout shares the Parameter itself, so `parameters()` yields it once
         self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size, tied=self.embedding.weight)
         self.reset_parameters()
 
@@ -95,12 +96,14 @@ class GPT(LanguageModelBase):
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
         for layer in cast(Iterable[CausalLayer], self.layers):
+            # after the loop above, which has set these weights with the full deviation
             for proj in (layer.attention.output_proj, layer.feed_forward.output):
                 # each of the 2 x num_layers residual branches adds variance
                 nn.init.normal_(proj.weight, std=DEVIATION * (2 * self.config.num_layers) ** -0.5)
 
     def start(self, batch_size: int) -> State:
         """Empty caches."""
+        # tokens are kept only if positions are added, since only then can they have to be recomputed
         ids = torch.zeros(batch_size, 0, dtype=torch.int64, device=self.embedding.weight.device)
         return State(caches=self._empty(), ids=ids if self.is_placed else None)
 
@@ -113,12 +116,14 @@ class GPT(LanguageModelBase):
         """Process many tokens, in pieces that fit into the context."""
         features, first = [], 0
         while first < tokens.shape[1]:
+            # at least one token, since a full context is halved first: the loop always ends
             last = first + self._num_free(state)
             piece, state = self._forward_piece(tokens[:, first:last], state)
             features.append(piece)
             first = last
         if len(features) == 1:
             return ModelOutput(features=features[0], state=state)
+        # for zero tokens the embedding gives features of the right shape, (B, 0, size)
         return ModelOutput(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
 
     def _num_free(self, state: State) -> int:
@@ -135,22 +140,26 @@ class GPT(LanguageModelBase):
             held = state.ids
             if held.shape[1] == context:
                 # positions are added to the embeddings, so the kept tokens move and old caches are invalid
+                # the recomputed tokens become part of `tokens`, so nothing is held before them
                 held, num_recomputed = held[:, :0], context // 2
                 tokens = torch.cat([state.ids[:, context - num_recomputed :], tokens], dim=1)
                 state = replace(state, caches=self._empty(), ids=held)
             state = replace(state, ids=torch.cat([held, tokens], dim=1))
         states = self.embedding(tokens)
+        # all layers have caches of equal length; it is a Python number, so no synchronisation is needed
         length = state.caches[0].length
         if self.is_placed:
             positions = torch.arange(length, length + tokens.shape[1], device=tokens.device)
             states = self.positions(states, positions)
         states = self.dropout(states)
         # within the context the window mask is not needed, and plain causal attention has faster kernels
+        # distances 0 to context - 1: the query itself and the context - 1 tokens before it
         mask = CAUSAL if length + tokens.shape[1] <= context else CAUSAL & window(context - 1)
         caches = []
         for layer, cache in zip(self.layers, state.caches, strict=True):
             states, grown = layer(states, cache, mask)
             caches.append(grown)
+        # the outputs of recomputed tokens were returned with an earlier piece
         return self.norm(states)[:, num_recomputed:], replace(state, caches=tuple(caches))
 
 

@@ -95,6 +95,7 @@ class WindowedAttentionModel(LanguageModelBase):
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
         draw_uniform(self, BOUND)
+        # after the uniform draw, which would overwrite it
         set_forget_bias(self.words.lstm)
 
     def start(self, batch_size: int) -> State:
@@ -103,15 +104,18 @@ class WindowedAttentionModel(LanguageModelBase):
         # keys and values are cached; predictions are not
         cached_size = min(self.num_parts, 2) * self.config.hidden_size
         past = lstm.hidden.new_zeros(batch_size, length, cached_size)
+        # before the first token all L positions are zeros that the mask `real` excludes
         return State(lstm=lstm, past=past, real=past.new_zeros(batch_size, length, dtype=torch.bool))
 
     def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """The LSTM over all tokens, then one attention for all of them."""
         run, num_tokens = self.words(tokens, state.lstm), tokens.shape[1]
         # under autocast the outputs may have a lower precision than the state
+        # keys and values are the first parts of an output, so one slice takes both
         past = torch.cat([state.past.to(run.outputs.dtype), run.outputs[..., : state.past.shape[-1]]], dim=1)
         real = torch.cat([state.real, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
         features = self._attend(run.outputs, past, real)
+        # the last L positions, whether T is smaller or larger than L
         after = State(lstm=run.state, past=past[:, num_tokens:], real=real[:, num_tokens:])
         return ModelOutput(features=self.dropout(features), state=cast_like(after, state))
 
@@ -126,6 +130,7 @@ class WindowedAttentionModel(LanguageModelBase):
         keys, values = past.chunk(2, dim=-1) if self.num_parts > 1 else (past, past)
         parts = outputs.chunk(self.num_parts, dim=-1)
         memory = self.attention.prepare_memory(keys, values=values, mask=real)
+        # with more keys than queries the last query has the position of the last key, so L keys precede the first
         # the window includes the own position (distance 0), which is not attended to
         before = causal() & window(self.config.window) & ~window(0)
         context = self.attention(parts[0], memory, mask=before).context

@@ -62,17 +62,20 @@ def count_tables(ids: np.ndarray, *, order: int, vocab_size: int) -> list[Table]
     for number in range(order):
         orders.append(find_ngrams(words, places, below, number=number, vocab_size=vocab_size))
         # the n-gram before a position ends one position earlier
+        # -1: no n-gram ends before the first position
         below = np.concatenate([[-1], orders[-1].at[:-1]])
     tables = []
     for number, ngrams in enumerate(orders):
         counts = ngrams.times
         if number + 1 < order:
             # each distinct preceding word makes one entry of the next order
+            # `first` is one occurrence of each distinct longer n-gram; its last n words are an n-gram of this order
             before = np.bincount(ngrams.at[orders[number + 1].first], minlength=len(counts))
             counts = np.where(ngrams.opens, ngrams.times, before)
         if number == 0:
             # <bos> is a context but is never predicted
             counts = np.where(ngrams.keys == BOS, 0, counts)
+        # a key is context x vocab_size + word, so the division gives the context
         contexts = len(orders[number - 1].keys) if number else 1
         tables.append(discount(ngrams.keys, counts, ngrams.keys // vocab_size, contexts))
     return tables
@@ -101,8 +104,11 @@ def check_stream(ids: np.ndarray, vocab_size: int) -> None:
 
 def lay_out_lines(ids: Int64[np.ndarray, " T"]) -> tuple[Int64[np.ndarray, " places"], Int64[np.ndarray, " places"]]:
     """The stream with <bos> before every line, and each token's position in its line, with <bos> at 0."""
+    # the last <eos> ends the stream and begins no line, so it is not among the starts
     begins = np.concatenate([[0], np.flatnonzero(ids[:-1] == EOS) + 1])
+    # `begins` are positions in `ids`; all insertions are relative to these, not to each other
     words = np.insert(ids, begins, BOS)
+    # each <bos> moves the lines after it by one position
     starts = begins + np.arange(len(begins))
     lengths = np.diff(np.append(starts, len(words)))
     return words, np.arange(len(words)) - np.repeat(starts, lengths)
@@ -119,11 +125,13 @@ def find_ngrams(
     """The n-grams of order `number` + 1; `below` is the index of the n-gram of order `number` before each position."""
     # n-grams never cross the beginning of a line
     ends = np.flatnonzero(places >= number)
+    # unique keys of int64: a context index times the vocabulary size stays far below 2^63
     keys, first, inverse, times = np.unique(
         below[ends] * vocab_size + words[ends], return_index=True, return_inverse=True, return_counts=True
     )
     at = np.full(len(words), -1, dtype=np.int64)
     at[ends] = inverse
+    # an n-gram that ends at position `number` of its line starts with <bos>
     return NGramCounts(keys=keys, at=at, times=times, first=ends[first], opens=places[ends[first]] == number)
 
 
@@ -134,11 +142,13 @@ def discount(
     num_contexts: int,
 ) -> Table:
     """Subtract the discounts from the counts; their sum per context is the weight of the shorter context."""
+    # counts of 3 and more share one discount
     discounted = discounts(counts)[np.minimum(counts, 3)]
     totals = np.bincount(contexts, weights=counts, minlength=num_contexts)
     discounted_totals = np.bincount(contexts, weights=discounted, minlength=num_contexts)
     # a context without continuations gives all probability to the shorter context
     weights = np.divide(discounted_totals, totals, out=np.ones(num_contexts), where=totals > 0)
+    # a word without occurrences has share 0; the maximum only avoids 0 / 0
     shares = (counts - discounted) / np.maximum(totals[contexts], 1)
     return Table(keys=keys, shares=shares, weights=weights)
 
@@ -147,6 +157,7 @@ def discounts(counts: Int64[np.ndarray, " entries"]) -> Float64[np.ndarray, "4"]
     """D for counts 0, 1, 2, 3+; the fallback if a count of counts is 0 or a D is negative."""
     # n[i] is the number of n-grams with count i, for i up to 4
     n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
+    # D_1, D_2 and D_3 divide by n_1, n_2 and n_3
     if not n[1:4].all():
         return FALLBACK
     share = n[1] / (n[1] + 2 * n[2])

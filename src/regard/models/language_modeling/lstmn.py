@@ -55,6 +55,7 @@ class LSTMNLanguageModel(LanguageModelBase):
         self.dropout = nn.Dropout(config.dropout)
         nn.init.uniform_(self.embedding.weight, -BOUND, BOUND)
         for cell in cells:
+            # gates are ordered input, forget, output, candidate
             nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size)
 
@@ -64,6 +65,7 @@ class LSTMNLanguageModel(LanguageModelBase):
 
     def features(self, tokens: Int[Tensor, "B T"], state: tuple[WindowedMemory, ...]) -> ModelOutput:
         """Read many tokens layer by layer: no layer depends on a later one."""
+        # whole texts per layer: the inputs of a cell can then be projected in one matrix product
         states, memories = self.dropout(self.embedding(tokens)), []
         for cell, window in zip(self.cells, state, strict=True):
             run = run_windowed(cell, states, window)

@@ -58,11 +58,13 @@ class MLPLanguageModel(LanguageModelBase):
     def features(self, tokens: Int[Tensor, "B T"], state: Int[Tensor, "B seen"]) -> ModelOutput:
         """All positions in parallel; the state is the last words."""
         ids = torch.cat([state, tokens], dim=1)
+        # the state has order - 1 words; the oldest is in no window that ends at a new token
         # without tokens, one window over the state keeps `unfold` valid; it is removed again below
         words = self.dropout(self.embedding(ids[:, 1:] if tokens.shape[1] else ids))
         # (B, T, order - 1, embedding) -> (B, T, (order - 1) x embedding)
         windows = words.unfold(1, self.config.order - 1, 1).transpose(2, 3).flatten(2)[:, : tokens.shape[1]]
         features = self.dropout(torch.tanh(self.hidden(windows)))
+        # the direct connections are columns of the same output layer; both parts in one precision under autocast
         if self.config.direct:
             features = torch.cat([features, windows.to(features.dtype)], dim=-1)
         return ModelOutput(features=features, state=ids[:, tokens.shape[1] :])

@@ -76,6 +76,7 @@ class Level(nn.Module):
 
     def fill(self, table: Table) -> None:
         """Copy a table of counts."""
+        # copied into the buffers, so that their precision and device stay those of the module
         self.keys.copy_(torch.from_numpy(table.keys))
         self.shares.copy_(torch.from_numpy(table.shares))
         self.weights.copy_(torch.from_numpy(table.weights))
@@ -84,6 +85,7 @@ class Level(nn.Module):
         """The indices of these keys in the table, -1 for missing keys."""
         if not len(self.keys):
             return torch.full_like(keys, -1)
+        # searchsorted returns the length for a key above all others, which is no valid index
         indices = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         return torch.where(self.keys[indices] == keys, indices, -1)
 
@@ -100,6 +102,7 @@ def pick(table: Float[Tensor, " size"], entries: Int[Tensor, " N"], *, default: 
     """Entries of a table, and the default for index -1."""
     if not len(table):
         return torch.full_like(entries, default, dtype=table.dtype)
+    # the clamp keeps the index valid where -1 selects the default
     return torch.where(entries < 0, default, table[entries.clamp_min(0)])
 
 
@@ -122,18 +125,23 @@ class NGramReadout(nn.Module):
 
     def forward(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
         """Log-probabilities of all words after each context."""
+        # contexts arrive as float64, exact for token ids
         contexts = features.flatten(0, -2).long()
+        # `expand` has no memory of its own; the first product below allocates the tensor that is then written to
         probabilities = self._uniform().expand(len(contexts), -1)
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
             probabilities = probabilities * level.backoff_weights(entries)[:, None]
+            # a missing context (-1) gives the bounds -vocab_size and 0, hence an empty range
             # keys are sorted, so the n-grams after a context are one contiguous range
             first, past = (torch.searchsorted(level.keys, (entries + more) * self.vocab_size) for more in (0, 1))
             number = past - first
             # flat lists of (context, following n-gram) pairs
             rows = torch.arange(len(contexts), device=number.device).repeat_interleave(number)
+            # with g from arange: g - (cumsum - number) is the index within a range, and first = past - number is added
             children = torch.arange(len(rows), device=number.device) + (past - number.cumsum(0))[rows]
             # the words after one context are distinct, so indexed addition has no duplicate indices
             probabilities[rows, level.keys[children] % self.vocab_size] += level.shares[children]
+        # <pad> and <bos> have probability 0; its logarithm, -inf, would make label smoothing infinite
         return probabilities.clamp_min(NEVER).log().view(*features.shape[:-1], self.vocab_size)
 
     def loss(
@@ -150,6 +158,7 @@ class NGramReadout(nn.Module):
         contexts, words = features[real].long(), labels[real].long()
         probability = self._uniform()[words]
         for level, entries in zip(self.tables, self._contexts(contexts), strict=True):
+            # the n-gram of a missing context has a negative key, which is in no table
             ngrams = level.find(entries * self.vocab_size + words)
             probability = level.backoff_weights(entries) * probability + level.shares_of(ngrams)
         return -probability.clamp_min(NEVER).log().sum()
@@ -157,6 +166,7 @@ class NGramReadout(nn.Module):
     def _uniform(self) -> Float[Tensor, " vocab"]:
         """The uniform distribution over all tokens but <pad> and <bos>."""
         probabilities = self.tables[0].shares.new_full((self.vocab_size,), 1 / (self.vocab_size - EOS))
+        # <eos> is the first id that can occur: <pad> and <bos> are below it
         probabilities[:EOS] = 0.0
         return probabilities
 
@@ -165,8 +175,10 @@ class NGramReadout(nn.Module):
         levels, entries = self.tables, []
         for length in range(len(levels)):
             # from order 1 up: the index of w1, then of w1 w2, and so on
+            # order 0 has one entry, the empty context, at index 0
             entry = torch.zeros(len(contexts), dtype=torch.int64, device=contexts.device)
             for level, column in zip(levels, range(contexts.shape[1] - length, contexts.shape[1]), strict=False):
+                # -1 x vocab_size + word is negative, so a missing prefix stays missing
                 entry = level.find(entry * self.vocab_size + contexts[:, column])
             entries.append(entry)
         return entries
@@ -206,7 +218,9 @@ class NGram(LanguageModelBase):
         ends = torch.where((words == EOS) | (words == BOS), positions, -1).cummax(dim=1).values
         # the context after token t is elements t+1 .. t+size of the state and the tokens together
         window = torch.arange(1, length + 1, device=words.device)[:, None] + positions[:size]
+        # (B, T, 1) broadcast over the window: words up to the last line end are replaced by <bos>
         contexts = torch.where(window > ends[:, size:, None], words[:, window], BOS)
+        # the context after the last token, or the old state if there are no tokens
         state = torch.cat([state[:, None], contexts], dim=1)[:, -1]
         # float64 holds token ids exactly, and features must be floating point
         return ModelOutput(features=contexts.double(), state=state)

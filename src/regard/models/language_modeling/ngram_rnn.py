@@ -66,6 +66,7 @@ class NGramRNN(LanguageModelBase):
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=size, vocab_size=config.vocab_size)
         draw_uniform(self, BOUND)
+        # after the uniform draw, which would overwrite it
         set_forget_bias(self.words.lstm)
 
     def start(self, batch_size: int) -> State:
@@ -76,10 +77,12 @@ class NGramRNN(LanguageModelBase):
     def features(self, tokens: Int[Tensor, "B T"], state: State) -> ModelOutput:
         """The LSTM over all tokens; part i comes from i - 1 outputs ago."""
         run, num_tokens = self.words(tokens, state.lstm), tokens.shape[1]
+        # (B, N - 2 + T, parts): the state supplies the outputs that the first tokens combine
         outputs = torch.cat([state.past.to(run.outputs.dtype), run.outputs], dim=1)
         parts = outputs.chunk(self.config.order - 1, dim=-1)
         # past outputs are in front, so part i starts i - 1 positions earlier
         shifted = [part[:, len(parts) - 1 - ago :][:, :num_tokens] for ago, part in enumerate(parts)]
         features = torch.tanh(self.joined(torch.cat(shifted, dim=-1)))
+        # the last N - 2 outputs, also with fewer new tokens than that
         after = State(lstm=run.state, past=outputs[:, num_tokens:])
         return ModelOutput(features=self.dropout(features), state=cast_like(after, state))

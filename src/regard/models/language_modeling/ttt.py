@@ -56,6 +56,7 @@ class TTTBlock(nn.Module):
     def __init__(self, config: TTTLanguageConfig) -> None:
         super().__init__()
         size, heads = config.hidden_size, config.num_heads
+        # a size that heads do not divide would fail later, with a message about shapes
         check_heads(size, heads)
         sizes = {"num_heads": heads, "head_size": size // heads}
         learner = GradientLearner(

@@ -45,4 +45,5 @@ class BiLSTM(nn.Module):
         # a batch of empty sentences has length 0, over which max is undefined
         sentences = widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
+        # states at padding are 0, which would exceed negative maxima; the mask excludes them
         return ClassifierOutput(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

@@ -44,6 +44,7 @@ class CNN(nn.Module):
         self.config = config
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding = random_words(config.vocab_size, config.embedding_size)
+        # width - 1 zeros on both sides, so that every word is in `width` windows and short sentences have some
         self.filters = nn.ModuleList(
             nn.Conv1d(config.embedding_size, config.num_maps, width, padding=width - 1) for width in config.widths
         )
@@ -58,6 +59,7 @@ class CNN(nn.Module):
             # padding is zeroed, so that windows at the end of a sentence equal zero padding
             self.embedding(self.word_dropout(sentences.ids))
             .masked_fill(~sentences.mask.unsqueeze(-1), 0.0)
+            # Conv1d expects channels first: (B, L, E) -> (B, E, L)
             .transpose(1, 2)
         )
         pooled = [max_over_windows(F.relu(filters(words)), sentences) for filters in self.filters]
@@ -71,4 +73,5 @@ def max_over_windows(outputs: Float[Tensor, "B maps windows"], sentences: Padded
     windows = torch.arange(outputs.shape[-1], device=outputs.device)
     lengths = sentences.lengths[:, None]
     has_word: Bool[Tensor, "B windows"] = (windows < lengths + beyond) & (lengths > 0)
+    # outputs of relu are 0 or more, so a window filled with 0 never exceeds a real one
     return outputs.masked_fill(~has_word.unsqueeze(1), 0.0).amax(dim=-1)

@@ -48,6 +48,8 @@ class LSTMNEncoder(nn.Module):
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
+        # as in the other classifiers, a batch of empty sentences gets one position of padding
         sentences = widened(sentences)
+        # padding follows the words and no cell attends to later ones; the mean below leaves it out
         tapes = self.encoder.run(self.dropout(self.embedding(self.word_dropout(sentences.ids))))
         return ClassifierOutput(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

@@ -57,6 +57,7 @@ class StructuredSelfAttention(nn.Module):
         self.encoder = BidirectionalLSTM(input_size=config.embedding_size, hidden_size=config.hidden_size)
         self.key_proj = nn.Linear(size, config.attention_size, bias=False)
         self.queries = nn.Parameter(torch.empty(config.num_rows, config.attention_size))
+        # keys are bounded by tanh, so this keeps the initial scores at a variance of 1 or less
         nn.init.normal_(self.queries, std=config.attention_size**-0.5)
         self.attention = Attention(Dot())
         self.classifier = ClassifierHead(
@@ -68,6 +69,7 @@ class StructuredSelfAttention(nn.Module):
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes, the rows of A, and the penalty on their overlap."""
+        # the length before widening: the returned weights have one column per position of the caller's batch
         length, sentences = sentences.ids.shape[1], widened(sentences)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         # keys tanh(W_1 h), values h
@@ -76,6 +78,7 @@ class StructuredSelfAttention(nn.Module):
         attended = self.attention(self.queries.expand(len(states), -1, -1), memory, return_weights=True)
         assert attended.weights is not None
         return ClassifierOutput(
+            # (B, r, 2 H) -> (B, r x 2 H)
             logits=self.classifier(attended.context.flatten(1)),
             # without the column that `widened` may have added
             weights=attended.weights[..., :length],

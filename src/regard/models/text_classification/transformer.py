@@ -66,10 +66,12 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
+        # a batch of empty sentences gets one position of padding, so that attention has a key
         sentences = widened(sentences)
         states = self.dropout(self.positions(self.embedding(self.word_dropout(sentences.ids))))
         # (batch, heads, queries, keys)
         key_mask = sentences.mask[:, None, None, :]
         for layer in self.layers:
             states = layer(states, key_mask, None)
+        # positions of padding have states too, but are excluded as keys and from the mean
         return ClassifierOutput(logits=self.output(self.dropout(mean_of_words(self.norm(states), sentences.mask))))

@@ -66,9 +66,11 @@ class Bahdanau(nn.Module):
         self.encoder = BidirectionalGRU(input_size=word, hidden_size=size)
         self.start_proj = nn.Linear(size, size)
         self.attention = Attention(Additive(query_size=size, key_size=2 * size, hidden_size=config.alignment_size))
+        # the word's share of the gates has their bias, the context's share has none
         self.word_gates = nn.Linear(word, 3 * size)
         self.context_gates = nn.Linear(2 * size, 3 * size, bias=False)
         self.decoder = GRUUpdate(hidden_size=size)
+        # inputs of the maxout layer: state H, context 2 H, word
         self.maxout = Maxout(input_size=size + 2 * size + word, output_size=config.maxout_size)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=config.maxout_size, vocab_size=config.target_vocab_size)
@@ -76,6 +78,7 @@ class Bahdanau(nn.Module):
 
     def reset_parameters(self) -> None:
         """Section B.1: recurrent matrices orthogonal, the attention near 0, biases 0."""
+        # the order of the cases matters: the energy is one-dimensional too, but is not a bias
         for name, parameter in self.named_parameters():
             if name.endswith("energy"):
                 # the paper's zeros would leave W and U without a gradient at first
@@ -85,6 +88,7 @@ class Bahdanau(nn.Module):
             elif "embedding" in name:
                 nn.init.normal_(parameter, std=0.1)
             elif "weight_hh" in name or name.startswith("decoder."):
+                # gates are stacked in one matrix, and each square part is orthogonal on its own
                 for square in parameter.split(self.config.hidden_size):
                     nn.init.orthogonal_(square)
             elif name.startswith("attention."):
@@ -97,6 +101,7 @@ class Bahdanau(nn.Module):
         values = torch.cat([states, self.context_gates(states)], dim=-1)
         return Encoded(
             memory=self.attention.prepare_memory(states, values, mask=source.mask),
+            # [forward; backward]: the second half at position 0 has processed the source from its end
             first_backward=states[:, 0, self.config.hidden_size :],
         )
 
@@ -108,8 +113,10 @@ class Bahdanau(nn.Module):
         """Attend with the state before this word, then update it; `gates` is the word's share of the gates."""
         attended = self.attention(state[:, None], encoded.memory, return_weights=True)
         assert attended.weights is not None
+        # the values are [h_j; C h_j], so the weighted sum is [c_i; C c_i]
         context, context_gates = attended.context[:, 0].split([2 * state.shape[1], 3 * state.shape[1]], dim=-1)
         state = self.decoder(gates + context_gates, state)
+        # the state after this word: the readout gets s_i, attention had s_{i-1}
         return ModelOutput(features=torch.cat([state, context], dim=-1), state=state, weights=attended.weights[:, 0])
 
     def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
@@ -122,6 +129,7 @@ class Bahdanau(nn.Module):
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """Inputs of the readout at every target position; attention and state updates run step by step."""
         encoded, words = self.encode(source), self.dropout(self.target_embedding(target.ids))
+        # the gates of all words are one matrix product before the loop
         states = unroll_features(self.advance, self.word_gates(words), state=self.start(encoded), encoded=encoded)
         return ModelOutput(features=self.maxout_features(states, words))
 

@@ -77,6 +77,7 @@ class ConvSeq2Seq(nn.Module):
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         self.config = config
+        # dropout divides by `keep`, which raises the variance by 1 / keep; the initial weights undo that
         embedding_size, hidden_size, keep = config.embedding_size, config.hidden_size, 1.0 - config.dropout
         self.source_embedding = PositionedEmbedding(config.source_vocab_size, config)
         self.target_embedding = PositionedEmbedding(config.target_vocab_size, config)
@@ -101,6 +102,7 @@ class ConvSeq2Seq(nn.Module):
         words = self.dropout(self.source_embedding(source.ids))
         states = self.encoder_input(words)
         for layer in self.encoder:
+            # the residual sum of two terms would double the variance in every layer
             states = (layer(states, mask) + states) * HALF
         # all decoder layers attend to these keys, so their gradients add up (section 3.4)
         keys = ScaleGradient.apply(self.encoder_output(states), 0.5 / len(self.decoder))
@@ -115,6 +117,7 @@ class ConvSeq2Seq(nn.Module):
         self, tokens: Int[Tensor, "B T"], state: State, encoded: Encoded, *, return_weights: bool = False
     ) -> Decoded:
         """Process tokens in parallel, after those of the state."""
+        # positions continue after the tokens that the state contains
         words = self.dropout(self.target_embedding(tokens, state.length))
         states = self.decoder_input(words)
         windows, weights = [], []
@@ -135,12 +138,14 @@ class ConvSeq2Seq(nn.Module):
         return Step(
             logits=self.readout(decoded.features[:, 0]),
             state=decoded.state,
+            # (layers, B, 1, source) -> (B, source)
             weights=torch.stack(decoded.weights).mean(dim=0)[:, 0],
         )
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """The input of the output layer at every target position, in parallel."""
         encoded = self.encode(source)
+        # no weights are requested, so attention may use a fused kernel
         return ModelOutput(features=self.advance(target.ids, self.start(encoded), encoded).features)
 
     def forward(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T vocab"]:
@@ -200,6 +205,7 @@ class ConvDecoderLayer(nn.Module):
         # d_i = W h_i + b + g_i
         attended = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
         # m sqrt(1/m): rescale the mean of m vectors to the magnitude of one
+        # lengths (B) -> (B, 1, 1), to scale contexts (B, T, embedding)
         context = attended.context * encoded.lengths.to(attended.context.dtype).sqrt()[:, None, None]
         with_context = (self.context_proj(context) + hidden) * HALF
         return ConvDecoderLayerOutput(
@@ -214,6 +220,7 @@ class ScaleGradient(torch.autograd.Function):
     def forward(ctx: Any, states: Tensor, factor: float) -> Tensor:
         """The states unchanged."""
         ctx.factor = factor
+        # a view is a tensor of its own: the input keeps its gradient function
         return states.view_as(states)
 
     @staticmethod

@@ -78,10 +78,12 @@ class ShallowFusion(nn.Module):
         size = config.hidden_size
         self.stack = make_stack(config)
         self.attention = Attention(Additive(query_size=size, key_size=size, hidden_size=size))
+        # 4 gates and the query: the sizes of a cell's projected input
         self.context_proj = nn.Linear(size, 5 * size, bias=False)
 
     def prepare_memory(self, tapes: tuple[LSTMNMemory, ...], mask: Bool[Tensor, "B source"]) -> tuple[Memory, ...]:
         """The top hidden tape."""
+        # a tuple of one memory, so that both fusions have the same interface
         return (self.attention.prepare_memory(tapes[-1].hidden, mask=mask),)
 
     def start(self, states: Float[Tensor, "B ..."]) -> State:
@@ -94,6 +96,7 @@ class ShallowFusion(nn.Module):
 
     def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> ModelOutput:
         """Attend to the source with the state before this word, then read word and context side by side."""
+        # (B, H) -> (B, 1, H): attention takes a sequence of queries
         attended = self.attention(state.tapes[-1].last.unsqueeze(1), memories[0], return_weights=True)
         assert attended.weights is not None
         # W [x; g~] = W_x x + W_g g~, and `word` is W_x x
@@ -115,6 +118,7 @@ class DeepLayer(nn.Module):
 
     def project(self, inputs: Float[Tensor, "*B input"]) -> Float[Tensor, "*B seven"]:
         """The inputs' share of the cell, of the query to the source and of the gate r."""
+        # one split in `forward` undoes this concatenation: 5 H for the cell, H for the query, H for the gate r
         return torch.cat([self.cell.project(inputs), self.input_proj(inputs)], dim=-1)
 
     def forward(
@@ -124,7 +128,9 @@ class DeepLayer(nn.Module):
         own, query, gate = projected.split([5 * self.hidden_size, self.hidden_size, self.hidden_size], dim=-1)
         attended = self.across(query, summary, memory, return_weights=True)
         assert attended.weights is not None
+        # values are [g; alpha], so one attention gives both weighted sums
         summary, source_memory = attended.context[:, 0].chunk(2, dim=-1)
+        # the input's share of the gate r is in `gate`; the bias is in `self.gate`
         extra = torch.sigmoid(gate + self.gate(summary)) * source_memory
         return self.cell(own, tape, extra), summary, attended.weights[:, 0]
 
@@ -134,6 +140,7 @@ class DeepFusion(nn.Module):
 
     def __init__(self, config: LSTMNConfig) -> None:
         super().__init__()
+        # the first layer has words as input, every other one the states of the layer below
         sizes = [config.embedding_size] + [config.hidden_size] * (config.num_layers - 1)
         layers = [DeepLayer(input_size=size, hidden_size=config.hidden_size) for size in sizes]
         self.layers = cast("Sequence[DeepLayer]", nn.ModuleList(layers))
@@ -161,7 +168,9 @@ class DeepFusion(nn.Module):
         across: list[Tensor] = []
         weights = None
         for layer, tape, summary, memory in zip(self.layers, state.tapes, state.across, memories, strict=True):
+            # only the first layer's input is known before the loop; dropout acts between layers
             projected = layer.project(self.dropout(tapes[-1].last)) if tapes else word
+            # the weights of the last iteration remain: the top layer's
             next_tape, next_summary, weights = layer(projected, tape, summary, memory)
             tapes.append(next_tape)
             across.append(next_summary)
@@ -187,11 +196,13 @@ class LSTMN(nn.Module):
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Write the source's tapes."""
+        # padding follows the words and no cell attends to later ones; the mask excludes its cells from the decoder
         tapes = self.encoder.run(self.dropout(self.source_embedding(source.ids)))
         return Encoded(memories=self.decoder.prepare_memory(tapes, source.mask))
 
     def start(self, encoded: Encoded) -> State:
         """Empty tapes."""
+        # any tensor of the batch: only its batch size, device and precision are used
         return self.decoder.start(encoded.memories[0].values)
 
     def advance(self, word: Float[Tensor, "B projected"], state: State, encoded: Encoded) -> ModelOutput:

@@ -98,11 +98,13 @@ class Luong(nn.Module):
         size, layers = config.hidden_size, config.num_layers
         self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
+        # with one layer nn.LSTM has no place for this dropout and warns
         between = config.dropout if layers > 1 else 0.0
         self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
         # the word's share of the first layer, for all positions at once; the rest is computed step by step
         self.word_gates = nn.Linear(config.embedding_size, 4 * size)
         first = size + (size if config.input_feeding else 0)
+        # inputs of a layer: its own last state, and either h~ (first layer, with input feeding) or the state below
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
             find_variant(config.score, LUONG_SCORES, "score")(config),
@@ -111,16 +113,20 @@ class Luong(nn.Module):
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
+        # biases and the score's parameters too, so this comes after every module
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the source backwards; its states are put back at the positions of their words."""
+        # only the real tokens are reversed, padding stays behind them
         words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
+        # the last states are those after each source's own length, not those at the end of its padding
         run = run_lstm(self.encoder, words, lengths=source.lengths)
         return Encoded(
             memory=self.attention.prepare_memory(reverse_rows(run.outputs, source.lengths), mask=source.mask),
             lengths=source.lengths,
+            # (B, layers, H) -> one (B, H) per layer, as the decoder updates them one by one
             hidden=run.state.hidden.unbind(1),
             cells=run.state.cell.unbind(1),
         )
@@ -136,15 +142,20 @@ class Luong(nn.Module):
         for layer, gates in enumerate(self.gates):
             before = state.hidden[layer]
             sums = gates(before if below is None else torch.cat([below, before], dim=-1))
+            # the word's share has been projected already, and belongs to the first layer only
             parts = (sums + word if layer == 0 else sums).chunk(4, dim=-1)
+            # torch's order of the gates; one LSTM call over all positions is not possible, as h~ enters at every step
             input_gate, forget_gate, candidate, output_gate = parts
             cell = torch.sigmoid(forget_gate) * state.cells[layer] + torch.sigmoid(input_gate) * torch.tanh(candidate)
             cells.append(cell)
             hidden.append(torch.sigmoid(output_gate) * torch.tanh(cell))
+            # dropout between layers, never on the state that the next step receives
             below = self.dropout(hidden[-1]) if layer + 1 < len(self.gates) else hidden[-1]
+        # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
         look = PositionInfo(positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths)
         attended = self.attention(hidden[-1].unsqueeze(1), encoded.memory, position_info=look, return_weights=True)
         assert attended.weights is not None
+        # the same h~, after dropout, is the input of the readout and of the next step
         features = self.dropout(torch.tanh(self.combine(torch.cat([attended.context[:, 0], hidden[-1]], dim=-1))))
         after = State(hidden=tuple(hidden), cells=tuple(cells), attended=features, length=state.length + 1)
         return ModelOutput(features=features, state=after, weights=attended.weights[:, 0])

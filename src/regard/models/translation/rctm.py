@@ -64,6 +64,7 @@ class ConvolutionalSentenceModel(nn.Module):
 
     def widths(self) -> Iterator[int]:
         """2, 3, .., max_width, max_width, .."""
+        # the widest kernel is not part of the range: `repeat` supplies it, also the first time
         return chain(range(2, self.max_width), repeat(self.max_width))
 
     def forward(self, columns: Float[Tensor, "B E C"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B E"]:
@@ -74,16 +75,20 @@ class ConvolutionalSentenceModel(nn.Module):
         """
         # last-convolution kernels of all widths in one tensor (W - 1, E, W), to select one per batch element
         last = torch.stack([F.pad(kernel, (0, self.max_width - kernel.shape[1])) for kernel in self.last])
+        # a source of one token has no convolution: its embedding is the result from the start
         sentence, num_columns = columns[:, :, 0], lengths
         for width in self.widths():
             is_last = (num_columns > 1) & (num_columns <= width)
+            # the batch may have fewer columns than the kernel; no element has more real ones
             span = min(width, columns.shape[2])
             # width 2 is at index 0; elements for which this is not the last width are discarded by `where`
             kernels = last[:, :, :span][(num_columns - 2).clamp(0, self.max_width - 2)]
+            # a kernel is 0 beyond its own width, so columns that come from padding add nothing
             sentence = torch.where(is_last[:, None], (columns[:, :, :span] * kernels).sum(dim=-1), sentence)
             # no batch element has more columns than this
             if columns.shape[2] <= width:
                 break
+            # 0 marks an element whose vector is complete, so that no later width changes it
             num_columns = torch.where(num_columns > width, num_columns - width + 1, 0)
             # groups = rows: each row of the embedding has its own kernel
             kernel = self.middle[width - 2][:, None]
@@ -115,6 +120,7 @@ class RCTM(nn.Module):
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Reduce the source to one vector."""
+        # convolutions need channels first: (B, L, E) -> (B, E, L)
         words = self.dropout(self.source_embedding(source.ids))
         return Encoded(sentence=self.sentence_proj(self.sentence_model(words.transpose(1, 2), source.lengths)))
 
@@ -135,6 +141,7 @@ class RCTM(nn.Module):
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """The state at every target position; words are projected in parallel."""
         encoded = self.encode(source)
+        # only the recurrence runs step by step; S e and I y are computed before the loop
         states = unroll_features(self.advance, self._words(target.ids), state=self.start(encoded), encoded=encoded)
         return ModelOutput(features=self.dropout(states))
 

@@ -54,8 +54,10 @@ class RNNEncoderDecoder(nn.Module):
         self.encoder = nn.GRU(word, size, batch_first=True)
         self.summary_proj = nn.Linear(size, size)
         self.start_proj = nn.Linear(size, size)
+        # the source vector joins every input, so teacher forcing is one call of the kernel instead of a loop over steps
         self.decoder = nn.GRU(word + size, size, batch_first=True)
         self.maxout = Maxout(input_size=size + word + size, output_size=config.maxout_size)
+        # two narrow matrices in place of one of (maxout, vocab): most parameters would be in that one
         self.narrow = nn.Linear(config.maxout_size, word, bias=False)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=word, vocab_size=config.target_vocab_size)
@@ -92,6 +94,7 @@ class RNNEncoderDecoder(nn.Module):
         words = self.dropout(self.target_embedding(ids))
         # the source vector is an input of every step (B, T, H)
         summaries = encoded.summary[:, None].expand(-1, ids.shape[1], -1).to(words.dtype)
+        # torch's recurrent layers expect states of (layers, batch, hidden)
         states, last = self.decoder(torch.cat([words, summaries], dim=-1), state[None])
         hidden = self.maxout(torch.cat([states, words, summaries], dim=-1))
         return self.narrow(self.dropout(hidden)), last[0]

@@ -50,6 +50,7 @@ class Seq2Seq(nn.Module):
         self.source_embedding = nn.Embedding(config.source_vocab_size, config.embedding_size)
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
         size, layers = config.hidden_size, config.num_layers
+        # with one layer nn.LSTM has no place for this dropout and warns
         between = config.dropout if layers > 1 else 0.0
         self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
         self.decoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
@@ -65,6 +66,7 @@ class Seq2Seq(nn.Module):
 
     def start(self, encoded: Encoded) -> LSTMState:
         """The encoder's last state."""
+        # encoder and decoder have the same number of layers and hidden size, so no projection is needed
         return encoded.state
 
     def step(self, tokens: Int[Tensor, " B"], state: LSTMState, encoded: Encoded) -> Step:
@@ -74,6 +76,7 @@ class Seq2Seq(nn.Module):
 
     def features(self, source: PaddedTokens, target: PaddedTokens) -> ModelOutput:
         """The top layer's output at every target position, without a loop in Python."""
+        # the decoder's inputs do not depend on its outputs, so all positions are one call of the LSTM
         words = self.dropout(self.target_embedding(target.ids))
         run = run_lstm(self.decoder, words, state=self.start(self.encode(source)))
         return ModelOutput(features=self.dropout(run.outputs))

@@ -77,6 +77,7 @@ class Transformer(nn.Module):
             make_score=partial(make_score, config.score),
         )
         self.target_embedding = Embedding(vocab_size=config.target_vocab_size, hidden_size=size)
+        # one table for both sides is possible only if the vocabularies have one size
         self.source_embedding = (
             self.target_embedding
             if config.shared_embeddings and config.source_vocab_size == config.target_vocab_size
@@ -98,10 +99,12 @@ class Transformer(nn.Module):
 
     def encode(self, source: PaddedTokens | PackedTokens) -> Encoded:
         """Encode the source once, as keys and values for each decoder layer."""
+        # packed keys are padded here, because a decoding step has one query per batch element
         return Encoded(memories=tuple(map(pad_memory, self._prepare_memories(source))))
 
     def _prepare_memories(self, source: PaddedTokens | PackedTokens) -> tuple[Memory, ...]:
         """Keys and values of the source for each decoder layer."""
+        # a packed source needs no mask: its sequence boundaries exclude other sentences
         packed, mask = (source, None) if isinstance(source, PackedTokens) else (None, source.mask)
         states = self._embed(self.source_embedding, source)
         # packed batches carry their lengths; padded ones need a mask of shape (batch, heads, queries, keys)
@@ -110,6 +113,7 @@ class Transformer(nn.Module):
             states = layer(states, keys, packed)
         states = self.encoder_norm(states)
         layers = cast(Iterable[DecoderLayer], self.decoder)
+        # every decoder layer has its own key and value projections of the same states
         return tuple(layer.cross_attention.prepare_memory(states, mask=mask, packed=packed) for layer in layers)
 
     def start(self, encoded: Encoded) -> State:
@@ -134,6 +138,7 @@ class Transformer(nn.Module):
         return Step(
             logits=self.readout(self.decoder_norm(states[:, 0])),
             state=State(caches=tuple(caches), length=state.length + 1),
+            # (B, heads, 1, source) -> (B, source)
             weights=weights.mean(dim=1)[:, 0],
         )
 
@@ -160,6 +165,7 @@ class Transformer(nn.Module):
         words = embedding(tokens.ids)
         length = tokens.max_seqlen if isinstance(tokens, PackedTokens) else words.shape[1]
         positions = self.positions.encode(torch.arange(length, device=words.device), words.dtype)
+        # packed tokens (N) select their rows of (max_seqlen, size); padded ones broadcast over the batch
         return self.dropout(words + (positions[tokens.positions] if isinstance(tokens, PackedTokens) else positions))
 
 
@@ -167,6 +173,7 @@ def make_score(name: str, head_size: int) -> Score:
     """A score of the table for heads of this size; its arguments are filled in by name."""
     arguments = {"query_size": head_size, "key_size": head_size, "hidden_size": head_size, "max_length": 1024}
     build = find_variant(name, SCORES, "score").build
+    # scores differ in the arguments they take: each gets those in its signature
     parameters = inspect.signature(build).parameters
     score: Score = build(**{name: value for name, value in arguments.items() if name in parameters})
     return score
