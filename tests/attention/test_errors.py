@@ -118,6 +118,10 @@ WRONG_VALUES = {
         ),
         r"mask and packed were both given, but packed tokens have no padding",
     ),
+    "packed queries and a cache": (
+        lambda: HEADS(Q[0], packed=PackedTokens.from_lists([[4, 4, 4]]), cache=GrowingCache()),
+        r"cache and packed were both given",
+    ),
     "packed rows of other states": (
         lambda: HEADS.prepare_memory(Q[0], packed=PackedTokens.from_lists([[4, 4]])),
         r"there are 3 states, but packed has 2 tokens",

@@ -238,3 +238,12 @@ def test_two_threads_may_trace_at_once_and_leave_in_any_order():
     left.set()
     thread.join()
     assert torch._dynamo.eval_frame._stance.stance == "default"
+
+
+def test_two_traces_around_an_intervention_are_told_apart():
+    model, states = Model(), torch.randn(2, 4, 8)
+    with trace(model) as outer, intervene(model, lambda path, attention: None), trace(model) as inner:
+        model(states)
+    assert outer != inner
+    assert list(outer) == list(inner)
+    assert len(outer["layers.0.heads"]) == len(inner["layers.0.heads"]) == 1

@@ -1,6 +1,7 @@
 """What decides whether fused code may run, and what sees through an object that holds a model."""
 
 import functools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -41,9 +42,9 @@ def test_the_reference_draws_no_random_numbers_and_takes_no_memory():
     torch.set_rng_state(state)
     assert reasons(model) == []
     assert torch.equal(torch.get_rng_state(), state)
-    reference = build_on_meta(type(model), model.config)
+    reference = build_on_meta(type(model), model.config, repr(model.config))
     assert all(parameter.is_meta for parameter in reference.parameters())
-    assert reference is build_on_meta(type(model), make_transformer().config)
+    assert reference is build_on_meta(type(model), make_transformer().config, repr(model.config))
 
 
 def rate(model):
@@ -243,3 +244,10 @@ def test_which_says_what_runs_and_why():
     assert fuse(other) is other
     reason = "regard.fused has no implementation of it"
     assert which(other) == f"LSTMLanguageModel decodes and trains with its own code: {reason}."
+
+
+def test_configs_that_are_equal_but_print_differently_have_references_of_their_own():
+    config = make_gpt().config
+    for dropout in (0.0, 0):
+        model = type(make_gpt())(replace(config, dropout=dropout)).eval()
+        assert reasons(model) == [], dropout

@@ -103,8 +103,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         new_folder.mkdir()
         yield new_folder
         # the content must be on the disk before the name is, or a power cut could leave an empty folder
-        for file in new_folder.iterdir():
-            sync(file)
+        for entry in new_folder.rglob("*"):
+            sync(entry)
         sync(new_folder)
         # fails if another process has put a folder with content here in the meantime
         os.rename(new_folder, path)
@@ -172,7 +172,8 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; a truncated last line is skipped."""
     records: list[dict[str, Any]] = []
-    lines = read_text(path).splitlines()
+    # not splitlines(), which also splits at separators inside JSON strings, such as U+2028
+    lines = read_text(path).removesuffix("\n").split("\n")
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)

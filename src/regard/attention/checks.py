@@ -240,12 +240,15 @@ def check_mask_over_heads(
     return rule
 
 
-def check_cache(cache: object) -> None:
+def check_cache(cache: object, packed: object = None) -> None:
     """A cache is an instance, not a class or a flag."""
     # a class has the attributes of the protocol too and would pass as an instance
     if isinstance(cache, type) or not isinstance(cache, Cache):
         value = f"the class {cache.__name__}" if isinstance(cache, type) else f"a {type(cache).__name__}"
         raise TypeError(f"cache is {value}, expected an object such as GrowingCache().")
+    if packed is not None:
+        # a cache appends positions to every example alike, and packed examples have different lengths
+        raise ValueError("cache and packed were both given. Use padded queries with a cache, or leave out the cache.")
 
 
 def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:

@@ -222,7 +222,7 @@ class MultiHeadAttention(nn.Module):
         check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
         first_key, is_self_attention = 0, memory is None
         if cache is not None:
-            check_cache(cache)
+            check_cache(cache, packed)
         if memory is None:
             # keys get their positions once, before they enter the cache
             first = 0 if cache is None else cache.length

@@ -216,12 +216,15 @@ def differences_of(model: nn.Module) -> list[str]:
     config = vars(model).get("config")
     if config is None or not is_constant(config):
         return [f"{kind.__name__} has no frozen config to build a reference from"]
-    return list(compare(model, build_on_meta(kind, config), "")) + replaced_methods(model)
+    return list(compare(model, build_on_meta(kind, config, repr(config)), "")) + replaced_methods(model)
 
 
 @lru_cache(maxsize=16)
-def build_on_meta(kind: Callable[[Any], nn.Module], config: Hashable) -> nn.Module:
-    """A model whose tensors take no memory: structure without numbers."""
+def build_on_meta(kind: Callable[[Any], nn.Module], config: Hashable, text: str) -> nn.Module:
+    """A model whose tensors take no memory: structure without numbers.
+
+    `text` is the config's repr. It is part of the cache's key, since configs with 0 and 0.0 are equal.
+    """
     # the result is cached and used outside of inference mode too
     with torch.inference_mode(False), torch.device("meta"), WithoutNumbers():
         return kind(config)

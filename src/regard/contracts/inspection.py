@@ -26,7 +26,7 @@ class Title:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """ClassificationBatch positions: source tokens, target tokens, the cells of an image, the frames of a sound.
+    """Labelled positions: source tokens, target tokens, the cells of an image, the frames of a sound.
 
     `marks` are the positions of special tokens such as <eos>, which are no text. An <eos> that is not among them is
     text: the end of a line.

@@ -117,7 +117,7 @@ class FusedLSTMNLanguageModel:
         return self.model.step(tokens, state)
 
     def features(self, tokens: Int[Tensor, "B L"], state: tuple[WindowedMemory, ...]) -> ModelOutput:
-        """ModelOutput many tokens, by the fused loop unless there is a reason against it."""
+        """Read many tokens, by the fused loop unless there is a reason against it."""
         # a single step leaves nothing to compute once after the loop
         if tokens.shape[1] < 2 or self.unsupported_reasons():
             return self.model.features(tokens, state)

@@ -76,8 +76,8 @@ def merge_words(
     # source side first: sums, then means over the target side
     # word numbers may have gaps, so the largest one gives the size
     by_source = alignment.new_zeros(len(alignment), max(source_words, default=-1) + 1)
-    by_source.index_add_(1, torch.tensor(list(source_words), dtype=torch.long), alignment)
-    indices = torch.tensor(list(target_words), dtype=torch.long)
+    by_source.index_add_(1, torch.tensor(list(source_words), dtype=torch.long, device=alignment.device), alignment)
+    indices = torch.tensor(list(target_words), dtype=torch.long, device=alignment.device)
     merged = alignment.new_zeros(max(target_words, default=-1) + 1, by_source.shape[1])
     # words without a token keep zeros instead of 0 / 0
     counts = indices.bincount(minlength=len(merged)).clamp(min=1)

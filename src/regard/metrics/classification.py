@@ -106,7 +106,8 @@ def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: PaddedTokens) ->
     cosines = directions @ directions.transpose(1, 2)
     identity = torch.eye(num_rows, dtype=torch.bool, device=weights.device)
     # a row's cosine with itself is always 1 and says nothing about overlap
-    cosine = (cosines * ~identity).sum(dim=(1, 2)) / (num_rows * (num_rows - 1))
+    # a single row has no pair, and an overlap of 0
+    cosine = (cosines * ~identity).sum(dim=(1, 2)) / max(num_rows * (num_rows - 1), 1)
     penalty = (gram - identity.to(gram.dtype)).square().sum(dim=(1, 2))
     # one tensor instead of three numbers, so that a caller can add up batches without waiting for the device
     return torch.stack([(cosine * has_words).sum(), (penalty * has_words).sum(), has_words.sum().to(cosine.dtype)])

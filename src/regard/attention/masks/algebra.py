@@ -210,6 +210,11 @@ class TensorMask(ComposableMask):
         return False
 
     @property
+    def per_example(self) -> bool:
+        """True if leading dimensions of the tensor have entries of their own."""
+        return self.tensor.shape[:-2].numel() > 1
+
+    @property
     def per_query(self) -> bool:
         """True if the tensor has a row per query."""
         return self.tensor.ndim > 1 and self.tensor.shape[-2] > 1
