@@ -32,12 +32,14 @@ def classify(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     classifier = load_as("classify", folder, device=device)
+    # all lines at once, because sentences are classified in batches
     sentences = texts or list(read_input())
     console = Console(soft_wrap=True, highlight=False)
     results = zip(sentences, classifier.predict(sentences, return_weights=explain), strict=True)
     for number, (text, result) in enumerate(results, start=1):
         warn_of_sentence(number, result)
         if as_json:
+            # not through rich, which would wrap the line and interpret brackets
             sys.stdout.write(json.dumps(to_json(text, result), ensure_ascii=False) + "\n")
         elif explain:
             print_rows(console, text, result)
@@ -49,6 +51,7 @@ def warn_of_sentence(number: int, result: Classification) -> None:
     """Warn of tokens that were cut off and of words outside the vocabulary."""
     if result.num_dropped:
         warn(f"the last {result.num_dropped:,} tokens of sentence {number} were not read.")
+    # `all` is true for a text without tokens as well
     if result.tokens and all(token == SPECIAL_TOKENS[UNK] for token in result.tokens):
         warn(f"sentence {number} has no word of the vocabulary: all are read as <unk>.")
     elif result.unknown:
@@ -70,7 +73,9 @@ def to_json(text: str, result: Classification) -> dict[str, object]:
 def print_rows(console: Console, text: str, result: Classification) -> None:
     """The classes by probability, then each query row of attention over the words."""
     classes = sorted(result.probabilities.items(), key=lambda item: -item[1])
+    # Text, because a string with brackets would be markup
     console.print(Text(text, style="bold"))
+    # as many as fit one line
     console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in classes[:6])))
     if result.unknown:
         console.print(Text(f"not in the vocabulary, read as <unk>: {', '.join(result.unknown)}", style="dim"))

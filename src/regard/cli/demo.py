@@ -63,17 +63,21 @@ def demo(
     for name in DEMO_SYSTEMS:
         console.print(Text(f"{TRANSLATION_MODELS[name].title} ({TRANSLATION_MODELS[name].year})", style="bold"))
         run = plan(name, quick=quick, seed=seed)
+        # the same for all systems, which have the same seed of the data
         test = run.data.read("test")
         try:
             fitted = fit(run, out / name, overwrite=overwrite, console=console)
         except Interrupted:
+            # a demo has no --resume
             console.print("The demo is not finished. Run it again with --overwrite.")
             raise typer.Exit(INTERRUPTED) from None
+        # greedy, as in the report below
         translations = fitted.system.predict([pair.source for pair in test], beam=1)
         save_report(fitted.system, test, out / name)
         systems.append(DemoSystem(name=name, fitted=fitted, translations=tuple(map(str, translations))))
     console.print(comparison_table(systems, test))
     predictor = next(system.fitted.system for system in systems if system.name == DRAWN_SYSTEM)
+    # the longest source that fits
     text = max((pair.source for pair in test if len(pair.source) <= MAX_LETTERS), key=len)
     draw_attention(console, predictor, text, pictures, overwrite=overwrite)
     save_last_demo(out)
@@ -83,9 +87,11 @@ def demo(
 def plan(name: str, *, quick: bool, seed: int) -> Any:
     """The run of one system; a quick one has texts of one date, smaller batches and a smaller test."""
     run = make_run("dates", name, steps=QUICK_STEPS[name] if quick else None)
+    # batches and data have seeds of their own
     run = override(run, f"training.seed={seed}", f"batch.seed={seed}", f"data.seed={seed}")
     if not quick:
         return run
+    # once, at the end: validations take a large share of a short training
     validate_once = f"training.every.validate={run.training.steps}"
     small_batches = f"batch.tokens={min(run.batch.tokens, QUICK_TOKENS)}"
     return override(
@@ -118,6 +124,7 @@ def comparison_table(systems: Sequence[DemoSystem], test: Sequence[Pair]) -> Tab
     table.add_column("system", style="bold", no_wrap=True)
     references = [pair.target for pair in test]
     lengths = [len(pair.source) for pair in test]
+    # references against themselves: only the counts of the buckets are used
     columns = [
         bucket for bucket in by_length(lengths, references, references, metric=exact_match, edges=EDGES) if bucket.count
     ]
@@ -128,6 +135,7 @@ def comparison_table(systems: Sequence[DemoSystem], test: Sequence[Pair]) -> Tab
         table.add_row(
             TRANSLATION_MODELS[system.name].title,
             f"{100 * exact_match(system.translations, references):.1f}",
+            # empty buckets have no column
             *(f"{100 * bucket.value:.1f}" for bucket in buckets if bucket.value is not None),
             f"{count_parameters(system.fitted.system.model):,}",
             f"{speed_of(system.fitted):,.0f}",

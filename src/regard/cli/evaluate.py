@@ -51,6 +51,7 @@ def evaluate_folder(
 def evaluate_options(task: Task, options: dict[str, Any]) -> dict[str, Any]:
     """The options on the command line, with the task's defaults for the others."""
     for name, value in options.items():
+        # None is an option that was not given
         if value is not None and name not in task.evaluate_options:
             raise ValueError(f"--{name} is no option of {task.title.en.lower()}. Leave it out.")
     return {**task.evaluate_options, **{name: value for name, value in options.items() if value is not None}}
@@ -72,6 +73,7 @@ def print_report(console: Console, report: Report) -> None:
     metrics.add_column(justify="right", no_wrap=True)
     metrics.add_column(style="dim", overflow="fold")
     for metric in report.metrics:
+        # Text, because titles may contain brackets
         metrics.add_row(Text(metric.title), format(metric.value, metric.format), Text(metric.signature))
     if report.speed is not None:
         details = (info.search, f"{report.speed.seconds:.1f} s", report.speed.hardware)
@@ -97,6 +99,7 @@ def rich_table(content: ReportTable) -> Table:
         title_style="bold",
     )
     for number, column in enumerate(content.columns):
+        # one cell of text is enough, such as a name among numbers
         is_text = any(isinstance(row[number], str) for row in content.rows)
         table.add_column(Text(column.title), justify="left" if is_text else "right", overflow="fold")
     for row in content.rows:

@@ -25,6 +25,7 @@ def experiment(
     choice = find_name(name, ("all", *EXPERIMENTS), "experiment")
     names = list(EXPERIMENTS) if choice == "all" else [choice]
     for experiment_name in names:
+        # all files are checked before the first experiment runs
         check_record(experiment_name, out, overwrite=overwrite)
     console = Console()
     findings = []

@@ -55,6 +55,7 @@ def generate(
 ) -> None:
     generator = load_as("generate", folder, device=device, fused=fused)
     texts = prompts if prompts is not None else list(read_input())
+    # the shell passes \n as two characters
     ends = tuple(text.replace("\\n", "\n").replace("\\t", "\t") for text in stop or ())
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
@@ -65,15 +66,18 @@ def generate(
         "repetition_penalty": repetition_penalty,
         "seed": seed,
     }
+    # tokens of several texts would be interleaved on the screen
     if streaming and (len(texts) != 1 or as_json):
         raise ValueError("--stream prints the tokens of one text: give one prompt, and leave out --json.")
     check_texts(texts, "prompts")
+    # before the first token, so that no warning appears in the middle of the text
     warn_of_prompts(generator, texts)
     if streaming:
         tokens = generator.stream(texts, stop=ends, **options)
         sys.stdout.write(texts[0])
         for token in tokens:
             sys.stdout.write(token.text)
+            # the buffer of the stream would delay the tokens
             sys.stdout.flush()
         sys.stdout.write("\n")
         return
@@ -89,6 +93,7 @@ def warn_of_prompts(generator: TextGenerator, prompts: list[str]) -> None:
         if unknown:
             warn(f"prompt {number} has {quoted(unknown)}, not in the vocabulary: read as <unk>.")
         length = len(generator.encode(prompt))
+        # the model itself drops the beginning of a longer prompt
         if context is not None and length > context:
             warn(
                 f"prompt {number} has {length:,} tokens and the context of the model is {context}: only the last "

@@ -61,12 +61,14 @@ def list_mechanisms(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     tables = families()
+    # a table has entries of one type, so the first one decides
     model_families = [name for name, table in tables.items() if isinstance(next(iter(table.values())), ModelEntry)]
     choice = None if family is None else find_name(family, (*tables, ALL_MODELS), "family")
     names = list(tables) if choice is None else model_families if choice == ALL_MODELS else [choice]
     console = Console()
     if as_json:
         facts = {name: facts_of(tables[name]) for name in names}
+        # no wrapping and no markup, or the output would not be valid JSON
         console.print(json.dumps(facts, indent=2, ensure_ascii=False), soft_wrap=True, markup=False, highlight=False)
         return
     for name in names:
@@ -87,11 +89,13 @@ def fact_of(entry: Any, fact: str) -> Any:
     if fact != "call":
         return getattr(entry, fact)
     if isinstance(entry, ModelEntry):
+        # models are imported from their package, not from the module of their class
         package = entry.build.__module__.rpartition(".")[0]
         return f"{package}.{entry.build.__name__}({entry.config.__name__}(..))"
     # mechanisms are imported from their family, such as regard.attention.scores
     package = ".".join(entry.build.__module__.split(".")[:3])
     required = [
+        # keyword-only arguments have no position
         parameter.name if parameter.kind is POSITIONAL else f"{parameter.name}=.."
         for parameter in inspect.signature(entry.build).parameters.values()
         if parameter.default is parameter.empty and parameter.kind in (parameter.KEYWORD_ONLY, POSITIONAL)
@@ -104,6 +108,7 @@ def rich_table(title: str, family: Mapping[str, Any]) -> Table:
     table = Table(
         title=hyphenated(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
+    # the columns follow from the type of the entries
     first, main, *rest = FACTS[type(next(iter(family.values())))]
     table.add_column("name", style="bold", overflow="fold")
     table.add_column(first, overflow="fold")
@@ -112,6 +117,7 @@ def rich_table(title: str, family: Mapping[str, Any]) -> Table:
         # as Text, never as markup: formulas have brackets
         second_line = Text("   ").join(Text(shortened(facts[fact]), style=style_of(facts[fact])) for fact in rest)
         description = Text("\n").join([Text(str(facts[main])), second_line])
+        # mechanisms have the names of Python code, all others may be typed with hyphens
         table.add_row(name if title in MECHANISMS else hyphenated(name), str(facts[first]), description)
     return table
 

@@ -58,6 +58,7 @@ class LazyGroup(TyperGroup):
     """Lists the commands of the table and imports the one that runs."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # the placeholder is replaced after click has found it by its name
         name, _, rest = super().resolve_command(ctx, args)
         return name, load_command(str(name)), rest
 
@@ -75,6 +76,7 @@ def unloaded() -> None:
     """Stands in for a command whose file is not imported."""
 
 
+# placeholders have a name and a help text, which is all that --help needs
 for command, (_, text) in COMMANDS.items():
     app.command(command, help=text)(unloaded)
 
@@ -100,6 +102,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake is printed as a sentence."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # read before the parsing, whose errors it affects
     debug = "--debug" in words
     # a stream that was closed before the start: read nothing from it, discard what is written to it
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -112,10 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # --debug may stand behind the command, where typer would refuse it
         app(args=[word for word in words if word != "--debug"], prog_name="regard")
+    # errors with a message for the user; any other type is a defect and keeps its traceback
     except (ValueError, ImportError, OSError) as error:
         if debug:
             raise
         fail(str(error))
+    # torch reports memory that is exhausted as RuntimeError
     except (MemoryError, RuntimeError) as error:
         if debug or not is_out_of_memory(error):
             raise

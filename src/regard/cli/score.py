@@ -48,6 +48,7 @@ def score(
             sys.stdout.write(f"{value:.6f}\n")
     elif hypotheses is not None:
         sources = read_lines(source)
+        # checked before the model is loaded
         entries = read_hypotheses(hypotheses, len(sources))
         texts = [entry.hypothesis for entry in entries]
         values = load(folder, device=device).score([sources[entry.number] for entry in entries], texts)
@@ -60,6 +61,7 @@ def read_hypotheses(path: Path, num_sources: int) -> list[NumberedHypothesis]:
     entries = []
     for line_number, line in enumerate(read_lines(path), start=1):
         fields = line.split(SEPARATOR)
+        # isdecimal, because isdigit accepts superscripts, which int() refuses
         if len(fields) < 2 or not fields[0].strip().isdecimal():
             raise ValueError(f"line {line_number} of {path} is not `number ||| hypothesis ||| ..`: {line[:60]!r}.")
         number = int(fields[0])
@@ -74,9 +76,11 @@ def read_hypotheses(path: Path, num_sources: int) -> list[NumberedHypothesis]:
 def rescored(entries: list[NumberedHypothesis], values: list[float], *, rerank: bool) -> list[str]:
     """Each line with its score; hypotheses of equal score stay in their order."""
     lines = []
+    # groupby joins adjacent lines: the hypotheses of a source are together in an n-best list
     for _, group in groupby(zip(entries, values, strict=True), key=lambda pair: pair[0].number):
         pairs = list(group)
         if rerank:
+            # the sort is stable
             pairs.sort(key=lambda pair: -pair[1])
         lines += [f"{entry.line} {SEPARATOR} {value:.6f}" for entry, value in pairs]
     return lines

@@ -12,6 +12,7 @@ def read_input() -> Iterator[str]:
     """The lines of standard input; at a terminal a hint says how to end them."""
     if sys.stdin.isatty():
         Console(stderr=True).print("One text per line; Ctrl-D ends the input.", style="dim", highlight=False)
+    # bytes: the locale has no effect, and an error can name its line
     return read_lines(sys.stdin.buffer)
 
 
@@ -29,6 +30,7 @@ def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
     """Lines of UTF-8 without their line ends."""
     for number, line in enumerate(stream, start=1):
         try:
+            # editors on Windows begin a file with a byte order mark
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise ValueError(

@@ -23,9 +23,11 @@ def studio(
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
+    # both are checked at once; an ImportError would name one of them
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ImportError(f"the studio needs {' and '.join(missing)}: pip install 'regard[studio]'.")
+    # a late import, because fastapi and uvicorn are optional
     from regard.studio import is_built, serve_studio
 
     console = Console()

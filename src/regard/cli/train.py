@@ -22,6 +22,7 @@ from regard.recipes import RECIPES, all_recipes, find_recipe, make_run
 from regard.tasks import TrainedModel, all_tasks, count_parameters, find_task, fit, read_run, task_of
 from regard.training import Interrupted, TensorBoard, is_main_process
 
+# 128 + SIGINT, as in a shell
 INTERRUPTED = 130
 MAX_EXAMPLE = 200
 """Characters of the example in a suggested command."""
@@ -88,6 +89,7 @@ def train(
         "training.compute.device": device,
         "training.compute.precision": precision,
     }
+    # a resumed run keeps its own settings, except for those of the options
     run = plan(recipe, model, arguments, settings, assignments or [], earlier=earlier_run(out) if resume else None)
     callbacks = [tensorboard_callback(out / "tensorboard")] if tensorboard else []
     try:
@@ -95,6 +97,7 @@ def train(
     except Interrupted:
         # the trainer has printed where it stopped and how to continue
         sys.exit(INTERRUPTED)
+    # other processes of a launcher print nothing
     if is_main_process():
         report(Console(), fitted, out)
 
@@ -123,6 +126,7 @@ def plan(
     # a recipe may limit its training by epochs, which --steps replaces
     if settings["training.steps"] is not None:
         run = override(run, f"training.steps={settings['training.steps']}", "training.epochs=none")
+    # in this order --set takes precedence
     run = override(run, *(f"{key}={value}" for key, value in settings.items() if value is not None))
     return override(run, *assignments)
 
@@ -134,6 +138,7 @@ def recipe_name(recipe: str) -> str:
 
 def label_of(name: str, model: str | None, arguments: dict[str, Any]) -> str:
     """The label of a recipe's runs: its name, unless it is the user's own."""
+    # the label of a user's recipe is known only from a run that it makes
     return str(make(name, model, arguments, None).recipe) if is_reference(name) else name
 
 
@@ -150,6 +155,7 @@ def make(recipe: str, model: str | None, arguments: dict[str, Any], steps: int |
     if "steps" in parameters:
         # the recipe adapts its warm-up to the number of steps
         arguments = {**arguments, "steps": steps}
+    # without None, so that defaults of the recipe hold
     return make_run(recipe, model, **{name: value for name, value in arguments.items() if value is not None})
 
 
@@ -204,6 +210,7 @@ def report(console: Console, fitted: TrainedModel, out: Path) -> None:
     table.add_row("folder", Text(str(out)))
     console.print(table)
     console.print("Try:", style="bold")
+    # quoted for a shell: an example may contain quotes and `$`
     example = quote(fitted.example[:MAX_EXAMPLE])
     run = fitted.system.run
     for command in (f"regard evaluate {quote(str(out))}", task_of(run).example_command(run, quote(str(out)), example)):
@@ -213,5 +220,6 @@ def report(console: Console, fitted: TrainedModel, out: Path) -> None:
 def speed_of(fitted: TrainedModel) -> float:
     """Target tokens per second during training: the median over the logged lines."""
     lines = read_lines(RunFolder(fitted.result.folder).metrics)
+    # the record of a model that is counted has no speed
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return median(speeds) if speeds else 0.0

@@ -41,6 +41,7 @@ def translate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
 ) -> None:
     if attention is not None:
+        # before the model is loaded, and not after the translation
         checked_file(attention, overwrite=overwrite)
     if sample and num_best > 1:
         raise ValueError("a line has one sample. Leave out --num-best, or sample again with another --seed.")
@@ -54,6 +55,7 @@ def translate(
         raise ValueError(f"--num-best is {num_best}, but the beam has {beam} hypotheses. Widen it: --beam {num_best}.")
     search: Search = Sampling(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
     first = 0
+    # at a terminal each line is answered before the next is typed
     for lines in batches(read_input(), 1 if sys.stdin.isatty() else BATCH_LINES):
         return_weights = alignments or attention is not None
         translations = translator.predict(lines, search=search, return_weights=return_weights, first=first)
@@ -63,11 +65,13 @@ def translate(
         sys.stdout.flush()
         if attention is not None:
             draw(translations, attention, overwrite=overwrite)
+            # the first block only
             attention = None
         first += len(lines)
 
 
 def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    # one iterator, so that islice continues where the last batch ended
     rest = iter(lines)
     while batch := list(islice(rest, size)):
         yield batch

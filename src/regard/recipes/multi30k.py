@@ -36,6 +36,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "num_heads": 4,
         "feed_forward_size": 1024,
         "dropout": 0.4,
+        # pre-norm depends less on the warm-up: Xiong et al. 2020, https://arxiv.org/abs/2002.04745
         "norm": "pre",
     },
 }
@@ -46,6 +47,7 @@ EVERY = EverySettings(log=50, validate=228)
 RECURRENT = TrainingSettings(
     epochs=22,
     label_smoothing=0.1,
+    # clipping, because gradients through many steps may explode
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
     schedule=ScheduleSettings(name="cosine", warmup_steps=200),
     every=EVERY,
@@ -55,15 +57,18 @@ RECURRENT = TrainingSettings(
 PARALLEL = TrainingSettings(
     epochs=65,
     label_smoothing=0.1,
+    # the values of Vaswani et al. 2017, section 5.3
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.98, eps=1e-9),
     schedule=ScheduleSettings(name="inverse_sqrt", warmup_steps=2000),
     every=EVERY,
+    # 10 checkpoints, as for the published Transformer-Tiny
     selection=SelectionSettings(metric="bleu", better="higher", average_last=10),
 )
 
 CONVOLUTION = replace(
     PARALLEL,
     epochs=40,
+    # the optimizer of PARALLEL with clipping
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.98, eps=1e-9, clip_norm=1.0),
     schedule=ScheduleSettings(name="inverse_sqrt", warmup_steps=1000),
     selection=SelectionSettings(metric="bleu", better="higher", average_last=5),
@@ -97,8 +102,11 @@ def multi30k(
         model_name=model,
         model=configure(model, SIZES),
         data=Multi30kCorpus(pair=pair, form=form, folder=folder),
+        # joint, so that embeddings can be shared between the two languages
         tokenizer=VocabularySettings(kind="bpe", vocab_size=10_000, joint=True),
+        # packed batches compute nothing for padding
         batch=BatchSettings(tokens=4096, max_length=100, packed=TRANSLATION_MODELS[model].packs),
+        # all validation pairs, because BLEU selects the weights
         validation=ValidationSettings(sentences=1014),
         training=TRAINING.get(model, RECURRENT),
     )

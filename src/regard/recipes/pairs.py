@@ -28,13 +28,17 @@ def pairs(
         "test_source": test_source,
         "test_target": test_target,
     }
+    # absolute paths, because config.json is read in other working directories
     paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return TranslationRun(
         recipe="pairs",
         model_name=model,
+        # the sizes and schedules of tatoeba.py
         model=configure(model, SIZES),
         data=FileCorpus(source=str(Path(source).resolve()), pair=pair, **paths),
+        # separate vocabularies, since two languages may use different scripts
         tokenizer=VocabularySettings(kind="bpe", vocab_size=16_000),
+        # longer than for Tatoeba, whose sentences are short
         batch=BatchSettings(tokens=4096, max_length=256, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),
         training=TRAINING.get(model, RECURRENT),

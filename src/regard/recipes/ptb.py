@@ -45,18 +45,21 @@ SIZES: dict[str, dict[str, Any]] = {
     "ttt": {"hidden_size": 256, "num_layers": 4, "num_heads": 4, "feed_forward_size": 1024, "dropout": 0.3},
 }
 
+# Zaremba et al. 2014, section 4.1: 20 rows, unrolled for 35 steps
 LENGTH, ROWS = 35, 20
 STEPS = 929_589 // ROWS // LENGTH
 """Steps per epoch with Zaremba's segments."""
 
 ZAREMBA = TrainingSettings(
     epochs=26,
+    # perplexity is measured without label smoothing
     label_smoothing=0.0,
     # the paper's 1 and 5, rescaled because its gradient is summed over a segment and ours is averaged
     optimizer=SGDSettings(learning_rate=float(LENGTH), clip_norm=5.0 / LENGTH),
     # a factor of 1.2 per epoch halves the rate every 3.8 epochs
     schedule=ScheduleSettings(name="exponential", warmup_steps=6 * STEPS, decay_steps=round(3.8 * STEPS)),
     every=EverySettings(log=200),
+    # an average over about 2,000 steps, one and a half epochs
     selection=SelectionSettings(metric="loss", better="lower", ema=0.9995),
 )
 
@@ -66,6 +69,7 @@ RECURRENT = TrainingSettings(
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=0.5),
     schedule=ScheduleSettings(name="cosine", warmup_steps=200),
     every=EverySettings(log=200),
+    # an average over about 1,000 steps, a little more than an epoch
     selection=SelectionSettings(metric="loss", better="lower", ema=0.999),
 )
 
@@ -77,6 +81,7 @@ PARALLEL = replace(
 )
 
 TRAINING = {"lstm": ZAREMBA, "gpt": PARALLEL, "ttt": PARALLEL}
+# crops as long as the context of gpt, which cannot carry its state
 CROPS = SegmentSettings(rows=32, length=128, cut="crops")
 BATCH = {"lstm": SegmentSettings(rows=ROWS, length=LENGTH), "gpt": CROPS, "ttt": CROPS}
 
@@ -90,6 +95,7 @@ def ptb(model: str = "lstm", *, folder: str | None = None) -> LanguageModelingRu
         data=PTBCorpus(folder=folder),
         tokenizer=TokenizerSettings(kind="words", vocab_size=10_002),
         batch=BATCH.get(model, SegmentSettings(rows=32, length=LENGTH)),
+        # 32 streams are an approximation; `regard evaluate` uses one
         validation=LanguageValidationSettings(rows=32),
         training=TRAINING.get(model, RECURRENT),
     )

@@ -53,10 +53,13 @@ def sentences(
         recipe="sentences",
         model_name=model,
         model=configure(model, SIZES, TEXT_CLASSIFICATION_MODELS),
+        # absolute paths, as for every file of the user
         data=FileSentenceCorpus(
             data=find_file(data), **{name: None if path is None else find_file(path) for name, path in files.items()}
         ),
+        # fewer distinct words, because the data are small
         tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True),
+        # the label belongs to the sentence, so a batch is counted in sentences
         batch=BatchSettings(rows=32, max_length=256),
         training=TrainingSettings(
             epochs=8,
@@ -64,6 +67,7 @@ def sentences(
             optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
             schedule=ScheduleSettings(name="cosine", warmup_steps=50),
             every=EverySettings(log=50),
+            # an average over about 100 steps, less than an epoch of a few thousand sentences
             selection=SelectionSettings(metric="accuracy", better="higher", ema=0.99),
         ),
     )

@@ -20,6 +20,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "rnn_encoder_decoder": {"embedding_size": 48, "hidden_size": 144, "maxout_size": 64},
     "seq2seq": {"embedding_size": 64, "hidden_size": 160, "num_layers": 1},
     "bahdanau": {"embedding_size": 48, "hidden_size": 112, "alignment_size": 112, "maxout_size": 64},
+    # without dropout: synthetic data have no noise to overfit
     "luong": {"embedding_size": 64, "hidden_size": 128, "num_layers": 1, "dropout": 0.0},
     "lstmn": {"embedding_size": 64, "hidden_size": 112},
     "conv_seq2seq": {"embedding_size": 64, "hidden_size": 72, "num_layers": 3, "dropout": 0.0},
@@ -59,11 +60,14 @@ SCHEDULES = {
 def training_of(schedule: ToySchedule, steps: int | None) -> TrainingSettings:
     """A warm-up, then a cosine decay to 0 at the last step."""
     count = schedule.steps if steps is None else steps
+    # four validations, however long the training is
     interval = max(count // 4, 1)
     return TrainingSettings(
         steps=count,
+        # each source has one correct output, so the labels are not smoothed
         label_smoothing=0.0,
         optimizer=AdamSettings(learning_rate=schedule.learning_rate, beta2=0.98, eps=1e-9, clip_norm=1.0),
+        # a twentieth of the training
         schedule=ScheduleSettings(name="cosine", warmup_steps=max(count // 20, 1)),
         every=EverySettings(log=min(50, interval), validate=interval, save=interval),
         selection=SelectionSettings(metric="loss", better="lower"),
@@ -72,12 +76,14 @@ def training_of(schedule: ToySchedule, steps: int | None) -> TrainingSettings:
 
 def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> TranslationRun:
     """A run on a synthetic set, with characters as tokens."""
+    # the others are recurrent models with attention
     schedule = SCHEDULES.get(model, RECURRENT_ATTENTION)
     return TranslationRun(
         recipe=name,
         model_name=model,
         model=configure(model, SIZES),
         data=corpus,
+        # an upper bound: characters are far fewer
         tokenizer=VocabularySettings(kind="characters", vocab_size=1000),
         batch=BatchSettings(tokens=schedule.tokens, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),

@@ -106,11 +106,13 @@ RECIPES = {
 
 def all_recipes() -> dict[str, Recipe]:
     """The recipes of installed packages and of the table, by name."""
+    # the table is last, so that a package cannot replace one of its recipes
     return {**{name: find_recipe(name) for name in find_entry_points(GROUP)}, **RECIPES}
 
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name, or of a reference such as `my_recipe.py:my_run` to a Recipe or a function."""
+    # first, because entry points are found by reading the metadata of all packages
     if name in RECIPES:
         return RECIPES[name]
     entries = find_entry_points(GROUP)
@@ -128,8 +130,10 @@ def find_recipe(name: str) -> Recipe:
         return recipe
     if not callable(recipe):
         raise ValueError(f"{name} is a {type(recipe).__name__}, expected a function that returns a run.")
+    # a plain function has no card: its docstring replaces the title
     about = (inspect.getdoc(recipe) or "").partition("\n")[0]
     origin = name if is_reference(name) else entries[name].value
+    # the task is known once the function has made a run
     return Recipe(make=recipe, amount="", title=about, origin=origin, task="")
 
 
@@ -144,6 +148,7 @@ def make_run(recipe: str, model: str | None = None, **arguments: Any) -> Any:
             takes = ", ".join(other for other in parameters if other != "model") or "nothing"
             raise ValueError(f"the recipe {recipe} does not accept {name}. It accepts {takes}.")
     for name, parameter in parameters.items():
+        # `model` is an argument of its own here
         if parameter.default is parameter.empty and name not in arguments and (name != "model" or model is None):
             raise ValueError(f"the recipe {recipe} needs {name}. Give it with --{name.replace('_', '-')}.")
     return make(**arguments) if model is None else make(model=model, **arguments)

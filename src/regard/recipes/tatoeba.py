@@ -44,18 +44,22 @@ RECURRENT = TrainingSettings(
     label_smoothing=0.1,
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.999, eps=1e-8, clip_norm=1.0),
     schedule=ScheduleSettings(name="cosine", warmup_steps=500),
+    # validated at the end of each epoch, because sizes of data sets vary
     every=EverySettings(log=50),
+    # patience: the user's own files may overfit earlier
     selection=SelectionSettings(metric="loss", better="lower", patience=5),
 )
 
 PARALLEL = replace(
     RECURRENT,
     epochs=30,
+    # the values of Vaswani et al. 2017, section 5.3
     optimizer=AdamSettings(learning_rate=2e-3, beta2=0.98, eps=1e-9),
     schedule=ScheduleSettings(name="inverse_sqrt", warmup_steps=2000),
     selection=SelectionSettings(metric="loss", better="lower", patience=5, average_last=5),
 )
 
+# convolutions train with the clipping of the recurrent models
 TRAINING = {"transformer": PARALLEL, "conv_seq2seq": replace(PARALLEL, optimizer=RECURRENT.optimizer)}
 
 
@@ -66,6 +70,7 @@ def tatoeba(model: str = "transformer", *, pair: str = "en-zh", folder: str | No
         model_name=model,
         model=configure(model, SIZES),
         data=TatoebaCorpus(pair=pair, folder=folder),
+        # separate vocabularies: English and Chinese, the default, have no words in common
         tokenizer=VocabularySettings(kind="bpe", vocab_size=8_000),
         batch=BatchSettings(tokens=4096, max_length=100, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=500),

@@ -45,8 +45,10 @@ def topics(model: str = "gpt", *, steps: int | None = None) -> LanguageModelingR
     return LanguageModelingRun(
         recipe="topics",
         model_name=model,
+        # SMALL is for characters, SIZES for words and subwords
         model=configure(model, SMALL if by_character else SIZES, LANGUAGE_MODELS),
         data=TopicsCorpus(),
+        # words that occur once become <unk>
         tokenizer=CHARACTERS if by_character else TokenizerSettings(kind="words", vocab_size=5000, min_count=2),
         batch=batch_of(model, 64 if by_character else 32),
         validation=LanguageValidationSettings(rows=16),
@@ -64,12 +66,14 @@ def text(
 ) -> LanguageModelingRun:
     """Your own text files; absolute paths are recorded."""
     files = {"valid": valid, "test": test}
+    # absolute paths, because config.json is read in other working directories
     paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return LanguageModelingRun(
         recipe="text",
         model_name=model,
         model=configure(model, SIZES, LANGUAGE_MODELS),
         data=FileTextCorpus(data=str(Path(data).resolve()), **paths),
+        # spaces are kept, so that generated text has the layout of the file
         tokenizer=TokenizerSettings(kind="bpe", vocab_size=8000, spaces="kept"),
         batch=batch_of(model, 128 if model in IN_PARALLEL else 32),
         validation=LanguageValidationSettings(rows=16),

@@ -57,13 +57,17 @@ IN_PARALLEL = ("gpt", "ttt")
 
 def schedule(steps: int, *, ema: float | None, learning_rate: float = 1e-3) -> TrainingSettings:
     """A short warm-up, then a cosine decay to a tenth of the learning rate."""
+    # 20 validations, at least 50 steps apart
     interval = max(steps // 20, min(steps, 50), 1)
     return TrainingSettings(
         steps=steps,
         label_smoothing=0.0,
+        # beta2, weight decay and clipping are those of nanoGPT
         optimizer=AdamSettings(learning_rate=learning_rate, beta2=0.99, eps=1e-8, weight_decay=0.1, clip_norm=1.0),
+        # 100 steps of warm-up and a floor of a tenth, as in nanoGPT; a shorter warm-up for short trainings
         schedule=ScheduleSettings(name="cosine", warmup_steps=min(100, max(steps // 10, 1)), floor=0.1),
         every=EverySettings(log=min(50, interval), validate=interval, save=interval),
+        # the average of the weights is an addition to nanoGPT
         selection=SelectionSettings(metric="loss", better="lower", ema=ema),
     )
 
@@ -77,6 +81,7 @@ def tinyshakespeare(model: str = "gpt", *, folder: str | None = None, steps: int
         model=configure(model, SIZES, LANGUAGE_MODELS),
         data=ShakespeareCorpus(folder=folder),
         tokenizer=CHARACTERS,
+        # 64 crops of 256 characters, as in nanoGPT on a GPU
         batch=SegmentSettings(rows=64, length=256 if crops else 64, cut="crops" if crops else "stream"),
         validation=LanguageValidationSettings(rows=64),
         training=schedule(steps or 5000, ema=0.995),
@@ -93,6 +98,7 @@ def tinyshakespeare_small(
         model=configure(model, SMALL, LANGUAGE_MODELS),
         data=ShakespeareCorpus(folder=folder),
         tokenizer=CHARACTERS,
+        # 12 crops of 64 characters, as in nanoGPT on a CPU
         batch=SegmentSettings(rows=12, length=64, cut="crops" if model in IN_PARALLEL else "stream"),
         validation=LanguageValidationSettings(rows=64),
         training=schedule(steps or 2000, ema=0.99, learning_rate=3e-3),

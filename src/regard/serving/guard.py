@@ -24,6 +24,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# 1 MiB; requests contain short texts
 MAX_BODY = 1 << 20
 POLICY = "; ".join(
     (
@@ -64,10 +65,12 @@ class Guard:
         # hosts are compared without their port: an SSH tunnel may use another one
         names = [re.sub(r":\d+$", "", host) for host in hosts]
         self.app = TrustedHostMiddleware(app, allowed_hosts=names, www_redirect=False)
+        # bytes: compare_digest refuses text outside ASCII
         self.token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it to the application."""
+        # refused: pages of other sites may open web sockets without CORS, and the API has none
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -115,6 +118,7 @@ def bounded(receive: Receive) -> Receive:
 def with_headers(send: Send, path: str) -> Send:
     """Send with security headers and a cache policy."""
     is_asset = path.startswith("/assets/")
+    # names of assets contain a hash of their content
     cache = {"cache-control": "public, max-age=31536000, immutable" if is_asset else "no-store"}
 
     async def send_with_headers(message: MutableMapping[str, Any]) -> None:
@@ -137,6 +141,7 @@ async def refuse(send: Send, status: int, sentence: str) -> None:
 
 def is_private(status: os.stat_result) -> bool:
     """True for a small regular file that only its owner may read or write."""
+    # 0o077 are all permissions of group and others; Windows has no owner ids
     is_own = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
     return stat.S_ISREG(status.st_mode) and status.st_size < 1000 and is_own
 
@@ -145,13 +150,16 @@ def own_token() -> str:
     """A random token in a file of the user: the same after a restart, so that an open page keeps working."""
     path = user_data_folder() / "studio-token"
     with suppress(OSError, UnicodeDecodeError):
+        # lstat: a link could name a file of another user
         if is_private(path.lstat()):
             token = path.read_text(encoding="ascii").strip()
             if 32 <= len(token) <= 100 and token.isalnum():
                 return token
     token = secrets.token_hex(24)
+    # without a writable folder the token is valid for this process only
     with suppress(OSError, ValueError):
         make_folder(user_data_folder())
+        # a file that is not private is replaced, because others may have read it
         path.unlink(missing_ok=True)
         # O_EXCL: the call fails if the file exists, so no other process can have prepared it
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:

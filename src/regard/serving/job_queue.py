@@ -54,9 +54,11 @@ class JobQueue:
         """Wait for the jobs before it, then run the job; GoneError if the client has disconnected by then."""
         if self.num_waiting >= self.max_waiting:
             raise BusyError(f"{self.num_waiting} requests are already waiting. Try again in a second.")
+        # no await lies between the check and this line, so requests that arrive together respect the limit
         self.num_waiting += 1
         try:
             async with self._turn:
+                # the job is left out, because its result cannot be sent
                 if await client.is_disconnected():
                     raise GoneError
                 return await asyncio.get_running_loop().run_in_executor(self._threads, job)

@@ -20,6 +20,7 @@ def bind(host: str, port: int | None) -> socket.socket:
     for number in ports:
         # without IPPROTO_TCP asyncio does not disable Nagle's algorithm, which costs 40 ms per response
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        # a port that a stopped server used is otherwise blocked for a minute
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))

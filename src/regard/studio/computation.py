@@ -41,6 +41,7 @@ class Comparison:
 
 def compare(attention_map: AttentionMap) -> Comparison:
     """The comparison behind the scores of a map; unknown if it does not reproduce them."""
+    # the projections of a score have parameters; no gradient of them is needed
     with torch.inference_mode():
         comparison = from_lowering(attention_map)
         if comparison.form == "unknown":
@@ -56,6 +57,7 @@ def compare(attention_map: AttentionMap) -> Comparison:
 def from_lowering(attention_map: AttentionMap) -> Comparison:
     """The comparison in the lowering of the score."""
     lowered = attention_map.score.lower(attention_map.queries, attention_map.keys)
+    # a text is the reason why the score has no lowering
     if isinstance(lowered, str):
         return unknown(attention_map)
     # a score without parameters lowers to its own queries; then no projection is reported
@@ -67,6 +69,7 @@ def from_lowering(attention_map: AttentionMap) -> Comparison:
         energy = lowered.energy.detach()
         return Comparison(form="sum", queries=queries, keys=keys, energy=energy, projected=projected)
     if isinstance(lowered, LoweredSquare):
+        # one number, or one per dimension: now one per dimension
         width = lowered.width.detach().expand(queries.shape[-1])
         return Comparison(form="square", queries=queries, keys=keys, width=width, projected=projected)
     bias = bias_of(lowered, attention_map)
@@ -76,8 +79,10 @@ def from_lowering(attention_map: AttentionMap) -> Comparison:
 def bias_of(lowered: Lowered, attention_map: AttentionMap) -> Float[Tensor, "H Q K"] | None:
     """The sum of all biases of the scores."""
     shape = attention_map.scores.shape
+    # (.., keys) -> (.., 1, keys) -> the shape of the scores
     parts = [] if lowered.key_bias is None else [lowered.key_bias[..., None, :].expand(shape)]
     parts += [] if lowered.bias is None else [lowered.bias.expand(shape)]
+    # none, one or two of them
     return batch_element(torch.stack(parts).sum(0)) if parts else None
 
 
@@ -91,12 +96,15 @@ def scores_of(comparison: Comparison) -> Float[Tensor, "H Q K"]:
     """The scores computed from the comparison."""
     queries, keys = comparison.queries, comparison.keys
     if comparison.form == "dot":
+        # (H, Q, d) @ (H, d, K)
         scores = comparison.scale * (queries @ keys.mT)
         return scores if comparison.bias is None else scores + comparison.bias
     if comparison.form == "sum":
         assert comparison.energy is not None
+        # (H, Q, 1, d) + (H, 1, K, d)
         return (queries[:, :, None] + keys[:, None]).tanh() @ comparison.energy
     assert comparison.width is not None
+    # the factor 1/2 and the width are those of the Gaussian kernel
     return -0.5 * ((comparison.width * (queries[:, :, None] - keys[:, None])) ** 2).sum(-1)
 
 
@@ -109,6 +117,7 @@ class QueryRow:
     head: int
     query: int
 
+    # cached in the instance dictionary, which a frozen dataclass permits
     @cached_property
     def located(self) -> tuple[int, int]:
         """The index of the map with this query, and the index of the query in that map."""
@@ -148,10 +157,12 @@ class QueryRow:
 
     def of_head(self, tensor: Tensor) -> Tensor:
         """This head's part of a tensor whose first dimension is the heads."""
+        # the index comes from the request
         if self.head >= tensor.shape[0]:
             raise MissingError(
                 f"{self.path} has {tensor.shape[0]} heads, counted from 0; there is no head {self.head}."
             )
+        # on the CPU, for JSON and for snippets
         return tensor[self.head].cpu()
 
     def line(self, field: str) -> Float[Tensor, " size"]:
@@ -174,16 +185,19 @@ class QueryRow:
         allowed = self.attention_map.allowed
         if allowed is None:
             return None
+        # the mask may broadcast over heads and queries
         return self.of_head(batch_element(allowed.broadcast_to(self.attention_map.weights.shape)))[self.index]
 
     @property
     def is_softmax(self) -> bool:
         """True if the weights are a masked softmax."""
+        # `type() is`: a subclass may compute other weights
         return type(self.attention_map.align) is Softmax
 
     @property
     def is_sum(self) -> bool:
         """True if the context is the weighted sum alone; relative positions may add to it."""
+        # tolerances of float32: the recorded numbers may come from a GPU
         return (self.line("weights") @ self.take("values")).allclose(self.line("context"), rtol=1e-4, atol=1e-5)
 
     def address(self, quantity: str, *positions: int | str) -> str:

@@ -38,8 +38,10 @@ class DemoTraining:
 
     def __init__(self, folder: Path, command: Sequence[str] | None = None) -> None:
         self.folder = folder
+        # --overwrite: an interrupted demo cannot be resumed
         default = (sys.executable, "-c", ENDS_WITH_PARENT, "demo", "--out", str(folder), "--overwrite")
         self.command = tuple(default if command is None else command)
+        # beside the folder, whose content the training replaces
         self.lock, self.log = folder.with_name("demo.training"), folder.with_name("demo.log")
         self.started_at = time.time()
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,8 +55,10 @@ class DemoTraining:
             if not self.take_lock():
                 self.started_at = min(self.started_at, self.lock.stat().st_mtime)
                 return
+            # the log of an earlier training is of no use
             with self.log.open("wb") as log:
                 # stdin is a pipe that stays open until this process ends, see ENDS_WITH_PARENT
+                # the last line of stderr is the reason of a failure
                 self._process = subprocess.Popen(
                     self.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
                 )
@@ -64,12 +68,15 @@ class DemoTraining:
     def take_lock(self) -> bool:
         """True if no other process trains the demo; the lock is released when its process ends."""
         file = self.lock.open("wb")
+        # without fcntl two studios may train the demo at the same time
         if fcntl is not None:
             try:
+                # LOCK_NB: an error at once instead of waiting until the lock is free
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.close()
                 return False
+        # the lock is held as long as the file is open
         self._lock_file = file
         return True
 
@@ -83,12 +90,15 @@ class DemoTraining:
         if self._process is None:
             return
         if self._process.poll() is None:
+            # SIGTERM: the training ends after its step
             self._process.terminate()
             try:
                 self._process.wait(timeout=10)
+            # a process that ignores the signal
             except subprocess.TimeoutExpired:
                 self._process.kill()
         if self._lock_file is not None:
+            # after the process has ended, so that no second one writes into the same folder
             self._lock_file.close()
 
     def report(self) -> DemoProgress | None:
@@ -102,6 +112,7 @@ class DemoTraining:
         if not running and problem is None:
             return None
         shares = [self.share_of(name) for name in DEMO_SYSTEMS]
+        # the last one if all are trained
         current = next((index for index, share in enumerate(shares) if share < 1), len(shares) - 1)
         return DemoProgress(
             system=DEMO_SYSTEMS[current],
@@ -117,7 +128,9 @@ class DemoTraining:
         checkpoint = RunFolder(self.folder / name)
         try:
             steps = read_run(checkpoint).training.steps
+            # file systems may store times in seconds
             is_new = checkpoint.metrics.stat().st_mtime >= self.started_at - 1
+        # before its training, a model has no config or no metrics
         except (ValueError, OSError):
             return 0.0
         return min(last_step(checkpoint.metrics) / steps, 1.0) if steps and is_new else 0.0
@@ -127,6 +140,7 @@ class DemoTraining:
         if self._start_error:
             return self._start_error
         if self._process is None or self._process.poll() in (None, 0):
+            # it runs, or has ended without an error
             return None
         text = self.log.read_text(encoding="utf-8", errors="replace").strip() if self.log.is_file() else ""
         last = text.splitlines()[-1] if text else f"exit code {self._process.returncode}"

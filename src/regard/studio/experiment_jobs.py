@@ -24,6 +24,7 @@ class ExperimentJobs:
     """The jobs by experiment name."""
 
     def __init__(self) -> None:
+        # one worker, so that experiments do not compete for the cores
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="experiment")
         self._jobs: dict[str, Future[JobResult]] = {}
         self._lock = Lock()
@@ -31,6 +32,7 @@ class ExperimentJobs:
     def start(self, name: str) -> ExperimentReport:
         """Run an experiment, unless it is running."""
         check_experiment(name)
+        # one lock for check and start, so that two requests do not start the same experiment
         with self._lock:
             job = self._jobs.get(name)
             if job is None or job.done():
@@ -42,8 +44,10 @@ class ExperimentJobs:
         check_experiment(name)
         entry = EXPERIMENTS[name]
         job = self._jobs.get(name)
+        # exception() waits for a running job, and raises for a cancelled one
         error = None if job is None or not job.done() or job.cancelled() else job.exception()
         result = job.result() if job is not None and job.done() and error is None else None
+        # in this order, because a failed job is done as well, but has no result
         state: JobState = "idle" if job is None else "failed" if error else "running" if result is None else "done"
         finding = None if result is None else result.finding
         return ExperimentReport(
@@ -62,12 +66,15 @@ class ExperimentJobs:
 
     def close(self) -> None:
         """Accept no more jobs."""
+        # a running experiment cannot be interrupted
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def run(name: str) -> JobResult:
     """The finding, with its figure if matplotlib is installed."""
+    # a fixed seed, so that every run gives the same numbers
     finding = EXPERIMENTS[name].run(seed=0)
+    # SVG is text, which fits into JSON
     figure = drawn_bytes(finding.draw, ("svg",))["svg"].decode() if has_matplotlib() else None
     return JobResult(finding, figure)
 

@@ -18,7 +18,9 @@ HEAD = LocalizedText(en="head {}", zh="第 {} 头")
 
 def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:
     """One byte per weight, query by query, and the weight of byte 255."""
+    # an empty tensor has no maximum
     high = float(weights.max()) if weights.numel() else 0.0
+    # weights of 0 stay 0; clamped, because a larger value would wrap around in one byte
     steps = (weights * (255 / high if high > 0 else 0.0)).round().clamp(0, 255)
     return steps.to("cpu", torch.uint8).numpy().tobytes(), high
 
@@ -27,6 +29,7 @@ def exact_row(weights: Float[Tensor, "Q K"], query: int) -> bytes:
     """The weights of one query in single precision, little-endian."""
     if query >= weights.shape[0]:
         raise MissingError(f"there are {weights.shape[0]} queries, counted from 0; there is no query {query}.")
+    # little-endian on every machine
     return weights[query].to("cpu", torch.float32).numpy().astype("<f4").tobytes()
 
 
@@ -35,7 +38,9 @@ def thumbnail(weights: Float[Tensor, "Q K"], size: int) -> UInt8[Tensor, "size s
     if not weights.numel():
         return torch.zeros(size, size, dtype=torch.uint8)
     # the maximum, because a mean would make single peaks invisible
+    # (1, queries, keys): pooling needs a dimension of channels
     pooled = torch.nn.functional.adaptive_max_pool2d(weights[None].float(), size)[0]
+    # a head without any weight is scaled by a finite number
     return (pooled * (255 / pooled.max().clamp_min(1e-30))).round().to(torch.uint8)
 
 
@@ -54,8 +59,10 @@ def export_page(entry: CachedInspection, path: str, head: int, language: str) ->
             head=label.format(number) if count > 1 else "",
             weights=weights[number],
             query_tokens=tokens[query_axis.name],
+            # the weights may have fewer keys than the axis
             key_tokens=tokens[key_axis.name][: weights.shape[-1]],
         )
+        # -1 is all heads
         for number in (range(count) if head < 0 else (head,))
     )
     titles = (getattr(query_axis.title, language), getattr(key_axis.title, language))
@@ -64,6 +71,7 @@ def export_page(entry: CachedInspection, path: str, head: int, language: str) ->
 
 def axes_of(entry: CachedInspection, path: str) -> tuple[str, str]:
     """The names of the query and key axes of a site or of the model's alignment."""
+    # the model's alignment is offered as a site, but was not recorded
     panel: AlignmentPanel | None = entry.inspection.panel(AlignmentPanel)
     if panel is not None and path == panel.name:
         return panel.query_axis, panel.key_axis

@@ -25,6 +25,7 @@ def all_heads(entry: CachedInspection) -> HeadOverview:
         # between two sequences, positions are scaled to the same length first
         distances = mean_distance(weights, stretched=site.is_cross)
         diagonals = diagonal_mass(weights, stretched=site.is_cross)
+        # over queries with any weight: the others have no distribution
         entropies = mean_over_active(entropy(weights), weights)
         peaks = mean_over_active(weights.amax(-1), weights)
         measures += [
@@ -46,6 +47,7 @@ def all_heads(entry: CachedInspection) -> HeadOverview:
 
 def thumbnails(entry: CachedInspection) -> bytes:
     """One thumbnail per head, in the order of `all_heads`."""
+    # one transfer for all heads of a site
     pictures = [
         thumbnail(head, THUMBNAIL) for site in entry.inspection.sites for head in entry.weights(site.path).cpu()
     ]
@@ -55,9 +57,11 @@ def thumbnails(entry: CachedInspection) -> bytes:
 def without_head(head: int, attention_map: AttentionMap, _first_query: int, _first_key: int) -> Tensor:
     """The weights with one head set to 0."""
     weights = attention_map.weights
+    # without the dimension of heads there is one head, which is the whole attention
     if weights.ndim < 4:
         return torch.zeros_like(weights)
     others = torch.arange(weights.shape[-3], device=weights.device) != head
+    # (heads, 1, 1) broadcasts over queries and keys
     return weights * others[:, None, None]
 
 
@@ -66,8 +70,10 @@ def ablate(entry: CachedInspection, request: AblateRequest) -> AblationResult:
     count = entry.site(request.site).num_heads
     if request.head >= count:
         raise MissingError(f"{request.site} has {count} heads, counted from 0; there is no head {request.head}.")
+    # a function: `respond` enters a context for each pass
     around = partial(intervene_at, entry, request.site, partial(without_head, request.head))
     before, after = respond(entry), respond(entry, around)
+    # worked examples have no output
     if before is None or after is None:
         raise RefusedError(f"{entry.model.name} has no output to change. Ablate a head of a model that was trained.")
     return AblationResult(before=before, after=after)

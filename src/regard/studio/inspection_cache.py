@@ -19,6 +19,7 @@ from regard.studio.model_registry import RegisteredModel
 from regard.studio.schema.inspections import InspectionMessage
 from regard.tasks import first_keys, join_weights
 
+# 1 GiB
 MAX_BYTES, MAX_INSPECTIONS = 1 << 30, 64
 PanelType = TypeVar("PanelType")
 
@@ -35,6 +36,7 @@ class CachedInspection:
     def site(self, path: str) -> AttentionSite:
         """The attention at a module path."""
         site = self.inspection.site(path)
+        # the result of a swap has sites, but no maps
         if site is None or path not in self.inspection.maps:
             paths = ", ".join(self.inspection.maps) or "none"
             raise MissingError(f"{self.message.model} has no attention at {path!r}; there is {paths}.")
@@ -69,6 +71,7 @@ class CachedInspection:
         count = self.site(path).num_heads if weights is None else weights.shape[0]
         if head >= count:
             raise MissingError(f"{path} has {count} heads, counted from 0; there is no head {head}.")
+        # -1 is the mean of all heads
         if head < 0:
             return self.weights(path).mean(dim=0)
         if weights is not None:
@@ -81,6 +84,7 @@ class CachedInspection:
         if path in self.swapped:
             return self.swapped[path]
         alignment: AlignmentPanel | None = self.inspection.panel(AlignmentPanel)
+        # the alignment has one head; float32, because it may be in bfloat16
         return alignment.weights[None].float() if alignment is not None and path == alignment.name else None
 
     def num_keys(self, path: str) -> int:
@@ -92,6 +96,7 @@ class CachedInspection:
         self.site(path)
         return first_keys(self.inspection, path)
 
+    # cached: the tensors of an entry do not change
     @cached_property
     def size(self) -> int:
         """Bytes of all tensors; those that share memory count once."""
@@ -111,12 +116,14 @@ class InspectionCache:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, CachedInspection] = OrderedDict()
+        # routes run in a pool of threads, inspections in the thread of the queue
         self._lock = Lock()
 
     def get(self, name: str) -> CachedInspection | None:
         """A cached inspection, or None."""
         with self._lock:
             if name in self._entries:
+                # the most recently used one is last
                 self._entries.move_to_end(name)
             return self._entries.get(name)
 
@@ -132,12 +139,15 @@ class InspectionCache:
         with self._lock:
             # an inspection of older weights can never be requested again
             model, version = entry.model.name, entry.model.version
+            # a copy, because entries are deleted in the loop
             for name, other in list(self._entries.items()):
                 if other.model.name == model and other.model.version != version:
                     del self._entries[name]
             self._entries[entry.message.id] = entry
             self._entries.move_to_end(entry.message.id)
+            # the new entry stays, even if it is over the limit alone
             while len(self._entries) > 1 and self._is_over_limit():
+                # the first one is the least recently used
                 self._entries.popitem(last=False)
         return entry
 

@@ -25,6 +25,7 @@ from regard.studio.schema.numbers import Outcome
 
 MAX_NUMBERS = 128_000_000
 """Limit of the scores, weights, keys and values of one inspection."""
+# the path up to the first part that ends with a number
 LAYER = re.compile(r"^(.*?\d+)(?:\.|$)")
 
 
@@ -32,6 +33,8 @@ def inspection_id(model: RegisteredModel, request: InspectionRequest) -> str:
     """A hash of the request and the version of the model: the same request for the same weights has the same id."""
     # a fixed input ignores the text of the request, so it is not part of the id
     words = [] if model.fixed_input else [request.text, request.output]
+    # as JSON, so that two different requests never give the same text
+    # 24 hexadecimal digits, 96 bits: no two inspections share an id in practice
     return hashlib.sha256(json.dumps([model.name, model.version, *words]).encode()).hexdigest()[:24]
 
 
@@ -39,6 +42,7 @@ def make_inspection(model: RegisteredModel, request: InspectionRequest) -> Cache
     """Inspect an input; an error of the predictor becomes a RefusedError with its message."""
     predictor = model.activate()
     with refusing():
+        # only errors of the input become a refusal; all others are defects of the server
         data = predictor.parse(request.text)
         inspection = predictor.inspect(data, request.output, max_numbers=MAX_NUMBERS)
     message = describe_inspection(inspection, model.name, inspection_id(model, request))
@@ -74,6 +78,7 @@ def describe_axis(axis: Axis) -> InspectionAxis:
         kind=axis.kind,
         title=LocalizedText(en=axis.title.en, zh=axis.title.zh),
         tokens=list(axis.labels),
+        # both types have the same fields
         labels=[TokenLabel(**vars(token)) for token in merge_bytes(axis.labels, axis.marks)],
         grid=None if axis.grid is None else list(axis.grid),
         is_stepwise=axis.is_stepwise,
@@ -104,6 +109,7 @@ def describe_alignment(panel: AlignmentPanel) -> InspectionSite:
         heads=1,
         queries=panel.query_axis,
         keys=panel.key_axis,
+        # the model computes this alignment itself, so its score is not recorded
         score=None,
         align=None,
         is_causal=False,
@@ -139,11 +145,13 @@ def predict_one(model: RegisteredModel, request: PredictRequest) -> PredictAnswe
     """The output for one input, without weights."""
     if not model.capabilities.responds:
         raise RefusedError(f"{model.name} has no output to predict. Choose a model that was trained.")
+    # the model is loaded before the clock starts
     predictor, start = model.activate(), time.perf_counter()
     with refusing():
         output = predictor.predict([predictor.parse(request.text)])[0]
     return PredictAnswer(
         output=str(output),
+        # outputs of other packages may have neither
         log_prob=getattr(output, "log_prob", None),
         tokens=list(getattr(output, "tokens", ())),
         milliseconds=(time.perf_counter() - start) * 1e3,
@@ -157,6 +165,7 @@ def generate(model: RegisteredModel, request: GenerateRequest) -> GenerateAnswer
     predictor, start = model.activate(), time.perf_counter()
     options = {"temperature": request.temperature, "top_p": request.top_p, "seed": request.seed}
     with refusing():
+        # consumed here: the stream is lazy, and its errors are raised by the iteration
         tokens = list(predictor.stream([request.text], max_tokens=request.max_tokens, **options))
     # NaN is not valid JSON, and a broken model should be named
     if not all(math.isfinite(token.log_prob) for token in tokens):

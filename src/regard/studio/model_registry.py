@@ -26,6 +26,7 @@ from regard.studio.schema.base import LocalizedText, Problem
 from regard.studio.schema.models import ModelCard, ModelQuality, QualityBucket
 from regard.tasks import all_tasks, count_parameters, load, read_report, read_run, steps_of, task_of
 
+# levels of folders below a root
 MAX_DEPTH = 3
 MAX_FOLDERS, MAX_LOADED = 2000, 8
 SCAN_INTERVAL = 1.0
@@ -33,6 +34,7 @@ SCAN_INTERVAL = 1.0
 SPLITS = ("test", "test-beam-1", "validation")
 """Evaluations, the preferred one first."""
 
+# at import, before `activate` changes the number
 THREADS = torch.get_num_threads()
 SMALL = 20_000_000
 """Parameters below which one thread is faster than several, because of synchronisation at every step."""
@@ -61,12 +63,15 @@ class ModelRegistry:
     """All models by name."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
+        # resolved, because is_inside compares paths without links
         self.roots = tuple(root.resolve() for root in roots)
         self._loaded: OrderedDict[Path, RegisteredModel] = OrderedDict()
         self._cards: dict[str, tuple[str, ModelCard]] = {}
         self._added: dict[str, tuple[RegisteredModel, ModelCard]] = {}
         self._folders: dict[str, Path] = {}
+        # the first call always scans
         self._scanned_at = float("-inf")
+        # two locks: a request for the folders must not wait until a model is loaded
         self._lock, self._scanning = Lock(), Lock()
 
     def add(self, model: RegisteredModel, card: ModelCard) -> None:
@@ -79,18 +84,21 @@ class ModelRegistry:
         """Name -> folder of every run, also of runs without a model yet; scanned at most once a second."""
         # several requests at once would otherwise scan the disk several times
         with self._scanning:
+            # monotonic: the wall clock may be set back, and nothing would be scanned for a long time
             if time.monotonic() - self._scanned_at > SCAN_INTERVAL:
                 self._folders, self._scanned_at = self.scan(), time.monotonic()
             return self._folders
 
     def scan(self) -> dict[str, Path]:
         """Every run below the roots, by the shortest unique tail of its path."""
+        # roots may be nested, and then contain the same runs
         runs = list(dict.fromkeys(folder for root in self.roots for folder in runs_below(root)))
         names: dict[str, Path] = {}
         for folder in runs:
             parts = folder.parts
             sizes = range(1, len(parts) + 1)
             tails = ("/".join(parts[-size:]) for size in sizes)
+            # with a slash in front, so that a name matches whole parts of a path
             unique = (tail for tail in tails if sum(("/" + str(other)).endswith("/" + tail) for other in runs) == 1)
             # JSON needs UTF-8, folder names may be any bytes
             names[os.fsencode(next(unique, str(folder))).decode("utf-8", "replace")] = folder
@@ -100,6 +108,7 @@ class ModelRegistry:
         """The cards of all usable checkpoints by task and history, and the problems of the others."""
         cards, problems = [], []
         for name, folder in self.folders().items():
+            # a run in training has no model yet
             if not RunFolder(folder).weights.is_file():
                 continue
             try:
@@ -118,7 +127,9 @@ class ModelRegistry:
 
     def card(self, name: str, folder: Path) -> ModelCard:
         """The card of a checkpoint, cached until its files change."""
+        # without a lock: two threads may make the same card, and both are right
         checkpoint = RunFolder(folder)
+        # evaluations too, because the card has the quality
         version = version_of(checkpoint.weights, *(checkpoint.evaluation(split) for split in SPLITS))
         cached = self._cards.get(name)
         if cached is None or cached[0] != version:
@@ -135,9 +146,11 @@ class ModelRegistry:
         if folder is None or not RunFolder(folder).weights.is_file():
             near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
             raise MissingError(f"there is no model called {name!r}.{near}")
+        # loaded under the lock, so that two requests do not load a model twice
         with self._lock:
             version = version_of(RunFolder(folder).weights)
             model = self._loaded.get(folder)
+            # the folder may have new weights, if it was trained again
             if model is None or model.version != version:
                 predictor = load_predictor(folder)
                 model = self._loaded[folder] = RegisteredModel(
@@ -157,15 +170,18 @@ class ModelRegistry:
 
 def runs_below(root: Path) -> Iterator[Path]:
     """Folders with a config, at most MAX_DEPTH levels down; links out of the root are not followed."""
+    # bounded, because a root may be the whole disk
     for current, folders, files in islice(os.walk(root, followlinks=False), MAX_FOLDERS):
         folder = Path(current)
         if "config.json" in files:
             if is_inside(folder, root):
                 yield folder
+            # in place: os.walk then leaves out what is below
             folders.clear()
         # a run contains no other runs, and deep trees are not searched
         elif len(folder.relative_to(root).parts) >= MAX_DEPTH:
             folders.clear()
+        # hidden folders contain scratch files; sorted, because file systems have no order
         folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
@@ -177,6 +193,7 @@ def printable(error: Exception) -> str:
 def is_inside(folder: Path, root: Path) -> bool:
     """True if all files of a run are regular files below the root."""
     checkpoint = RunFolder(folder)
+    # the content of these files is served, and a link could name any file of the user
     paths = (
         checkpoint.config,
         checkpoint.weights,
@@ -185,6 +202,7 @@ def is_inside(folder: Path, root: Path) -> bool:
         checkpoint.metrics,
     )
     try:
+        # lexists is true for a broken link, which is_file then refuses
         return all(path.is_file() and path.resolve().is_relative_to(root) for path in paths if os.path.lexists(path))
     except (OSError, RuntimeError):
         # a link that points to itself
@@ -193,6 +211,7 @@ def is_inside(folder: Path, root: Path) -> bool:
 
 def version_of(*paths: Path) -> str:
     """A string that changes when one of the files does."""
+    # in nanoseconds, because a file may be written twice within a second
     return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
 
 
@@ -200,6 +219,7 @@ def load_predictor(folder: Path) -> Any:
     """The predictor of a folder; RefusedError with the reason if it cannot be loaded."""
     try:
         predictor = load(folder)
+    # a folder may be damaged in many ways: the reason is sent to the page
     except (ValueError, OSError, SafetensorError) as error:
         raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
     check_tokenizers(predictor, folder.name)
@@ -216,7 +236,9 @@ def check_tokenizers(predictor: Any, name: str) -> None:
     for side, tokenizer in tokenizers.items():
         if tokenizer is None:
             continue
+        # source_vocab_size, target_vocab_size or vocab_size
         vocab_size = getattr(config, f"{side.replace(' ', '_')}vocab_size", tokenizer.vocab_size)
+        # fewer tokens than embeddings do no harm
         if tokenizer.vocab_size > vocab_size:
             raise RefusedError(
                 f"the {side}tokenizer of {name} has {tokenizer.vocab_size} tokens and its model {vocab_size}: they "
@@ -250,6 +272,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
         attends=entry.attends,
         parameters=sum(math.prod(size) for size in sizes),
         recipe=run.recipe,
+        # languages of the user's files may be empty
         languages=[language for language in getattr(run.data, "languages", ()) if language],
         tokens=getattr(getattr(run, "tokenizer", None), "kind", ""),
         steps=steps_of(folder),
@@ -262,6 +285,7 @@ def quality_or_none(checkpoint: RunFolder) -> ModelQuality | None:
     """The quality of a checkpoint; None also if its evaluation cannot be read."""
     try:
         return find_quality(checkpoint)
+    # json raises RecursionError for values that are nested too deeply
     except (ValueError, OSError, RecursionError):
         return None
 
@@ -280,10 +304,12 @@ def find_quality(checkpoint: RunFolder) -> ModelQuality | None:
     metric, table = report.metrics[0], report.table("by_length")
     buckets = []
     if table is not None:
+        # shares are stored, per cent are shown
         scale = scale_of(table.columns[2].format)
         buckets = [
             QualityBucket(label=str(label), count=int(count), value=None if value is None else scale * float(value))
             for label, count, value in table.rows
+            # a bucket without inputs has no quality
             if count
         ]
     return ModelQuality(

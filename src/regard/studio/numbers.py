@@ -27,6 +27,7 @@ CONTEXT_TEX = r"c_i = \sum_j \alpha_{ij} v_j"
 def compute(row: QueryRow, *, first_key: int, first_dimension: int) -> Computation:
     """All stages of attention for one query."""
     align = name_of(row.attention_map.align)
+    # a window of keys and dimensions, which bounds the size of the response
     keys = slice(first_key, first_key + MAX_KEYS)
     sizes = slice(first_dimension, first_dimension + MAX_DIMENSIONS)
     allowed, values = row.allowed, row.take("values")
@@ -37,6 +38,7 @@ def compute(row: QueryRow, *, first_key: int, first_dimension: int) -> Computati
         align=align,
         align_formula=SOFTMAX_TEX if row.is_softmax else rf"\alpha_i = \mathrm{{{align}}}(s_i)",
         query=row.query_vector[sizes].tolist(),
+        # of an unknown comparison, queries and keys may have different sizes
         size=max(row.query_vector.shape[0], row.keys.shape[1]),
         value_size=values.shape[-1],
         num_keys=row.keys.shape[0],
@@ -62,6 +64,7 @@ def score_tex(comparison: Comparison) -> str:
     tex = SCORE_TEX[comparison.form]
     if comparison.form == "dot":
         size = comparison.queries.shape[-1]
+        # 1 / sqrt(d) up to rounding; for d = 1 it is 1, which is not shown
         scaled = abs(comparison.scale - size**-0.5) < 1e-9 and size > 1
         constant = (
             rf"\frac{{q_i \cdot k_j}}{{\sqrt{{{size}}}}}" if scaled else rf"{comparison.scale:.4g}\, q_i \cdot k_j"
@@ -72,15 +75,18 @@ def score_tex(comparison: Comparison) -> str:
 
 def number(row: QueryRow, quantity: Quantity, *, key: int, dimension: int) -> Number:
     """One number of a quantity."""
+    # index and upper bound
     checks = {"key": (key, row.keys.shape[0]), "dimension": (dimension, sizes_of(row)[quantity])}
     for name, (index, count) in checks.items():
         # the page sends all indices; only those of the quantity are checked
+        # a query and a context belong to no key
         is_used = quantity not in ("query", "context") if name == "key" else quantity in DIMENSIONED
         if is_used and index >= count:
             raise MissingError(f"there is no {name} {index}; there are {count}, counted from 0.")
     return BUILDERS[quantity](row, key, dimension)
 
 
+# quantities with one number per dimension
 DIMENSIONED = ("query", "key", "value", "product", "context")
 
 
@@ -95,6 +101,7 @@ def sizes_of(row: QueryRow) -> dict[str, int]:
 
 def make_input(name: str, address: str, numbers: Tensor) -> NumberInput:
     """A vector with its first NUM_LISTED entries."""
+    # float32: masks are boolean
     return NumberInput(name=name, address=address, values=finite(numbers[:NUM_LISTED].float()), count=numbers.shape[0])
 
 
@@ -105,6 +112,7 @@ def recorded(row: QueryRow, quantity: Quantity, value: Tensor, address: str, ind
         address=address,
         formula=RECORDED_TEX[quantity],
         inputs=[],
+        # the number itself where the code cannot be given
         snippet=code_snippets.recorded(row, quantity, address, indices) or code_snippets.literal(address, value),
     )
 
@@ -112,6 +120,7 @@ def recorded(row: QueryRow, quantity: Quantity, value: Tensor, address: str, ind
 def make_query(row: QueryRow, key: int, dimension: int) -> Number:
     """One dimension of the query."""
     address = row.address("query", row.query, dimension)
+    # `row.index` counts queries of the recorded map, `row.query` all queries of the site
     return recorded(row, "query", row.query_vector[dimension], address, (row.index, dimension))
 
 
@@ -147,14 +156,17 @@ def make_score(row: QueryRow, key: int, dimension: int) -> Number:
         inputs.append(make_input("w", f"{row.path} width", comparison.width.cpu()))
     bias = None
     if comparison.bias is not None:
+        # biases differ by head, query and key
         bias = row.of_head(comparison.bias)[row.index, key]
         inputs.append(make_input("b", row.address("bias", row.query, key), bias[None]))
     code = code_snippets.score(address, comparison, row.query_vector, row.keys[key], bias)
     return Number(
+        # `finite` takes and gives a vector
         value=finite(row.line("scores")[key][None])[0],
         address=address,
         formula=score_tex(comparison),
         inputs=inputs,
+        # the formula if the comparison is known, else the checkpoint, else the number itself
         snippet=code
         or code_snippets.from_checkpoint(row, "attention_map.scores", address, (row.index, key), key_axis=1)
         or code_snippets.literal(address, row.line("scores")[key]),
@@ -170,10 +182,12 @@ def make_weight(row: QueryRow, key: int, dimension: int) -> Number:
         inputs.append(make_input("allowed", row.address("allowed", row.query), allowed.float()))
     align = name_of(row.attention_map.align)
     entry = ALIGNMENTS.get(align)
+    # only a masked softmax depends on nothing but scores and mask
     code = code_snippets.weight(address, scores, allowed, key) if row.is_softmax else None
     return Number(
         value=row.line("weights")[key].item(),
         address=address,
+        # the formula of the table is plain text, not TeX
         formula=SOFTMAX_TEX if row.is_softmax else rf"\text{{{entry.formula if entry else align}}}",
         inputs=inputs,
         snippet=code
@@ -202,6 +216,7 @@ def make_context(row: QueryRow, key: int, dimension: int) -> Number:
     """One dimension of the weighted sum."""
     address = row.address("context", row.query, dimension)
     weights, column = row.line("weights"), row.take("values")[:, dimension]
+    # positions may add to the context, and the weighted sum alone is then another number
     code = code_snippets.context(address, weights, column) if row.is_sum else None
     return Number(
         value=row.line("context")[dimension].item(),

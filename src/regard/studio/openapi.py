@@ -9,6 +9,7 @@ from regard.studio.state import Studio
 
 
 def document() -> str:
+    # no model, token or host changes the schema
     app = make_app(Studio(registry=ModelRegistry([])), token="", hosts=())
     return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
 

@@ -47,9 +47,11 @@ def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
         raise MissingError(f"there are {len(ids)} tokens, counted from 0; there is no token {position}.")
     # in double precision, so that the shown numbers add up to the shown total
     logits = panel.logits[position].double().cpu()
+    # subtracted before exp, which then cannot overflow
     highest = logits.max()
     exponentials = (logits - highest).exp()
     probabilities = logits.softmax(-1)
+    # a vocabulary may have fewer tokens
     best = logits.topk(min(MAX_CANDIDATES, logits.shape[-1])).indices.tolist()
 
     def candidate(token: int) -> Candidate:
@@ -59,6 +61,7 @@ def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
             logit=logits[token].item(),
             exponential=exponentials[token].item(),
             probability=probabilities[token].item(),
+            # rank 1: no token has a higher logit
             rank=int((logits > logits[token]).sum()) + 1,
         )
 
@@ -67,9 +70,11 @@ def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
         position=position,
         highest=highest.item(),
         total=exponentials.sum().item(),
+        # entr(0) is 0, where p log p is NaN
         entropy=torch.special.entr(probabilities).sum().item(),
         vocab_size=logits.shape[-1],
         candidates=[candidate(token) for token in best],
+        # no token of the text follows the last one
         true=candidate(ids[position + 1]) if position + 1 < len(ids) else None,
         address=address,
         snippet=code_snippets.softmax(entry, panel, address, position, best),
@@ -91,6 +96,7 @@ def state_growth(entry: CachedInspection) -> StateGrowth:
 def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
     """All classes, the most probable first, and the overlap of the query rows."""
     panel = entry.panel(ClassesPanel)
+    # the sort is stable
     order = sorted(range(len(panel.labels)), key=lambda index: -panel.probabilities[index])
     classes = [
         ClassProbability(label=panel.labels[index], logit=panel.logits[index], probability=panel.probabilities[index])
@@ -108,11 +114,14 @@ def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
 def overlap_of(weights: Float[Tensor, "r L"]) -> RowOverlap:
     """Lin et al. 2017, section 2.2: the similarity of rows that attend to the same words."""
     num_rows = weights.shape[0]
+    # products of rows of length 1 are cosines
     directions = F.normalize(weights, dim=-1)
     cosines = directions @ directions.mT
     identity = torch.eye(num_rows, dtype=weights.dtype)
+    # ordered pairs of two different rows
     num_pairs = num_rows * (num_rows - 1)
     return RowOverlap(
+        # without the diagonal, which is always 1
         cosine=((cosines * (1 - identity)).sum() / num_pairs).item() if num_pairs else 0.0,
         penalty=(weights @ weights.mT - identity).square().sum().item(),
         cosines=cosines.tolist(),

@@ -31,7 +31,9 @@ def card_of(name: str, folder: Path) -> RunCard:
         run = read_run(RunFolder(folder))
     except Exception as error:  # an error in one run must not hide the others
         return RunCard(name=name, system="", title=name, step=0, steps=0, live=False, problem=printable(error))
+    # a run that is limited by epochs has no number of steps
     step, steps = last_step(metrics), run.training.steps or 0
+    # without metrics it is not live
     seconds_since = time.time() - metrics.stat().st_mtime if metrics.is_file() else float("inf")
     return RunCard(
         name=name,
@@ -48,9 +50,11 @@ def last_step(metrics: Path) -> int:
     """The step of the last complete line."""
     if not metrics.is_file():
         return 0
+    # in bytes: a position in a text file must come from `tell`
     with metrics.open("rb") as file:
         # the end of the file is enough and the file may be large
         file.seek(max(metrics.stat().st_size - 4096, 0))
+        # the cut may be in the middle of a character
         tail = file.read().decode("utf-8", "replace").splitlines()
     return next((record["step"] for line in reversed(tail) if (record := parse(line)) is not None), 0)
 
@@ -74,13 +78,16 @@ def read_run_lines(registry: ModelRegistry, name: str, after: int) -> MetricsLin
     metrics = RunFolder(folders[name]).metrics
     if not metrics.is_file():
         return MetricsLines(lines=[], next=0, file="")
+    # with their ends, which show whether a line is complete
     lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     # the last line may still be written
     complete = [line for line in lines if line.endswith("\n")]
     # the first line contains a duration, so a restarted run has another one
     file = hashlib.sha256("".join(complete[:1]).encode()).hexdigest()[:16]
+    # the page requests the rest with another `after`
     page = complete[after : after + MAX_LINES]
     records = [record for line in page if (record := parse(line)) is not None]
+    # lines are counted, whether they could be parsed or not
     return MetricsLines(lines=[flatten(record) for record in records], next=after + len(page), file=file)
 
 
@@ -88,6 +95,7 @@ def flatten(record: dict[str, Any]) -> MetricsLine:
     """All numbers by name; nested ones have the name of their group as a prefix."""
     values: dict[str, float] = {}
     for name, value in record.items():
+        # one level of groups, such as the metrics of the validation
         inner = value.items() if isinstance(value, dict) else ()
         parts = [(f"{name}.{key}", number) for key, number in inner] if inner else [(name, value)]
         values |= {key: float(number) for key, number in parts if is_number(number) and key not in ("step", "epoch")}
@@ -96,4 +104,5 @@ def flatten(record: dict[str, Any]) -> MetricsLine:
 
 def is_number(value: object) -> bool:
     """True for a finite number in the range of a float."""
+    # False for NaN and infinity; an integer may be too large for a float
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

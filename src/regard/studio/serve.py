@@ -23,10 +23,12 @@ def make_studio(folders: Sequence[Path]) -> Studio:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder. Name one that `regard train` or `regard demo` wrote.")
+        # the walk ends at the first run
         if next(runs_below(folder.resolve()), None) is None:
             raise ValueError(f"there is no checkpoint in {folder}. Name a folder that `regard train` wrote.")
     if folders:
         return Studio(registry=ModelRegistry(folders))
+    # the last demo, one in the working folder, one that an earlier studio trained
     for demo in (load_last_demo(), Path("demo"), user_data_folder() / "demo"):
         if demo is not None and is_finished(demo):
             return Studio(registry=ModelRegistry([demo]))
@@ -51,21 +53,26 @@ def serve_studio(
     studio = make_studio(folders)
     # port 0 lets the system choose
     token, bound_port = own_token(), listener.getsockname()[1]
+    # the guard accepts these as Host headers
     names = names_of(host, bound_port)
     app = make_app(studio, token=token, hosts=names)
     address = f"http://{names[0]}/?token={token}"
+    # no access log: the first address contains the token
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
+    # the socket listens already, so that a page opened now waits in its backlog
     show(address)
     if browser:
         # a thread, because opening a browser may block
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     try:
         server.run(sockets=[listener])
+    # uvicorn raises the signal again after its own shutdown
     except KeyboardInterrupt:
         pass
     finally:
         studio.close()
     # exit without waiting for a running inspection or experiment
+    # _exit runs no handlers and flushes no streams
     sys.stdout.flush()
     os._exit(0)

@@ -13,6 +13,7 @@ from regard.studio.inspection_cache import InspectionCache
 from regard.studio.model_registry import ModelRegistry
 from regard.studio.worked_examples import add_examples
 
+# further requests get status 503
 MAX_WAITING = 32
 
 
@@ -25,6 +26,7 @@ class Studio:
     inspections: InspectionCache = field(default_factory=InspectionCache)
     experiments: ExperimentJobs = field(default_factory=ExperimentJobs)
     jobs: JobQueue = field(default_factory=lambda: JobQueue(MAX_WAITING))
+    # another one after each start, so that the page recognises a restart
     server_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __post_init__(self) -> None:
@@ -32,6 +34,7 @@ class Studio:
 
     def close(self) -> None:
         """End the background jobs."""
+        # first the queue: no job may start while the others end
         self.jobs.close()
         self.experiments.close()
         if self.demo_training is not None:

@@ -56,11 +56,13 @@ NOT_POSITIVE = LocalizedText(
 
 def gaussian(size: int) -> Gaussian:
     """With the scale of the scaled dot product: -1/2 |q - k|^2 / sqrt(d)."""
+    # the squared width is 1 / sqrt(d)
     return Gaussian(width=size**-0.25)
 
 
 SWAPPED_SCORES: Mapping[str, Callable[[int], Score]] = {
     "gaussian": gaussian,
+    # for vectors of norm sqrt(d) this is the size of the scaled dot product
     "cosine": lambda size: Cosine(scale=size**0.5),
     "dot": lambda size: Dot(),
     "scaled_dot": lambda size: ScaledDot(),
@@ -72,6 +74,7 @@ SWAPPED_ALIGNS: Mapping[str, Callable[[], Alignment]] = {
     "entmax": Entmax,
     "sigmoid": Sigmoid,
 }
+# the size of the window, which masks without one ignore
 SWAPPED_MASKS: Mapping[str, Callable[[int], ComposableMask | None]] = {
     "window": window,
     "causal": lambda size: causal(),
@@ -96,12 +99,14 @@ REFUSALS: Mapping[str, LocalizedText] = {
 
 def options(entry: CachedInspection, path: str) -> SwapOptions:
     """Every entry of every table, with the reason against those that cannot be used here."""
+    # the last map has the most keys
     comparison = compare(entry.maps(path)[-1])
     size = comparison.queries.shape[-1]
     has_common_size = size == comparison.keys.shape[-1] and comparison.form != "unknown"
 
     def refuse(name: str, supported: Container[str], *, needs_vectors: bool) -> LocalizedText | None:
         if name not in supported:
+            # entries without a reason of their own have parameters
             return REFUSALS.get(name, HAS_PARAMETERS)
         if name == "rotary" and size % 2 == 1:
             return ODD_SIZE
@@ -119,11 +124,13 @@ def options(entry: CachedInspection, path: str) -> SwapOptions:
             )
             for name, entry in table.items()
         ]
+        # `own` keeps the component of the model
         return [Option(name="own", formula="", year=None, refusal=None), *choices]
 
     return SwapOptions(
         scores=list_options(SCORES, SWAPPED_SCORES, needs_vectors=True),
         aligns=list_options(ALIGNMENTS, SWAPPED_ALIGNS),
+        # no mask at all is not an entry of the table
         masks=[*list_options(MASKS, SWAPPED_MASKS), Option(name="none", formula="", year=None, refusal=None)],
         positions=list_options(POSITIONS, SWAPPED_POSITIONS, needs_vectors=True),
     )
@@ -139,6 +146,7 @@ class Swap:
     def weights(self, attention_map: AttentionMap, first_query: int, first_key: int = 0) -> Float[Tensor, "... Q K"]:
         """The weights of all heads; `first_query` and `first_key` are positions."""
         request = self.request
+        # the first step of a growing memory has no keys
         if not attention_map.weights.shape[-1]:
             return attention_map.weights
         # before the alignment, so that a temperature works with any of them
@@ -150,6 +158,7 @@ class Swap:
             return weights
         # attention without heads has three dimensions; a swap of its only head is a swap of all
         is_swapped = torch.arange(weights.shape[-3], device=weights.device) == request.head
+        # (heads, 1, 1) broadcasts over queries and keys
         return torch.where(is_swapped[:, None, None], weights, attention_map.weights)
 
     def scores(self, attention_map: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
@@ -162,6 +171,7 @@ class Swap:
             comparison = compare(attention_map)
             queries, keys = comparison.queries, comparison.keys
             if request.position == "rotary":
+                # its frequencies must be on the device of the vectors
                 rotary = Rotary(head_size=queries.shape[-1]).to(queries.device)
                 queries = rotary.transform(queries, positions_from(first_query, queries.shape[-2], queries.device))
                 keys = rotary.transform(keys, positions_from(first_key, keys.shape[-2], keys.device))
@@ -170,8 +180,10 @@ class Swap:
             else:
                 score = SWAPPED_SCORES[request.score](queries.shape[-1])
                 scores = score(queries, score.prepare(keys))
+            # the comparison has exactly three dimensions; a map may have a batch and may have no heads
             scores = scores.reshape(attention_map.scores.shape)
         if request.position == "alibi":
+            # after the score, so that ALiBi can be added to any of them
             scores = scores + alibi_bias(attention_map, first_query, first_key)
         return scores
 
@@ -194,9 +206,11 @@ def alibi_bias(attention_map: AttentionMap, first_query: int, first_key: int) ->
     has_heads = scores.ndim > 3
     queries = positions_from(first_query, scores.shape[-2], scores.device)
     keys = positions_from(first_key, scores.shape[-1], scores.device)
+    # attention without heads has the slope of one head
     alibi = Alibi(num_heads=scores.shape[-3] if has_heads else 1).to(scores.device)
     bias = alibi.bias(attention_map.queries, queries, keys)
     assert bias is not None
+    # (heads, Q, K), or (Q, K) without heads; both broadcast over the batch
     return bias.reshape(bias.shape[-3:] if has_heads else bias.shape[-2:])
 
 
@@ -206,6 +220,7 @@ def positions_from(first: int, count: int, device: torch.device) -> Tensor:
 
 def check_swap(entry: CachedInspection, request: SwapRequest) -> None:
     """RefusedError for what the options do not offer."""
+    # checked here as well as on the page, because a request may have any content
     offers = options(entry, request.site)
     parts = {"score": offers.scores, "align": offers.aligns, "mask": offers.masks, "position": offers.positions}
     for part, choices in parts.items():
@@ -230,7 +245,9 @@ def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, Cac
     before, after = entry.weights(request.site), swapped_weights(entry, rule)
     outcome = respond(entry)
     swapped_outcome = respond(entry, partial(intervene_at, entry, request.site, rule.weights))
+    # a hash of inspection and request: the same swap has the same id
     name = hashlib.sha256(f"{entry.message.id}{request.model_dump_json()}".encode()).hexdigest()[:24]
+    # the heads that are swapped, all or one
     heads = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
     message = SwapResult(
         id=name,
@@ -243,7 +260,9 @@ def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, Cac
         # without panels: they belong to the unchanged model
         message=entry.message.model_copy(update={"id": name, "panels": []}),
         model=entry.model,
+        # the maps have the weights before the swap
         inspection=replace(entry.inspection, maps={}, panels=()),
+        # on the CPU: the memory of the GPU is for models
         swapped={request.site: after.cpu()},
     )
     return message, result
@@ -254,11 +273,14 @@ def swapped_weights(entry: CachedInspection, rule: Swap) -> Float[Tensor, "H Q K
     path = rule.request.site
     maps, first_query, firsts = [], 0, entry.first_keys(path)
     with torch.inference_mode():
+        # `first` is negative if empty keys are in front
         for recorded, first in zip(entry.maps(path), firsts, strict=True):
             attention_map = drop_empty_keys(recorded, first)
+            # without them the first key is token 0
             weights = rule.weights(attention_map, first_query, max(first, 0))
             maps.append(replace(attention_map, weights=weights))
             first_query += recorded.weights.shape[-2]
+        # drop_empty_keys has cut the keys, so that no first key is negative
         return join_weights(tuple(maps), entry.num_keys(path), firsts=[max(first, 0) for first in firsts])
 
 
@@ -266,6 +288,7 @@ def intervene_at(
     entry: CachedInspection, path: str, weights: Callable[[AttentionMap, int, int], Tensor]
 ) -> AbstractContextManager[None]:
     """Replace the weights of every attention at the site by `weights(map, first_query, first_key)`."""
+    # a new count for every context, which is entered once per pass
     site, num_queries = entry.site(path), 0
 
     def replace_weights(where: str, attention_map: AttentionMap) -> Tensor | None:
@@ -273,6 +296,7 @@ def intervene_at(
         nonlocal num_queries
         if where != path:
             return None
+        # counted for each call at this site, whatever it returns
         first_query, num_queries = num_queries, num_queries + attention_map.weights.shape[-2]
         if not site.keys_end_at_query:
             return weights(attention_map, first_query, 0)

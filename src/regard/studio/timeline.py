@@ -42,12 +42,14 @@ def milestones(models: Mapping[str, str]) -> list[Milestone]:
     """All milestones by year; `models` maps task/system to the name of a model in the studio."""
     figures = json.loads(files("regard.studio").joinpath("figures.json").read_text(encoding="utf-8"))
     items, tasks = [], all_tasks().values()
+    # lanes of tasks come first, those of mechanisms follow
     for lane, task in enumerate(tasks):
         for name in task.models:
             key = f"{task.name}/{name}"
             items.append(system(task, lane, name, models.get(key), figures.get(key, [])))
     for lane, (family, (title, table)) in enumerate(MECHANISMS.items(), start=len(tasks)):
         items += [mechanism(family, lane, title, name, entry) for name, entry in table.items()]
+    # the sort is stable: entries of one year keep the order of their table
     return sorted(items, key=lambda item: item.year)
 
 
@@ -101,12 +103,14 @@ def train_command(task: Task, system: str) -> str | None:
             continue
         parameters = inspect.signature(recipe.make).parameters.values()
         required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+        # a download counts as one more requirement
         needs_download = recipe.origin.startswith("http")
         options = " ".join([name, *(f"--{option.replace('_', '-')} FILE" for option in required)])
         commands.append((len(required) + needs_download, options))
     if not commands:
         return None
     # the first of those with the fewest requirements
+    # the key leaves out the options, or ties would be in alphabetical order
     _, words = min(commands, key=lambda command: command[0])
     return f"regard train {words} --model {system.replace('_', '-')} --out runs/{system}"
 
@@ -118,7 +122,9 @@ def explanation_of(family: str, name: str, title: str) -> LocalizedText:
 
 def file_of(build: Callable[..., Any]) -> str:
     """The file of the class that is built; for a function of a table, of the class that it returns."""
+    # only packages have __path__: a function of a table is in an __init__.py
     is_factory = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
+    # the return type of the function is the class
     built = get_type_hints(build)["return"] if is_factory else build
     return built.__module__.removeprefix("regard.").replace(".", "/") + ".py"
 

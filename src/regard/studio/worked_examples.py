@@ -52,6 +52,7 @@ class ExampleModel(nn.Module):
         self.attention = Attention(score)
 
     def forward(self, vectors: Vectors) -> Float[Tensor, "1 Q value"]:
+        # a batch of one
         memory = self.attention.prepare_memory(vectors.keys[None], vectors.values[None])
         context: Tensor = self.attention(vectors.queries[None], memory, mask=vectors.mask).context
         return context
@@ -63,6 +64,7 @@ class WorkedExample:
 
     title: str
     make: Callable[[], Vectors]
+    # there is no training, but a Predictor has a `run`
     run: None = field(default=None, init=False)
 
     @cached_property
@@ -99,6 +101,7 @@ class WorkedExample:
         axes = [token_axis(KEYS, title, vectors.key_tokens)]
         if vectors.query_tokens is not None:
             axes.append(token_axis(QUERIES, TITLES[QUERIES], vectors.query_tokens))
+        # the axis of the queries if there is one, else that of the keys
         sites = (describe_site(path, steps, query_axis=axes[-1].name, key_axis=KEYS) for path, steps in maps.items())
         return Inspection(
             input=self.text,
@@ -117,6 +120,7 @@ class WorkedExample:
 
 def add_examples(registry: ModelRegistry) -> None:
     for name, example in EXAMPLES.items():
+        # without a folder: the example is in memory
         model = RegisteredModel(name=name, predictor=example, capabilities=CAPABILITIES, fixed_input=True)
         registry.add(model, card_of(name, example))
 
@@ -150,6 +154,7 @@ def card_of(name: str, example: WorkedExample) -> ModelCard:
 
 def make_journey() -> Vectors:
     """Words attend to themselves and the words before."""
+    # the default seed of the lesson
     words = torch.randn(len(journey.WORDS), journey.SIZE, generator=make_generator(0))
     return Vectors(queries=words, keys=words, values=words, key_tokens=journey.WORDS, score=ScaledDot(), mask=causal())
 
@@ -157,6 +162,7 @@ def make_journey() -> Vectors:
 def make_apple() -> Vectors:
     """Queries with the scores of the lesson; the values are one-hot words."""
     words = torch.eye(len(apple.WORDS))
+    # keys are one-hot, so that a dot product with a query selects one of its entries
     return Vectors(
         queries=apple.scores_of(1.0), keys=words, values=words, key_tokens=apple.WORDS, score=Dot(), mask=causal()
     )
@@ -164,6 +170,7 @@ def make_apple() -> Vectors:
 
 def make_cues() -> Vectors:
     """Objects on a desk, queried without and with the intention to read."""
+    # without and with the intention to read: w = 0 and w = 2
     queries = torch.tensor([[1.0, 0.0], [1.0, 2.0]])
     return Vectors(
         queries=queries, query_tokens=("w = 0", "w = 2"), keys=cues.KEYS, values=cues.VALUES,
@@ -173,11 +180,13 @@ def make_cues() -> Vectors:
 
 def make_kernel_fit() -> Vectors:
     """Every fourth sample point, queried at four positions."""
+    # a fourth of the points, so that the table of keys stays readable
     sample = kernel_fit.draw(0)
     every_fourth = slice(None, None, 4)
     points, values = sample.x[every_fourth], sample.y[every_fourth]
     positions = torch.tensor([0.5, 2.0, 3.5, 4.5])
     return Vectors(
+        # (Q, 1): a position is a vector of one number
         queries=positions[:, None], query_tokens=tuple(f"x = {point:g}" for point in positions.tolist()),
         keys=points, values=values, key_tokens=tuple(f"{point:.2f}" for point in points[:, 0].tolist()),
         score=Gaussian(width=2.0),

@@ -23,6 +23,7 @@ from regard.contracts import EOS, SPECIAL_TOKENS, UNK, AttentionMap, AttentionSi
 
 Maps = Mapping[str, tuple[AttentionMap, ...]]
 
+# the special tokens but <unk>, which takes the position of a word
 MARKS = frozenset(SPECIAL_TOKENS[:UNK])
 LINE_END = SPECIAL_TOKENS[EOS]
 
@@ -51,6 +52,7 @@ def match(sites: Iterable[AttentionSite], maps: Maps) -> bool:
 
 def heads_of(attention_map: AttentionMap) -> int:
     """The number of heads; 1 if the weights have no head dimension."""
+    # (batch, heads, queries, keys), or (batch, queries, keys)
     return attention_map.weights.shape[1] if attention_map.weights.ndim > 3 else 1
 
 
@@ -64,6 +66,7 @@ def describe_site(
     keys_end_at_query: bool = False,
 ) -> AttentionSite:
     """Describe an attention by the maps recorded for one input."""
+    # the last call of a stepwise attention has the most keys
     last = maps[-1]
     heads = heads_of(last)
     return AttentionSite(
@@ -74,9 +77,12 @@ def describe_site(
         score=name_of(last.score),
         alignment=name_of(last.align),
         is_causal=is_causal,
+        # a stepwise attention is called once per query, and each call is a map
         is_stepwise=len(maps) > 1,
         keys_end_at_query=keys_end_at_query,
+        # a memory that grows has another number of keys in each map
         key_memories=len({one.keys.shape[-2] for one in maps}) > 1,
+        # of one key and its value, in all heads
         numbers_per_key=heads * (last.keys.shape[-1] + last.values.shape[-1]),
     )
 
@@ -87,6 +93,7 @@ def name_of(part: object) -> str:
     inner = part.score if isinstance(part, Biased) else part
     for table in (SCORES, ALIGNMENTS):
         for name, entry in table.items():
+            # `type() is`: a subclass may compute something else
             if type(inner) is entry.build:
                 return name
     return type(inner).__name__
@@ -99,6 +106,7 @@ def count_numbers(sites: Iterable[AttentionSite], lengths: Mapping[str, int], ma
         queries, keys = lengths[site.query_axis], lengths[site.key_axis]
         # with one memory per query, their lengths grow from 0 to the number of keys
         memories = queries * keys // 2 if site.key_memories else keys
+        # a score and a weight for each pair
         numbers += 2 * site.num_heads * queries * keys + memories * site.numbers_per_key
     if max_numbers is not None and numbers > max_numbers:
         raise ValueError(
@@ -113,6 +121,7 @@ def token_axis(
 ) -> Axis:
     """An axis of tokens; special tokens are marked, except <eos> in multi-line text, where it ends a line."""
     tokens = tuple(labels)
+    # in text of several lines <eos> is part of the text
     marked = MARKS - {LINE_END} if is_multiline else MARKS
     marks = tuple(index for index, token in enumerate(tokens) if token in marked)
     return Axis(name=name, kind="tokens", title=title, labels=tokens, marks=marks, is_stepwise=is_stepwise)
@@ -120,12 +129,14 @@ def token_axis(
 
 def batch_element(tensor: Shaped[Tensor, "1 *H N d"]) -> Shaped[Tensor, "heads N d"]:
     """The first example of the batch, with the head dimension first."""
+    # without a head dimension, the batch dimension of size 1 becomes that of the heads
     return tensor[0] if tensor.ndim > 3 else tensor[:1]
 
 
 def first_key(attention_map: AttentionMap, first_query: int, *, is_stepwise: bool) -> int:
     """The index of the token of a map's first key; negative for empty keys. `first_query` is the index of its query."""
     *_, num_queries, num_keys = attention_map.weights.shape
+    # a stepwise memory ends before its query, any other map at its last query
     return first_query - num_keys if is_stepwise else first_query + num_queries - num_keys
 
 
@@ -136,6 +147,7 @@ def first_keys(inspection: Inspection, path: str) -> list[int]:
         return [0] * len(maps)
     first_tokens, num_queries = [], 0
     for one in maps:
+        # maps are in the order of their calls, so queries are counted over them
         first_tokens.append(first_key(one, num_queries, is_stepwise=site.is_stepwise))
         num_queries += one.weights.shape[-2]
     return first_tokens
@@ -146,10 +158,12 @@ def drop_empty_keys(attention_map: AttentionMap, first: int) -> AttentionMap:
     if first >= 0:
         return attention_map
     allowed = attention_map.allowed
+    # a mask of width 1 broadcasts over the keys, and is not cut
     if allowed is not None and allowed.shape[-1] > 1:
         allowed = allowed[..., -first:]
     return replace(
         attention_map,
+        # `first` is negative: -first is the number of empty keys
         keys=attention_map.keys[..., -first:, :],
         values=attention_map.values[..., -first:, :],
         scores=attention_map.scores[..., -first:],
@@ -167,11 +181,13 @@ def align_to_tokens(attention_map: AttentionMap, first: int) -> AttentionMap:
     allowed = attention_map.allowed
     # without a mask, all keys of the map were allowed
     allowed = torch.ones_like(scores, dtype=torch.bool) if allowed is None else allowed.broadcast_to(scores.shape)
+    # (0, 0, first, 0) pads the last dimension but one, that of the keys
     keys = F.pad(attention_map.keys, (0, 0, first, 0))
     return replace(
         attention_map,
         keys=keys,
         values=F.pad(attention_map.values, (0, 0, first, 0)),
+        # the padded keys are zeros, and their scores have no meaning: `allowed` excludes them
         scores=attention_map.score(attention_map.queries, keys).detach(),
         weights=F.pad(attention_map.weights, (first, 0)),
         allowed=F.pad(allowed, (first, 0), value=False),
@@ -180,6 +196,7 @@ def align_to_tokens(attention_map: AttentionMap, first: int) -> AttentionMap:
 
 def pad_keys(weights: Float[Tensor, "... Q K"], first: int, num_tokens: int) -> Float[Tensor, "... Q N"]:
     """Pad to one column per token, with 0 where the map has no key."""
+    # empty keys before the first token
     weights = weights[..., max(-first, 0) :]
     before = max(first, 0)
     return F.pad(weights, (before, num_tokens - before - weights.shape[-1]))
@@ -192,7 +209,9 @@ def join_weights(
 
     Keys that a step does not have yet get weight 0.
     """
+    # a slice keeps the dimension of the heads
     chosen = slice(None) if head is None else slice(head, head + 1)
     parts = (batch_element(one.weights)[chosen] for one in maps)
     padded = [pad_keys(part, first, num_tokens) for part, first in zip(parts, firsts or [0] * len(maps), strict=True)]
+    # float32: weights may be in bfloat16
     return torch.cat(padded, dim=-2).float()

@@ -143,6 +143,7 @@ def data_of(run: Any) -> str:
 def steps_of(folder: Path) -> int:
     """The training step of the weights in a folder; for averaged weights, the last step."""
     facts = load_metadata(RunFolder(folder).weights)
+    # averaged weights record the steps of the average instead of one
     return int(facts.get("step", max(facts.get("average", [0]))))
 
 
@@ -155,6 +156,7 @@ def hardware(device: torch.device) -> str:
 
 def count_parameters(model: Any) -> int:
     """Number of parameters; tied parameters count once."""
+    # parameters() yields a shared tensor once
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -176,6 +178,7 @@ def check_texts(texts: Sequence[str], name: str) -> None:
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"{name}[{index}] is a {type(text).__name__}, expected a string.")
+        # an unpaired surrogate is all that UTF-8 cannot encode
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -206,6 +209,7 @@ def configure(
 def equal_size(target: int, parameters_at: Callable[[int], int], *, max_size: int = 2048) -> int:
     """The size up to `max_size` at which a model, whose parameters grow with it, has about `target` parameters."""
     # the first size with at least `target` parameters, by bisection
+    # an index into the range, which begins at 1
     above = 1 + bisect_left(range(1, max_size), target, key=parameters_at)
     # the closer of the two neighbours
     return min((max(above - 1, 1), above), key=lambda size: abs(parameters_at(size) - target))

@@ -52,11 +52,13 @@ def _flat(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _cell(value: Any) -> str:
+    # before int, of which bool is a subclass
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    # a pipe or a line end would break the table
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -91,12 +93,15 @@ def fit(
     is_resumed = check_folder(checkpoint, resume=resume, overwrite=overwrite)
     # fails here, before training, if the task or the corpus could not be imported again by `load`
     config = to_config(run, VERSION)
+    # only the main process takes the lock, because the others share its folder
     with lock_folder(checkpoint.folder) if is_main_process() else nullcontext():
+        # before the setup, which reads the tokenizers of the folder
         if is_resumed:
             check_same_kind(checkpoint, config)
         setup = task_of(run).setup(run, checkpoint, resume=is_resumed, notify=partial(notify, console))
         if setup.model is not None and several_processes():
             raise ValueError(f"{run.model_name} is built by one process. Start it without a launcher.")
+        # after the setup, which completes the sizes that follow from the data
         if is_resumed:
             refuse_changes(checkpoint, differences(saved_config(checkpoint), to_config(setup.run, VERSION)))
         # a new folder is removed again if training fails before its first save
@@ -118,6 +123,7 @@ def train_setup(
     # seeded here, so that initial weights do not depend on the setup
     torch.manual_seed(run.training.seed)
     model = build(run) if setup.model is None else setup.model
+    # before the weights: they cannot be loaded without a config and tokenizers
     if is_main_process():
         save_start(checkpoint, run, setup.files)
     if setup.model is None:
@@ -153,6 +159,7 @@ def save_untrained(model: Any, setup: TrainingSetup, checkpoint: RunFolder) -> R
         append_line(checkpoint.metrics, {"step": 1, "epoch": 0, "seconds": seconds, "validation": metrics})
     return Result(
         folder=checkpoint.folder,
+        # counting is one pass over the data: one step and one epoch
         steps=1,
         epochs=1,
         tokens=sum(map(setup.data.num_tokens, setup.data.order.epoch(0))),
@@ -171,6 +178,7 @@ def check_folder(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> boo
         raise ValueError("a run cannot be both resumed and overwritten. Leave out --resume or --overwrite.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, expected a folder. Choose another name.")
+    # the guard moves the old run away, which several processes cannot do together
     if overwrite and several_processes():
         raise ValueError("several processes cannot overwrite one folder. Remove it first, or choose another.")
     if resume:
@@ -179,13 +187,16 @@ def check_folder(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> boo
             return True
         if not folder.exists():
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
+        # other processes may find what the main process has written, so only that one checks
         if is_main_process() and not is_unused(folder):
             check_no_old_run(checkpoint)
             raise ValueError(f"{folder} holds no run to resume. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
+        # a folder that regard did not write is never overwritten
         check_is_run(checkpoint, is_run=read_run)
     in_use = folder.is_dir() and not is_unused(folder)
     if in_use and is_main_process() and not overwrite:
+        # folders of older formats have an error of their own
         if not checkpoint.config.exists():
             check_no_old_run(checkpoint)
         raise ValueError(

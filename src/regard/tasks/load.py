@@ -48,16 +48,21 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     """The run that a config.json describes."""
     if "regard" not in config or "model_name" not in config:
         raise ValueError(f"{where} was not written by regard. Name a folder that `regard train` wrote.")
+    # what to_config added; the other entries are fields of the run
     settings = {name: value for name, value in config.items() if name not in ("regard", "task", "corpus")}
+    # before the names are checked, because older configs have other names
     settings = rename_settings(settings)
     if "task" in config:
         names = config["task"], config.get("corpus")
+    # configs of 0.1 have neither entry
     else:
         names = find_entry(RECIPES_0_1, settings.get("recipe"), f"{where}: recipe")
     task = import_named(find_task, names[0], f"{where}: task")
     corpus = import_named(find_corpus, names[1], f"{where}: corpus")
+    # the types of data and model depend on the run, all others are those of its class
     hints = {**get_type_hints(task.run_type), "data": corpus}
     hints["model"] = find_entry(task.models, settings.get("model_name"), f"{where}: model_name").config
+    # unknown before missing: a misspelt name is both, and only this error suggests the right one
     for name in settings:
         if name not in hints:
             raise ValueError(f"{where} has no {name!r}; the nearest is {nearest(name, hints)!r}.")
@@ -119,6 +124,7 @@ def entry_of(run: Any) -> ModelEntry:
 
 def build(run: Any) -> Any:
     """The model of a run with weights drawn from torch's generator; impossible sizes are a ValueError."""
+    # before anything is allocated: a typo of a few zeros exhausts the memory
     for name, value in vars(run.model).items():
         if name.startswith("num_") or name.endswith("_size"):
             check_count(f"model.{name}", value)
@@ -148,6 +154,7 @@ def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool
     with torch.random.fork_rng(devices=[]):
         model = build(run)
     checkpoint.load_weights(model)
+    # evaluation mode, without dropout
     predictor = task_of(run).open(run, model.eval().to(choose_device(device)), checkpoint)
     if not fused and is_dataclass(predictor) and hasattr(predictor, "fused"):
         # predictors of other packages need not have the field
@@ -190,11 +197,13 @@ def choose_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        # torch raises RuntimeError for an unknown kind, TypeError for another type
         chosen = torch.device(device)
     except (RuntimeError, TypeError):
         chosen = None
     if chosen is None or chosen.type not in DEVICES:
         raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or an indexed device such as cuda:1.")
+    # without an index one device is enough
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device is {chosen}, but torch finds {torch.cuda.device_count()} CUDA devices. Choose auto.")
     if chosen.type == "mps" and not torch.backends.mps.is_available():

@@ -37,6 +37,7 @@ def read_report(text: str) -> Report:
     """Parse a report; errors name the missing, unknown or mistyped key."""
     try:
         plain = json.loads(text)
+    # json raises RecursionError for values that are nested too deeply
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the report is not valid JSON: {error}. Evaluate the system again.") from None
     try:
@@ -47,10 +48,12 @@ def read_report(text: str) -> Report:
 
 def report_of(plain: Any) -> Report:
     """The report of a JSON value, in the current format or one of 0.1."""
+    # only reports of 0.1 have this key
     if not isinstance(plain, dict) or "circumstances" not in plain:
         report: Report = from_plain(Report, plain, "report")
         return report
     try:
+        # only language models have a likelihood, and only classifiers a confusion table
         if "likelihood" in plain:
             return language_report_0_1(plain)
         return classification_report_0_1(plain) if "confusion" in plain else translation_report_0_1(plain)
@@ -64,6 +67,7 @@ def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
     scores = {
         name: from_plain(Quality, plain[name], f"report.{name}")
         for name in ("bleu", "bleu_tokenised", "chrf")
+        # null where the corpus has one variant of BLEU
         if plain[name] is not None
     }
     likelihood = plain["perplexity"]
@@ -73,6 +77,7 @@ def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
         exact=from_plain(float | None, plain["exact_match"], "report.exact_match"),
         perplexity=None if likelihood is None else from_plain(Perplexity, likelihood, "report.perplexity"),
         buckets=from_plain(tuple[LengthBucket, ...], plain["by_length"], "report.by_length"),
+        # 0.1 did not record whether the corpus is synthetic; its data begin with the name of the recipe
         by_exact_match=info.data.split()[0] in EXACT_0_1,
         speed=speed_0_1(plain),
     )
@@ -81,6 +86,7 @@ def translation_report_0_1(plain: Mapping[str, Any]) -> Report:
 def language_report_0_1(plain: Mapping[str, Any]) -> Report:
     """A report of a language model; perplexities are computed from the likelihood."""
     reaches = {
+        # 0.1 counted queries as `looks`
         reach["path"]: SpanMass(within=tuple(reach["within"]), distance=reach["distance"], count=reach["looks"])
         for reach in plain["reaches"]
     }
@@ -96,6 +102,7 @@ def language_report_0_1(plain: Mapping[str, Any]) -> Report:
 def classification_report_0_1(plain: Mapping[str, Any]) -> Report:
     """A report of a classifier."""
     classes = [
+        # the names of the counts in 0.1
         ClassQuality.of(one["label"], num_true=one["there"], num_predicted=one["said"], num_correct=one["right"])
         for one in plain["classes"]
     ]
@@ -112,6 +119,7 @@ def classification_report_0_1(plain: Mapping[str, Any]) -> Report:
 
 def info_0_1(plain: Mapping[str, Any], task: str) -> RunInfo:
     """The `circumstances` of 0.1."""
+    # 0.1 had one name that differs
     renamed = {"sentences": "examples"}
     settings = {renamed.get(name, name): value for name, value in plain["circumstances"].items()}
     info: RunInfo = from_plain(RunInfo, {"task": task, **settings}, "report.circumstances")

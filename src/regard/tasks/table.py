@@ -63,6 +63,7 @@ TASKS = {
 
 def all_tasks() -> dict[str, Task]:
     """The tasks of installed packages and of the table, by name."""
+    # the table is last, so that a package cannot replace one of its tasks
     return {**{name: load_task(name) for name in find_entry_points(GROUP)}, **TASKS}
 
 
@@ -97,6 +98,7 @@ def task_name(run: Any) -> str:
     """The task as config.json records it: a name of the table or of an entry point, or a reference."""
     kind = type(run)
     for name, task in TASKS.items():
+        # identity: a subclass of a run may belong to another task
         if task.run_type is kind:
             return name
     # importing an entry point is slow, so only those of the run's own package are tried
@@ -105,6 +107,7 @@ def task_name(run: Any) -> str:
         if entry.module.split(".")[0] == top and load_task(name).run_type is kind:
             return name
     # the task is defined beside its run, in the same file or package
+    # list(): an import in another thread changes sys.modules during the loop
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").split(".")[0] == top:
             for name, value in list(vars(module).items()):

@@ -11,6 +11,7 @@ from regard.testing.cases import QUERY_SIZE, VALUE_SIZE, AttentionCase, position
 from regard.testing.comparison import assert_close, assert_finite, assert_zero, name_of
 
 INFINITY = float("inf")
+# one query per row: two keys at +inf, one at -inf, all at -inf, all at +inf, and both signs
 INFINITE_SCORES = (
     (INFINITY, 1.0, INFINITY),
     (-INFINITY, 1.0, 2.0),
@@ -42,6 +43,7 @@ class FixedScores:
 def check_alignment_protocol(case: AttentionCase) -> None:
     """The object has a call, and says whether a constant per query matters."""
     name = name_of(case.align)
+    # member by member, because isinstance would not name the one that is absent
     assert callable(case.align), f"{name} is no Align: it cannot be called."
     assert hasattr(case.align, "ignores_row_constant"), f"{name} is no Align: it has no ignores_row_constant."
     assert isinstance(case.align, Alignment), f"{name} is no Align."
@@ -53,7 +55,9 @@ def check_row_constant(case: AttentionCase) -> None:
     if not align.ignores_row_constant:
         return
     queries, keys, values = case.inputs()
+    # (batch, queries, keys)
     scores = torch.randn(queries.shape[0], queries.shape[1], keys.shape[1], dtype=torch.float64)
+    # (batch, queries, 1): one constant per query
     constants = torch.randn(queries.shape[0], queries.shape[1], 1, dtype=torch.float64)
     weights = [
         attend(
@@ -81,6 +85,7 @@ def check_infinite_scores(case: AttentionCase) -> None:
     queries = torch.randn(1, len(INFINITE_SCORES), QUERY_SIZE, dtype=torch.float64)
     attended = attend(
         queries,
+        # FixedScores ignores the keys, only their number matters
         torch.randn(1, 3, 2, dtype=torch.float64),
         values,
         score=FixedScores(scores),
@@ -92,10 +97,12 @@ def check_infinite_scores(case: AttentionCase) -> None:
     assert weights is not None, f"{name}: return_weights=True returns no weights."
     assert_finite((weights, attended.context), f"{name}: infinite scores give finite weights")
     assert_zero(weights[scores == -INFINITY], f"{name}: a key whose score is -inf has weight 0")
+    # rows 0 and 3 of INFINITE_SCORES
     if case.shares_infinity:
         claim = f"{name}: keys whose scores are +inf share the weight"
         assert_close(weights[0, 0], weights.new_tensor([0.5, 0.0, 0.5]), 1e-8, claim)
         assert_close(weights[0, 3], weights.new_tensor([1 / 3] * 3), 1e-8, claim)
+    # hard alignments have no gradient to the scores
     gradients = torch.autograd.grad(attended.context.sum(), (values, scores), allow_unused=True)
     assert gradients[0] is not None, f"{name}: the values have no gradient."
     assert_finite(gradients, f"{name}: infinite scores give finite gradients")

@@ -53,7 +53,9 @@ def check_weights(combination: Combination) -> None:
     assert types == {combination.dtype}, f"{combination}: weights and context have the dtypes {types}."
     assert_finite((weights, context), f"{combination}: weights and context are finite")
     assert (weights >= 0).all(), f"{combination}: a weight is negative: {weights.min():.3g}."
+    # without the declaration nothing is promised about the sum
     if getattr(combination.case.align, "sums_to_one", False):
+        # summed in float64, which adds no rounding to that of the weights
         total = weights.double().sum(-1)
         # a query without any weight is allowed: ratio over scores of 0, a local window past the last key
         total = torch.where(total.abs() < tolerance, torch.ones_like(total), total)
@@ -65,6 +67,7 @@ def check_masked_weights(combination: Combination) -> None:
     allowed, attended = combination.allowed, combination.formed
     assert attended.weights is not None, f"{combination}: return_weights=True returns no weights."
     assert_zero(attended.weights[~allowed], f"{combination}: a masked key has weight 0")
+    # (batch, queries)
     empty = ~allowed.any(-1)
     assert_zero(attended.weights[empty], f"{combination}: a query that may attend to nothing has weights of zeros")
     assert_zero(attended.context[empty], f"{combination}: a query that may attend to nothing has a context of zeros")
@@ -74,6 +77,7 @@ def check_context(combination: Combination) -> None:
     """The context is weights @ values."""
     attended = combination.formed
     assert attended.weights is not None, f"{combination}: return_weights=True returns no weights."
+    # float64, so that only the rounding of `attend` is measured
     product = attended.weights.double() @ combination.inputs[2].double()
     assert_close(
         attended.context, product, 5 * TOLERANCE[combination.dtype], f"{combination}: the context is weights @ values"
@@ -88,6 +92,7 @@ def check_masked_gradients(combination: Combination) -> None:
 def assert_masked_gradients(combination: Combination, gradients: list[Tensor]) -> None:
     """The assertions of check_masked_gradients, for the formed and for the fused path."""
     allowed = combination.allowed
+    # gradients of parameters follow after these three
     queries, keys, values = gradients[:3]
     assert_finite(gradients, f"{combination}: gradients are finite")
     assert_zero(keys[~allowed.any(-2)], f"{combination}: a key that no query may attend to has gradient 0")
@@ -100,7 +105,9 @@ def check_masked_keys_have_no_effect(combination: Combination) -> None:
     case, dtype = combination.case, combination.dtype
     queries, keys, values = case.inputs(dtype)
     _, other_keys, other_values = case.inputs(dtype, seed=9)
+    # (batch, keys, 1), to broadcast over the size of a key
     unused = ~combination.allowed.any(-2).unsqueeze(-1)
+    # three times as large, so that a key that leaks changes the result clearly
     inputs = (queries, torch.where(unused, 3 * other_keys, keys), torch.where(unused, other_values, values))
     attended = case.attend(inputs, mask=combination.mask, return_weights=True)
     claim = f"{combination}: masked keys and values have no effect"
@@ -110,6 +117,7 @@ def check_masked_keys_have_no_effect(combination: Combination) -> None:
 def check_batch_of_one(combination: Combination) -> None:
     """A batch element alone gives what it gives in a batch."""
     case, dtype = combination.case, combination.dtype
+    # element 1 has 4 of 7 keys, so that its padding is part of the check
     inputs = tuple(tensor[1:2] for tensor in case.inputs(dtype))
     attended = case.attend(inputs, mask=combination.mask_of(LENGTHS[1:2]), return_weights=True)
     claim = f"{combination}: a batch element alone gives what it gives in a batch"
@@ -127,6 +135,7 @@ def check_fused_equals_formed(combination: Combination) -> None:
     claim = f"{combination}: a query that may attend to nothing has a fused context of zeros"
     assert_zero(combination.fused.context[empty], claim)
     assert_masked_gradients(combination, combination.fused_gradients)
+    # below a quarter of the rounding unit a difference is rounding alone
     floor = TOLERANCE[dtype] if dtype == torch.float64 else torch.finfo(dtype).eps / 4
     results = zip(fused_results(combination), formed_results(combination), strict=True)
     for number, (fused, formed) in enumerate(results):
@@ -139,6 +148,7 @@ def check_fused_equals_formed(combination: Combination) -> None:
             error, plain = errors_of(combination, number, draws)
             if error <= 2 * plain + floor:
                 break
+        # no number of draws was enough
         else:
             raise AssertionError(
                 f"{combination}: the fused {part} has the relative error {error:.3g} against float64; the tolerance is "
@@ -158,6 +168,7 @@ def formed_results(combination: Combination) -> list[Tensor]:
 
 def errors_of(combination: Combination, number: int, draws: int) -> tuple[float, float]:
     """Relative errors against float64 of one result of the fused and of the formed path, over several inputs."""
+    # `replace` makes new objects without cached results, so each draw has inputs of its own
     drawn = [combination, *(replace(combination, seed=100 + draw) for draw in range(1, draws))]
     exact = torch.stack([each.exact[number] for each in drawn])
     fused = torch.stack([fused_results(each)[number] for each in drawn])
@@ -206,6 +217,7 @@ def check_score(
         alignment_case(score, name, query_size=query_size, key_size=key_size or query_size, masks=masks, dtypes=dtypes)
         for name in alignments
     ]
+    # scores are checked without an alignment, so that one case is enough
     run_checks(SCORE_CHECKS, cases[0])
     for case in cases:
         check_grid(case)
@@ -227,6 +239,7 @@ def alignment_case(
         align=build_alignment(name, query_size),
         query_size=query_size,
         key_size=key_size,
+        # the weights of hard alignments are steps, which have no numerical derivative
         differentiable=not name.startswith("hard"),
         shares_infinity=name in SHARING_INFINITY,
         masks=masks,

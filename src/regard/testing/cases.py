@@ -23,7 +23,9 @@ from regard.testing.comparison import name_of
 
 BATCH_SIZE, NUM_QUERIES, NUM_KEYS = 3, 5, 7
 QUERY_SIZE, KEY_SIZE, VALUE_SIZE = 8, 6, 4
+# all keys, some, and none: an empty batch element is part of every check
 LENGTHS = (NUM_KEYS, 4, 0)
+# absolute, for numbers of about 1
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.bfloat16: 5e-2}
 DTYPES = tuple(TOLERANCE)
 
@@ -45,6 +47,7 @@ def build_entry(entry: MechanismEntry, **arguments: Any) -> Any:
     required = {
         name: known[name]
         for name, parameter in inspect.signature(entry.build).parameters.items()
+        # *args and **kwargs have no default, and need no value
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
@@ -59,6 +62,7 @@ def key_size_of(score_name: str) -> int:
 
 def build_score(name: str) -> Score:
     """A score of the table in float64, always the same."""
+    # forked, so that the random numbers of the caller are unchanged
     with torch.random.fork_rng():
         torch.manual_seed(1)
         score: Score = cast(build_entry(SCORES[name], key_size=key_size_of(name)), torch.float64)
@@ -80,6 +84,7 @@ def mask_of_entry(entry: MechanismEntry) -> MaskFactory:
 
 def tensor_mask(lengths: Tensor) -> Tensor:
     """A boolean tensor without a pattern."""
+    # a period of 4 over 7 keys: the first four rows differ
     return torch.arange(NUM_QUERIES * NUM_KEYS, device=lengths.device).reshape(NUM_QUERIES, NUM_KEYS) % 4 != 1
 
 
@@ -101,6 +106,7 @@ def make_mask(name: str, device: str | torch.device = "cpu") -> ComposableMask |
 
 def cast(part: Any, dtype: torch.dtype, device: str | torch.device = "cpu") -> Any:
     """A copy of a module in this precision on this device, in evaluation mode; any other object as it is."""
+    # a copy, because checks change precision and parameters
     return copy.deepcopy(part).to(device, dtype).eval() if isinstance(part, nn.Module) else part
 
 
@@ -141,6 +147,7 @@ class AttentionCase:
     shares_infinity: bool = False
     masks: Mapping[str, MaskFactory] = field(default_factory=lambda: MASK_CASES)
     dtypes: tuple[torch.dtype, ...] = DTYPES
+    # the fields are frozen, the content of the dictionary is not
     _copies: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
@@ -148,20 +155,24 @@ class AttentionCase:
 
     def parts(self, dtype: torch.dtype, device: str | torch.device = "cpu") -> dict[str, Any]:
         """Score and alignment in this precision, as arguments of attend; copied once."""
+        # str: a device and its name are one entry
         key = ("parts", dtype, str(device))
         if key not in self._copies:
             self._copies[key] = {"score": cast(self.score, dtype, device), "align": cast(self.align, dtype, device)}
+        # a dictionary of the caller's own
         return dict(self._copies[key])
 
     def inputs(self, dtype: torch.dtype = torch.float64, *, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values that fit the score."""
         key = ("inputs", seed)
         if key not in self._copies:
+            # drawn in float64 and then rounded, so that all precisions have the same inputs
             generator = torch.Generator().manual_seed(seed)
             sizes = (NUM_QUERIES, self.query_size), (NUM_KEYS, self.key_size), (NUM_KEYS, VALUE_SIZE)
             self._copies[key] = [
                 torch.randn(BATCH_SIZE, *size, generator=generator, dtype=torch.float64) for size in sizes
             ]
+        # copied: float64 tensors would otherwise share memory with the cached ones, which must not change
         queries, keys, values = (tensor.to(dtype, copy=True) for tensor in self._copies[key])
         return queries, keys, values
 
@@ -210,6 +221,7 @@ class Combination:
     @cached_property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values that need gradients."""
+        # gradients are taken for these tensors, which must be leaves
         queries, keys, values = (tensor.requires_grad_() for tensor in self.case.inputs(self.dtype, seed=self.seed))
         return queries, keys, values
 
@@ -251,8 +263,10 @@ def gradients_of(attended: Attended, inputs: tuple[Tensor, ...], parts: dict[str
     """Gradients of queries, keys, values and parameters in a fixed direction of the context; 0 where there is none."""
     modules = [part for part in parts.values() if isinstance(part, nn.Module)]
     variables = [*inputs, *(parameter for module in modules for parameter in module.parameters())]
+    # a random direction: in a plain sum errors of opposite sign cancel
     loss = (attended.context * direction(attended.context.shape).to(attended.context)).sum()
     if attended.sample_log_prob is not None:
+        # a sampled alignment learns through the log-probability of its sample
         loss = loss + attended.sample_log_prob.sum()
     gradients = torch.autograd.grad(loss, variables, allow_unused=True)
     return [

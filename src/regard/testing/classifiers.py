@@ -18,6 +18,7 @@ from regard.testing.comparison import assert_close, assert_finite, assert_zero, 
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 from regard.training import ClassificationObjective
 
+# 7, 1, 0, 4 and 2 words: every batch has padding and an empty text
 SENTENCES = [[5, 6, 7, 8, 9, 4, 10], [3], [], [4, 10, 4, 7], [7, 8]]
 CLASSES = [0, 2, 1, 1, 0]
 
@@ -32,6 +33,7 @@ class ClassifierCase(ModelCase):
 
     def batch(self, model: Any) -> ClassificationBatch:
         """Texts, one of them empty, with their classes."""
+        # one label per text
         texts = ClassificationBatch(
             sentences=PaddedTokens.from_lists(SENTENCES), labels=torch.tensor(CLASSES), num_tokens=len(CLASSES)
         )
@@ -63,10 +65,12 @@ def check_batch_of_one(case: ClassifierCase) -> None:
         assert together.logits.shape == shape, f"{case}: the logits have shape {tuple(together.logits.shape)}."
         assert_finite((together.logits,), f"{case}: the logits are finite")
         for element, words in enumerate(SENTENCES):
+            # a batch of one has no padding
             alone = model(PaddedTokens.from_lists([words]))
             claim = f"{case}: text {element} alone gives what it gives in a batch"
             assert_close(alone.logits[0], together.logits[element], 1e-10, claim)
             if together.weights is not None:
+                # without the columns of padding
                 expected = together.weights[element, :, : len(words)]
                 assert_close(alone.weights[0], expected, 1e-10, f"{claim}, in its attention weights")
 
@@ -76,6 +80,7 @@ def check_padding(case: ClassifierCase) -> None:
     with torch.no_grad():
         model = case.make()
         texts, expected = case.batch(model).sentences, case.logits(model)
+        # a valid id as padding, so that only the position identifies it; then more columns of padding
         for ids in (texts.ids.masked_fill(~texts.mask, 9), pad(texts.ids, (0, 6))):
             logits = model(PaddedTokens(ids, texts.lengths)).logits
             assert_close(logits, expected, 1e-10, f"{case}: padding has no effect")
@@ -94,9 +99,11 @@ def check_attention_weights(case: ClassifierCase) -> None:
         return
     actual, expected = (output.weights.shape[0], output.weights.shape[2]), tuple(texts.ids.shape)
     assert actual == expected, f"{case}: the weights are of {actual} texts and words, expected {expected}."
+    # (texts, words, rows), so that the mask of words selects from the first two dimensions
     assert_zero(output.weights.transpose(1, 2)[~texts.mask], f"{case}: padding has weight 0")
     total = output.weights.sum(dim=-1)
     claim = f"{case}: weights sum to one, and to zero for a text without words"
+    # (texts, 1), the same for all rows
     assert_close(total, (texts.lengths > 0).to(total)[:, None].expand_as(total), 1e-8, claim)
 
 
@@ -106,6 +113,7 @@ def check_short_texts(case: ClassifierCase) -> None:
     for texts in short:
         model = case.make().train()
         output = model(PaddedTokens.from_lists(texts))
+        # depends on every logit, and needs no label
         loss = output.logits.logsumexp(dim=-1).sum() + (0 if output.penalty is None else output.penalty)
         loss.backward()
         shape = (len(texts), case.config.num_classes)
@@ -133,6 +141,7 @@ def check_word_dropout(case: ClassifierCase) -> None:
     if not hasattr(case.config, "word_dropout"):
         return
     with torch.no_grad():
+        # with probability 1 dropout is deterministic
         model = case.make(word_dropout=1.0)
         texts = case.batch(model).sentences
         unknown = model(PaddedTokens(torch.full_like(texts.ids, UNK), texts.lengths)).logits
@@ -172,6 +181,7 @@ def check_no_synchronisation(case: ClassifierCase) -> None:
         return
     model = case.make(torch.float32).cuda().train()
     objective, batch = ClassificationObjective(model), case.batch(model)
+    # kernels and their memory are set up by the first step, which may wait for the device
     objective(batch).backward()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -179,6 +189,7 @@ def check_no_synchronisation(case: ClassifierCase) -> None:
         loss.backward()
     except RuntimeError as error:
         raise AssertionError(f"{case}: a training step waits for the device. {error}") from error
+    # the mode is global, so it is restored after a failure too
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert loss.isfinite(), f"{case}: the loss on CUDA is {loss.item()}."

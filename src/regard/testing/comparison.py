@@ -15,11 +15,14 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float, claim: str,
     """
     if actual.shape != expected.shape:
         raise AssertionError(f"{claim}, but the shapes are {tuple(actual.shape)} and {tuple(expected.shape)}.")
+    # in float64, so that the comparison adds no rounding
     actual, expected = (tensor.detach().cpu().double() for tensor in (actual, expected))
     relative = min(tolerance, 1e-5) if rtol is None else rtol
+    # most comparisons end here; the numbers below are for the message
     if torch.allclose(actual, expected, rtol=relative, atol=tolerance):
         return
     difference = (actual - expected).abs()
+    # the difference of equal infinities is NaN, so these are compared directly
     wrong = ~((difference <= tolerance + relative * expected.abs()) | (actual == expected))
     raise AssertionError(
         f"{claim}, but {int(wrong.sum())} of {wrong.numel()} numbers differ, by up to "
@@ -42,6 +45,7 @@ def assert_finite(tensors: Iterable[Tensor | None], claim: str) -> None:
 
 def assert_zero(tensor: Tensor, claim: str) -> None:
     """Fail unless every number is exactly 0."""
+    # NaN is not equal to 0, so it fails as well
     if (tensor != 0).any():
         wrong = tensor[tensor != 0].detach()
         raise AssertionError(
@@ -53,6 +57,7 @@ def assert_zero(tensor: Tensor, claim: str) -> None:
 def relative_error(actual: Tensor, exact: Tensor) -> float:
     """|actual - exact| / |exact|, in the Euclidean norm."""
     actual, exact = actual.detach().double(), exact.detach().double()
+    # an exact result of zeros has no relative error
     return float((actual - exact).norm() / exact.norm().clamp_min(1e-30))
 
 
@@ -64,6 +69,7 @@ def name_of(part: Any) -> str:
 def run_checks(checks: Iterable[Callable[[Any], None]], case: Any) -> None:
     """Run each check on the case from the same seed; the caller's random numbers stay as they are."""
     for check in checks:
+        # the same seed for each check, which can then be repeated alone
         with torch.random.fork_rng():
             torch.manual_seed(0)
             check(case)

@@ -59,11 +59,13 @@ def check_gradcheck(case: AttentionCase) -> None:
         if not return_weights and not is_fused(case, inputs):
             continue
 
+        # a default binds the current value; a closure would use that of the last iteration
         def context(*tensors: Tensor, return_weights: bool = return_weights) -> Tensor:
             return case.attend(tensors, mask=lengths_mask(), return_weights=return_weights).context
 
         path = "formed" if return_weights else "fused"
         try:
+            # fast_mode compares one random projection instead of every entry
             gradcheck(context, inputs, fast_mode=True)
         except RuntimeError as error:  # GradcheckError, which torch does not export
             raise AssertionError(
@@ -77,11 +79,13 @@ def check_saved_and_loaded(case: AttentionCase) -> None:
     Everything that is no parameter and no buffer of the other module is redrawn: such a tensor would not be saved.
     """
     attention = Attention(**case.parts(torch.float64)).eval()
+    # safetensors refuses tensors that share memory
     state = save({key: tensor.contiguous().clone() for key, tensor in attention.state_dict().items()})
     other = copy.deepcopy(attention)
     for module in other.modules():
         for parameter in module.parameters(recurse=False):
             nn.init.normal_(parameter)
+        # attributes that are not in the state
         for key, value in vars(module).items():
             if isinstance(value, Tensor) and value.is_floating_point():
                 setattr(module, key, torch.randn_like(value))
@@ -102,12 +106,14 @@ def check_autocast(case: AttentionCase) -> None:
         fused = case.attend(inputs, mask=mask).context
         formed = case.attend(inputs, mask=mask, return_weights=True).context
     assert_close(fused.float(), formed.float(), 0.1, f"{case}: under autocast the fused context equals the formed one")
+    # outside autocast, as torch recommends for the backward pass
     gradients = torch.autograd.grad(formed.float().sum(), inputs, allow_unused=True)
     assert_finite(gradients, f"{case}: gradients under autocast are finite")
 
 
 def check_huge_scores(case: AttentionCase) -> None:
     """Scores that overflow give no NaN, in the context and in the gradients of either path."""
+    # float16 is checked together with bfloat16
     dtypes = {*case.dtypes, *((torch.float16,) if torch.bfloat16 in case.dtypes else ())}
     # the largest number of float16 is 65504, so that larger inputs would be infinite themselves
     scales = [(dtype, scale) for dtype in (torch.float32, torch.bfloat16) for scale in (1e2, 1e4, 1e15, 1e30)]
@@ -122,6 +128,7 @@ def check_huge_scores(case: AttentionCase) -> None:
             where = f"{case}, {dtype}, an input of {scale:g}, return_weights={return_weights}"
             context = case.attend(inputs, mask=lengths_mask(), return_weights=return_weights).context
             assert not context.isnan().any(), f"{where}: the context has {int(context.isnan().sum())} NaN."
+            # clamped, because an infinite loss has gradients of NaN whatever the attention does
             loss = context.float().clamp(-1e4, 1e4).sum()
             for gradient in torch.autograd.grad(loss, inputs, allow_unused=True):
                 count = 0 if gradient is None else int(gradient.isnan().sum())
@@ -138,6 +145,7 @@ def check_no_keys(case: AttentionCase) -> None:
         expected = torch.zeros(queries.shape[0], NUM_QUERIES, VALUE_SIZE, dtype=torch.float64)
         claim = f"{case}: without any key the context is zeros (return_weights={return_weights})"
         assert_equal(context, expected, claim)
+        # without keys the context may be a constant
         (gradient,) = torch.autograd.grad(context.sum(), queries, allow_unused=True)
         if gradient is not None:
             assert_zero(gradient, f"{case}: without any key the queries have gradient 0")
@@ -160,12 +168,14 @@ def check_shapes(case: AttentionCase, shapes: Iterable[Shape] = SHAPES) -> None:
 
 def check_compiled(case: AttentionCase) -> None:
     """torch.compile(fullgraph=True) makes one graph of it, with the same context and gradients."""
+    # graphs of earlier cases would count towards torch's limit of recompilations
     torch._dynamo.reset()
     parts = case.parts(torch.float64)
 
     def attention(lengths: Tensor, *tensors: Tensor) -> Tensor:
         return case.attend(tensors, mask=causal() & padding(lengths), parts=parts).context
 
+    # aot_eager traces forward and backward, and generates no code, which would take much longer
     compiled: Any = torch.compile(attention, fullgraph=True, backend="aot_eager")
     inputs, lengths = tuple(tensor.requires_grad_() for tensor in case.inputs()), torch.tensor(LENGTHS)
     try:
@@ -196,12 +206,14 @@ def check_cuda_equals_cpu(case: AttentionCase) -> None:
                     inputs = tuple(tensor.to(device).requires_grad_() for tensor in case.inputs(dtype))
                     mask = make_mask(torch.tensor(LENGTHS, device=device))
                     attended = case.attend(inputs, mask=mask, return_weights=return_weights)
+                    # the cached copies that `attend` has used, so that their parameters have the gradients
                     gradients = gradients_of(attended, inputs, case.parts(dtype, device))
                     results.append([attended.context, *gradients])
                 where = f"{case}, mask {mask_name}, {dtype}, return_weights={return_weights}"
                 assert_finite(results[1], f"{where}: numbers on CUDA are finite")
                 tolerance = 5 * TOLERANCE[dtype]
                 for cpu, cuda in zip(*results, strict=True):
+                    # relative to the size of the number too
                     assert_close(cuda, cpu, tolerance, f"{where}: CUDA equals the CPU", rtol=tolerance)
 
 

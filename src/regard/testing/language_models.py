@@ -16,6 +16,7 @@ from regard.contracts import EOS, LanguageModel, ModelOutput, Step, leaves, sele
 from regard.testing.comparison import assert_close, assert_equal, assert_finite, run_checks
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 
+# line ends at several positions: two adjacent ones, and one behind which no token follows
 TOKENS = torch.tensor(
     [
         [5, 6, 7, 8, EOS, 9, 10, 4, 4],
@@ -46,6 +47,7 @@ class LanguageModelCase(ModelCase):
     def loss(self, model: Any) -> Tensor:
         """The loss of a second piece, so that what enters through the state alone must learn too."""
         state = model.features(TOKENS[:, :4], model.start(BATCH_SIZE)).state
+        # the labels are one token later than the inputs
         return model.readout.loss(model.features(TOKENS[:, 4:-1], state).features, TOKENS[:, 5:])
 
     def steps(self, model: Any) -> list[Step]:
@@ -83,6 +85,7 @@ def assert_states_close(actual: Any, expected: Any, claim: str) -> None:
         if one.is_floating_point():
             assert_close(one, other, 1e-10, claim)
         else:
+            # integers, such as positions, have no tolerance
             assert_equal(one.to(other.dtype), other, claim)
 
 
@@ -132,6 +135,7 @@ def check_empty_piece(case: LanguageModelCase) -> None:
 def check_batch_selection(case: LanguageModelCase) -> None:
     """`select_batch` keeps, drops and repeats batch elements of the state."""
     with torch.no_grad():
+        # one element three times, another not at all
         model, elements = case.make(), torch.tensor([3, 3, 0, 1, 3])
         state = model.features(TOKENS[:, :4], model.start(BATCH_SIZE)).state
         whole = model.features(TOKENS[:, 4:], state)
@@ -171,6 +175,7 @@ def check_fresh_state(case: LanguageModelCase) -> None:
         start = model.start(BATCH_SIZE)
         state = model.features(TOKENS[:, :5], start).state
         mixed = model.features(TOKENS[:, 5:], where_batch(fresh, start, state)).features
+        # compared with batches whose elements all start, or all continue
         for elements, each in ((fresh, start), (~fresh, state)):
             expected = model.features(TOKENS[:, 5:], each).features
             claim = f"{case}: a batch element that starts again does not change another"
@@ -201,6 +206,7 @@ def check_gradients_in_pieces(case: LanguageModelCase) -> None:
     gradients = []
     for sizes in ([LENGTH], [2, 3, 4]):
         loss = case.read(model, sizes).features.square().sum()
+        # the features do not depend on the readout
         gradients.append(torch.autograd.grad(loss, list(parameters.values()), allow_unused=True))
     for path, whole, pieces in zip(parameters, *gradients, strict=True):
         assert (whole is None) == (pieces is None), (

@@ -48,6 +48,7 @@ class MaskCase:
 
     def grid(self, first_key: int = 0) -> Grid:
         """The positions of all queries and keys; the last query stands at the last key."""
+        # queries end where the keys end, also when the first key is not at position 0
         shape, first_query = (BATCH_SIZE, NUM_QUERIES, NUM_KEYS), first_key + NUM_KEYS - NUM_QUERIES
         return Grid.of(shape, device=torch.device("cpu"), first_query=first_query, first_key=first_key)
 
@@ -60,6 +61,7 @@ def check_written_out(case: MaskCase) -> None:
     """`allowed` gives booleans that broadcast to the shape of the grid."""
     allowed, shape = case.mask.allowed(case.grid()), (BATCH_SIZE, NUM_QUERIES, NUM_KEYS)
     assert allowed.dtype == torch.bool, f"{case}: allowed gives {allowed.dtype}, expected torch.bool."
+    # from the last dimension on, as in broadcasting; dimensions in front may be missing
     sizes = zip(reversed(allowed.shape), reversed(shape), strict=False)
     fits = allowed.ndim <= len(shape) and all(size in (1, expected) for size, expected in sizes)
     assert fits, f"{case}: allowed has shape {tuple(allowed.shape)}, which does not broadcast to {shape}."
@@ -67,6 +69,7 @@ def check_written_out(case: MaskCase) -> None:
 
 def check_single_positions(case: MaskCase) -> None:
     """A structured mask gives at single positions, as a kernel evaluates it, what it gives on the whole grid."""
+    # a mask without structure has no rule for a single position
     if not case.mask.structured:
         return
     for first_key in FIRST_KEYS:
@@ -74,6 +77,7 @@ def check_single_positions(case: MaskCase) -> None:
         for element in range(BATCH_SIZE):
             for query, query_position in enumerate(grid.queries.flatten()):
                 for key, key_position in enumerate(grid.keys.flatten()):
+                    # tensors without dimensions, as a kernel uses them
                     single = Grid(leading=(torch.tensor(element),), queries=query_position, keys=key_position)
                     actual, expected = case.mask.allowed(single).item(), whole[element, query, key].item()
                     assert actual == expected, (
@@ -89,12 +93,14 @@ def check_span(case: MaskCase) -> None:
         positions, keys = grid.queries.flatten().tolist(), grid.keys.flatten()
         for first in range(NUM_QUERIES):
             for last in range(first, NUM_QUERIES):
+                # [low, high), where None is no bound
                 low, high = case.mask.span(positions[first], positions[last])
                 outside = torch.zeros(NUM_KEYS, dtype=torch.bool)
                 if low is not None:
                     outside |= keys < low
                 if high is not None:
                     outside |= keys >= high
+                # a slice of queries of all batch elements, against the keys outside
                 hidden = int((allowed[:, first : last + 1] & outside).sum())
                 assert not hidden, (
                     f"{case}: the span of the queries {positions[first]} to {positions[last]} is [{low}, {high}), but "
@@ -113,6 +119,7 @@ def check_interval(case: MaskCase) -> None:
             low, high = interval
             inside = torch.ones(NUM_QUERIES, NUM_KEYS, dtype=torch.bool)
             if low is not None:
+                # one bound per query, compared with every key
                 inside &= grid.keys >= low[:, None]
             if high is not None:
                 inside &= grid.keys < high[:, None]
@@ -133,6 +140,7 @@ def check_parts(case: MaskCase) -> None:
 def check_declarations(case: MaskCase) -> None:
     """`per_example`, `per_query` and `is_triangle` say what the mask does."""
     mask, allowed = case.mask, case.allowed()
+    # a mask without structure declares nothing about batch elements
     if mask.structured and not mask.per_example:
         assert (allowed == allowed[:1]).all(), f"{case}: per_example is False, but batch elements differ."
     if not mask.per_query:
@@ -145,6 +153,7 @@ def check_declarations(case: MaskCase) -> None:
 def check_algebra(case: MaskCase) -> None:
     """`&`, `|` and `~` give the and, the or and the not of what is allowed."""
     mask, allowed = case.mask, case.allowed()
+    # two rules and a tensor, without the dimension of the batch
     for other in (causal(), prefix(3), write_out(causal())[0]):
         there = write_out(other)
         for name, actual, expected in (
@@ -203,6 +212,8 @@ def check_mask(
 
 def mask_factory(mask: ComposableMask | Tensor | Callable[[Tensor], ComposableMask | Tensor]) -> MaskFactory:
     """A fixed mask as a function of the lengths: the mask itself for the batch, written out for one batch element."""
+    # a function is used as it is
     if not isinstance(mask, ComposableMask | Tensor):
         return mask
+    # a batch of one has the lengths of element 1, as in check_batch_of_one
     return lambda lengths: mask if len(lengths) == BATCH_SIZE else write_out(mask)[1:2]

@@ -44,6 +44,7 @@ class ModelCase:
         """The config with these changes and, unless they say otherwise, without dropout."""
         names = {field.name for field in fields(self.config)}
         changes = {"dropout": 0.0} | changes
+        # changes for which the config has no field are left out
         return replace(self.config, **{name: value for name, value in changes.items() if name in names})
 
     def make(self, dtype: torch.dtype = torch.float64, **changes: Any) -> Any:
@@ -79,6 +80,7 @@ class ModelCase:
 
 def move(source: Any, model: Any) -> Any:
     """The source on the model's device."""
+    # a model that is counted has buffers only
     tensor = next(chain(model.parameters(), model.buffers()), None)
     return source if tensor is None else map_tensors(lambda each: each.to(tensor.device), source)
 
@@ -103,6 +105,7 @@ def check_config(case: ModelCase) -> None:
 
 def absent(case: ModelCase, model: Any) -> str:
     """Members of the protocol that the model does not have."""
+    # isinstance of a protocol does not name the member that is absent
     names = [name for name in vars(case.protocol) if not name.startswith("_") and not hasattr(model, name)]
     return ", ".join(names) or "nothing"
 
@@ -113,8 +116,10 @@ def check_saved_and_loaded(case: ModelCase) -> None:
         model, other = case.make(), case.make()
         logits = case.logits(model)
         if not case.counts:
+            # with equal logits the comparison below would pass without any loading
             same = case.logits(other).allclose(logits)
             assert not same, f"{case}: two models with other weights give the same logits."
+        # safetensors refuses tensors that share memory
         state = {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()}
         other.load_state_dict(load(save(state)))
         assert_equal(case.logits(other), logits, f"{case}: saved and loaded gives the same logits")
@@ -139,12 +144,14 @@ def check_dropout(case: ModelCase) -> None:
     """Dropout acts in training alone."""
     with torch.no_grad():
         model, plain = case.make(dropout=0.5), case.make()
+        # the same weights, so that dropout is the only difference
         plain.load_state_dict(model.state_dict())
         logits = case.logits(model)
         assert_equal(case.logits(model), logits, f"{case}: in evaluation the same input gives the same logits")
         assert_close(logits, case.logits(plain), 1e-10, f"{case}: in evaluation dropout has no effect")
         if not case.counts:
             model.train()
+            # two passes have different dropout masks
             same = torch.equal(case.logits(model), case.logits(model))
             assert not same, f"{case}: in training dropout=0.5 has no effect."
 
@@ -182,11 +189,13 @@ def check_autocast(case: ModelCase) -> None:
     model = case.make(torch.float32).train()
     with torch.autocast("cpu", torch.bfloat16):
         logits, pairs, number = case.autocast(model)
+    # float32, outside autocast
     expected = case.logits(model).float()
     assert_close(logits.float(), expected, 0.3, f"{case}: under autocast the logits are those of float32")
     for actual, other in pairs:
         claim = f"{case}: under autocast the last step gives the last logits"
         assert_close(actual.float(), other.float(), 0.3, claim)
+    # the logits of a model that is counted have no graph
     if number.requires_grad:
         number.backward()
     for path, parameter in model.named_parameters():
@@ -203,11 +212,13 @@ def stored(model: nn.Module) -> Iterator[tuple[str, Any]]:
     for path, module in model.named_modules():
         for key, value in vars(module).items():
             if key not in OWN and holds_tensors(value):
+                # the path of the model itself is empty
                 yield f"{path}.{key}".lstrip("."), value
 
 
 def holds_tensors(value: Any) -> bool:
     """Whether this is a tensor, a container with something in it, or a dataclass with one of these."""
+    # an empty container is no state; what a call puts into it is
     if isinstance(value, (list, tuple, dict)):
         return len(value) > 0
     if is_dataclass(value) and not isinstance(value, type):
@@ -223,6 +234,7 @@ def check_nothing_is_stored(case: ModelCase) -> None:
         state = {key: tensor.clone() for key, tensor in model.state_dict().items()}
         case.run(model)
         after = dict(stored(model))
+    # by identity, so that a tensor that was replaced by an equal one is found
     changed = [path for path, value in after.items() if path not in before or before[path] is not value]
     assert not changed, f"{case}: a call stores tensors on the modules: {', '.join(changed)}."
     for key, tensor in model.state_dict().items():
@@ -236,6 +248,7 @@ def check_cuda_equals_cpu(case: ModelCase) -> None:
         return
     with torch.no_grad():
         model = case.make(torch.float32)
+        # before .cuda(), which moves the same model
         expected = case.real(case.logits(model))
         actual = case.real(case.logits(model.cuda())).cpu()
     assert_close(actual, expected, 1e-3, f"{case}: CUDA equals the CPU")

@@ -18,6 +18,7 @@ from regard.contracts import BOS, EOS, Model, PackedTokens, PaddedTokens, Step, 
 from regard.testing.comparison import assert_close, assert_finite, assert_zero, run_checks
 from regard.testing.model_case import COMMON_CHECKS, ModelCase, move
 
+# lengths differ, so that every batch has padding; the second source is <eos> alone
 SOURCES = [[5, 6, 7, 8, 9, EOS], [EOS], [4, 10, 4, 7, EOS], [7, EOS], [9, 3, 5, EOS]]
 TARGETS = [[BOS, 5, 6, 7], [BOS], [BOS, 12, 3, 4, 4, 5], [BOS, 8], [BOS, 7, 7, 11, 6]]
 LABELS = [[*target[1:], EOS] for target in TARGETS]
@@ -57,6 +58,7 @@ class TranslationCase(ModelCase):
     def steps(self, model: Any, encoded: Any, tokens: Tensor) -> list[Step]:
         """One step for each token."""
         state, outputs = model.start(encoded), []
+        # (batch,)
         for token in tokens.unbind(dim=1):
             outputs.append(model.step(token, state, encoded))
             state = outputs[-1].state
@@ -71,6 +73,7 @@ class TranslationCase(ModelCase):
     def autocast(self, model: Any) -> tuple[Tensor, list[tuple[Tensor, Tensor]], Tensor]:
         """Forward, and its last logits against those of the last step."""
         source, target = self.pairs(model)
+        # pairs whose target has no padding, so that their last step is real
         logits, longest = model(source, target), target.mask[:, -1]
         last = self.steps(model, model.encode(source), target.ids)[-1].logits
         return logits, [(last[longest], logits[longest, -1])], logits.float().sum()
@@ -105,6 +108,7 @@ def check_batch_of_one(case: TranslationCase) -> None:
         for element, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
             alone = model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([target]))[0]
             claim = f"{case}: pair {element} alone gives what it gives in a batch"
+            # behind its end, the target is padded in the batch
             assert_close(alone, together[element, : len(target)], 1e-10, claim)
 
 
@@ -114,6 +118,7 @@ def check_padding(case: TranslationCase) -> None:
         model = case.make()
         source, target = case.pairs(model)
         expected = model(source, target)
+        # a valid id as padding, so that only the length identifies it; then more columns of padding
         for ids in (source.ids.masked_fill(~source.mask, 9), pad(source.ids, (0, 3))):
             logits = model(PaddedTokens(ids, source.lengths), target)
             assert_close(logits, expected, 1e-10, f"{case}: padding of the source has no effect")
@@ -126,6 +131,7 @@ def check_batch_selection(case: TranslationCase) -> None:
         source, target = case.pairs(model)
         encoded = model.encode(source)
         state = case.steps(model, encoded, target.ids[:, :2])[-1].state
+        # one element twice, two not at all
         elements, token = torch.tensor([4, 4, 0, 2]), target.ids[:, 2]
         whole = model.step(token, state, encoded)
         chosen = model.step(token[elements], select_batch(state, elements), select_batch(encoded, elements))
@@ -155,6 +161,7 @@ def check_attention_weights(case: TranslationCase) -> None:
         total = weights.sum(dim=-1)
         if case.sums_to_one:
             assert_close(total, torch.ones_like(total), 1e-8, f"{case}: the weights of a step sum to one")
+        # a sum of 1 may be rounded up
         assert (total <= 1 + 1e-10).all(), f"{case}: the weights of a step sum to {total.max():.12g}, above 1."
 
 
@@ -164,6 +171,7 @@ def check_packed(case: TranslationCase) -> None:
         return
     with torch.no_grad():
         model = case.make()
+        # packed logits are those of the real positions, in the same order
         logits = model(PackedTokens.from_lists(SOURCES), PackedTokens.from_lists(TARGETS))
         assert_close(logits, case.real(case.logits(model)), 1e-10, f"{case}: packed batches equal padded ones")
 

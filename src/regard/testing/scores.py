@@ -16,6 +16,7 @@ def check_score_protocol(case: AttentionCase) -> None:
     assert isinstance(case.score, Score), f"{name} is no Score."
     queries, keys, _ = case.inputs()
     score = case.parts(torch.float64)["score"]
+    # no leading dimension, one, and two
     for leading in ((), (2,), (2, 3)):
         shape = tuple(score(queries[0].expand(*leading, *queries.shape[1:]), prepare(score, keys[0], leading)).shape)
         expected = (*leading, NUM_QUERIES, NUM_KEYS)
@@ -40,12 +41,14 @@ def check_lowering(case: AttentionCase) -> None:
     assert isinstance(lowered, known), f"{name}: lower returns a {type(lowered).__name__}, not a lowering or a text."
     actual = multiply_out(lowered).expand(scores.shape)
     if isinstance(lowered, Lowered) and lowered.drops_row_constant:
+        # a constant per query may be missing, so only differences between keys are compared
         actual, scores = (tensor - tensor[..., :1] for tensor in (actual, scores))
     assert_close(actual, scores, 1e-10, f"{name}: the scores of lower are those of forward")
 
 
 def multiply_out(lowered: Lowered | LoweredSum | LoweredSquare) -> Tensor:
     """The scores of a lowering, by its formula."""
+    # (.., queries, 1, size) and (.., 1, keys, size)
     queries, keys = lowered.queries.unsqueeze(-2), lowered.keys.unsqueeze(-3)
     if isinstance(lowered, LoweredSum):
         return torch.tanh(queries + keys) @ lowered.energy
@@ -53,6 +56,7 @@ def multiply_out(lowered: Lowered | LoweredSum | LoweredSquare) -> Tensor:
         return -((queries - keys) * lowered.width).square().sum(-1) / 2
     scores = lowered.scale * (lowered.queries @ lowered.keys.transpose(-2, -1))
     if lowered.key_bias is not None:
+        # (.., 1, keys): the same for every query
         scores = scores + lowered.key_bias.unsqueeze(-2)
     return scores if lowered.bias is None else scores + lowered.bias
 

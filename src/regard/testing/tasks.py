@@ -45,6 +45,7 @@ def check_task(task: Task, run: Any, folder: Path) -> None:
     check_predictions(predictor, inputs)
     check_loaded(predictor, folder, inputs)
     check_reports(task, predictor, folder)
+    # the run of the predictor has the sizes that follow from the data
     resumed = fit(predictor.run, folder, resume=True, console=Console(quiet=True))
     assert resumed.result.steps == fitted.result.steps, "a run that is complete is trained further when it is resumed."
 
@@ -58,6 +59,7 @@ def check_description(task: Task, run: Any) -> None:
     assert run.model_name in task.models, f"{run.model_name} is not in the task's table of models."
     assert isinstance(run, task.run_type), f"the run is a {type(run).__name__}, not a {task.run_type.__name__}."
     assert task_of(run).run_type is task.run_type, "another task claims this type of run."
+    # through text, as in a file: tuples become lists
     config = json.loads(json.dumps(to_config(run, VERSION)))
     assert from_config(config, "config.json") == run, "the run read back from its config.json is another one."
 
@@ -76,7 +78,9 @@ def check_predictions(predictor: Predictor, inputs: list[Any]) -> None:
     assert predictor.predict([]) == [], "no inputs have outputs."
     assert [str(output) for output in predictor.predict(inputs[:1])] == texts[:1], "an output depends on other inputs."
     for number, value in enumerate(predictor.score(inputs, texts)):
+        # rounding may exceed 0, the logarithm of 1
         assert value <= TOLERANCE, f"the score {value} is no log-probability."
+        # alone, the input has other padding
         (alone,) = predictor.score(inputs[number : number + 1], texts[number : number + 1])
         assert math.isclose(alone, value, abs_tol=TOLERANCE), "a score depends on the other inputs."
 

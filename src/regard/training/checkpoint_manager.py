@@ -62,11 +62,13 @@ class CheckpointManager:
         """The checkpoint to resume from, or None for a new training; without `resume` a used folder is refused."""
         checkpoint = self.run_folder.checkpoints.latest()
         if checkpoint is not None and not resume:
+            # refused rather than overwritten: a run may have taken hours
             raise ValueError(
                 f"{self.folder} holds a training at step {checkpoint.step}. "
                 f"Resume it (resume=True, --resume on the command line), or choose another folder."
             )
         if checkpoint is None and self.run_folder.weights.exists():
+            # weights without a checkpoint have no optimizer state to continue from
             raise ValueError(f"{self.folder} holds a model but no training to resume. Choose another folder.")
         if checkpoint is not None:
             self._check_settings(_load_state(checkpoint)["settings"])
@@ -78,25 +80,30 @@ class CheckpointManager:
         A run that validates publishes its best weights, another one its last.
         """
         self.run_folder.tidy()
+        # metrics are appended more often than checkpoints are saved: later records would be written twice
         cut_lines(self.run_folder.metrics, checkpoint.step if checkpoint else 0)
         if checkpoint is None:
             return
         progress = self.load_progress(checkpoint)
+        # weights are written before their checkpoint: those of a step that was not saved are in no progress
         self.run_folder.checkpoints.keep_weights(list(progress.averaged_steps))
         best = progress.best.step if validates else checkpoint.step
         published = load_metadata(self.run_folder.weights).get("step") if self.run_folder.weights.exists() else None
+        # an older best step is published already; only this checkpoint may have been killed before that
         if best == checkpoint.step != published:
             self.publish(checkpoint)
 
     def save(self, progress: Progress, tensors: CheckpointTensors) -> Checkpoint:
         """Write a checkpoint."""
         checkpoints, metadata = self.run_folder.checkpoints, {"step": progress.step}
+        # filled in a scratch folder that is renamed at the end: a checkpoint exists completely or not at all
         with checkpoints.writing(progress.step) as folder:
             save_tensors(folder / "weights.safetensors", tensors.weights, metadata=metadata)
             if tensors.average is not None:
                 save_tensors(folder / "running.safetensors", tensors.average, metadata=metadata)
             save_tensors(folder / "optimizer.safetensors", tensors.engine.optimizer)
             save_tensors(folder / "random.safetensors", tensors.engine.random)
+            # only streams carry a state; load_engine accepts that the file is missing
             if tensors.engine.carried:
                 save_tensors(folder / "carried.safetensors", tensors.engine.carried)
             state = {
@@ -105,7 +112,9 @@ class CheckpointManager:
                 "settings": asdict(self.settings),
             }
             save_json(folder / "state.json", state)
+        # last, because an earlier checkpoint needs its weights until this one exists
         checkpoints.keep_weights(list(progress.averaged_steps))
+        # the block had a scratch folder with the same name as the final one
         return Checkpoint(progress.step, checkpoints.folder / folder.name)
 
     def save_validated(self, step: int, weights: Mapping[str, Tensor]) -> None:
@@ -115,11 +124,13 @@ class CheckpointManager:
     def publish(self, checkpoint: Checkpoint) -> None:
         """Make the weights of a checkpoint model.safetensors, those of the running average if there is one."""
         average = checkpoint.folder / "running.safetensors"
+        # copied and then renamed, so that no reader opens a partial file
         with atomic_file(self.run_folder.weights) as scratch_path:
             shutil.copyfile(average if average.exists() else checkpoint.folder / "weights.safetensors", scratch_path)
 
     def average(self, steps: tuple[int, ...]) -> dict[str, Tensor]:
         """The mean of the validated weights of these steps."""
+        # a generator: the files are loaded one after another
         return average_tensors(load_tensors(self.run_folder.checkpoints.weights(step)) for step in steps)
 
     def load_progress(self, checkpoint: Checkpoint) -> Progress:
@@ -149,6 +160,7 @@ class CheckpointManager:
         load_weights(checkpoint.folder / "running.safetensors", model)
 
     def _check_settings(self, before: Mapping[str, Any]) -> None:
+        # the prefix gives the paths of RENAMED_SETTINGS and MAY_CHANGE_ON_RESUME
         changes = differences(rename_settings({"training": before}), {"training": asdict(self.settings)})
         if changes:
             raise ValueError(

@@ -79,6 +79,7 @@ def choose_step(
             reasons.append("the model does not declare its step as capturable (capturable=True)")
         reasons += reasons_against_replay(model)
         return StepChoice(mode="eager" if reasons else "graphed", reasons=tuple(reasons))
+    # a mode that was chosen by name fails only where it is impossible, not where it is inadvisable
     if settings.step != "eager" and reasons:
         raise ValueError(
             f"a {settings.step} step needs one process on one CUDA device, without accumulation, but "
@@ -104,6 +105,7 @@ def reasons_against_replay(model: nn.Module) -> list[str]:
     reasons = ["the model has hooks"] if has_hooks(model) else []
     if active_recorders():
         reasons.append("attention is being recorded by a trace or an intervention")
+    # an attribute of the instance hides the method of the class
     names = [type(part).__name__ for part in model.modules() if "forward" in part.__dict__]
     return [*reasons, *(f"the forward of a {name} was replaced" for name in names)]
 
@@ -139,11 +141,13 @@ class ShapePadder:
             kinds = f"{type(source).__name__} and {type(target).__name__}"
             raise TypeError(f"source and target are {kinds}, expected both padded or both packed.")
         shapes = [self._shape(side) for side in (source, target)]
+        # a pair has a row on both sides, so the two numbers of rows must be equal
         num_rows = max(self._rows(side, shape) for side, shape in zip((source, target), shapes, strict=True))
         padded = [
             side.pad_to(batch_size=num_rows, num_tokens=tokens, max_seqlen=longest)
             for side, (tokens, longest) in zip((source, target), shapes, strict=True)
         ]
+        # added positions keep the label <pad>, which has no loss
         labels = torch.full_like(padded[1].ids, PAD)
         labels[: len(batch.labels)] = batch.labels
         return replace(batch, source=padded[0], target=padded[1], labels=labels)
@@ -164,6 +168,7 @@ class ShapePadder:
     def _rows(self, side: PackedTokens, shape: tuple[int, int]) -> int:
         # the added tokens are in rows of their own, none longer than max_seqlen
         missing = shape[0] - side.ids.shape[0]
+        # cu_seqlens has one entry more than rows; -(-a // b) rounds up
         return round_up(side.cu_seqlens.shape[0] - 1 + -(-missing // shape[1]), self.rows)
 
 
@@ -182,6 +187,7 @@ def widen(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
 
 def round_up(count: int, multiple: int) -> int:
     """The next multiple, at least one times `multiple`."""
+    # a negated floor division rounds up without floats
     return max(-(-count // multiple), 1) * multiple
 
 
@@ -223,8 +229,11 @@ class GraphedStep:
         self.cautious, self.failure = cautious, ""
         self.shapes: dict[tuple[Any, ...], ShapeGraph] = {}
         self.identity: list[tuple[Any, ...]] = []
+        # a capture needs a stream other than the default one
+        # the graphs share one memory pool, because only one of them runs at a time
         self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self.device = next(module.parameters()).device
+        # a tensor, because a capture would fix a Python number, and the rate changes at every step
         self.learning_rate = torch.zeros((), device=self.device)
 
     def __call__(self, batch: Any, *, num_tokens: int, learning_rate: float) -> Tensor:
@@ -240,6 +249,7 @@ class GraphedStep:
             self.identity = identity
         shape = shape_of(batch)
         graph = self._buffers_of(batch, shape)
+        # an input of the graph too: the number of tokens differs from batch to batch
         graph.weight.fill_(1.0 / num_tokens)
         if is_readable or shape not in self.shapes:
             return self._eager(graph, self.readable)
@@ -250,10 +260,12 @@ class GraphedStep:
             return self._rehearse(graph)
         if graph.graph is None:
             self._capture(graph)
+        # the copies above were put on the same stream, so the replay runs after them
         graph.graph.replay()
         # autograd does not notice that a replay changes the weights: what was computed from them must be recomputed
         torch.autograd.graph.increment_version(self._parameters())
         assert graph.loss is not None
+        # the next replay overwrites this tensor, so the caller has to use it before
         return graph.loss
 
     def _buffers_of(self, batch: Any, shape: tuple[Any, ...]) -> ShapeGraph:
@@ -263,6 +275,7 @@ class GraphedStep:
             return self.shapes[shape]
         on_device = map_tensors(lambda tensor: tensor.to(self.device, non_blocking=True), batch)
         captured = ShapeGraph(batch=on_device, weight=torch.zeros((), device=self.device))
+        # a shape beyond the limit is not stored, and runs eagerly
         if not self.failure and len(self.shapes) < MOST_SHAPES:
             self.shapes[shape] = captured
         return captured
@@ -290,6 +303,7 @@ class GraphedStep:
         mode = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
+            # torch then warns of every operation that waits for the device
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 loss = self._eager(graph, self.objective)
@@ -307,6 +321,7 @@ class GraphedStep:
         return loss
 
     def _capture(self, graph: ShapeGraph) -> None:
+        # backward must allocate the gradients during the capture, in the pool of the graph
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         cuda_graph = torch.cuda.CUDAGraph()
@@ -321,13 +336,16 @@ class GraphedStep:
                 "logits computed outside the step prevent it while their autograd graph is alive: detach them, or "
                 "compute them under torch.no_grad(). Or train without graphs: training.compute.step=eager."
             ) from error
+        # assigned last: a capture that fails leaves no graph
         graph.graph, graph.loss = cuda_graph, loss
 
     def _run(self, graph: ShapeGraph, objective: Callable[[Any], Tensor]) -> Tensor:
+        # None, not 0: backward then writes the gradients instead of adding to them
         self.optimizer.zero_grad(set_to_none=True)
         loss = objective(graph.batch)
         (loss * graph.weight).backward()
         if self.clip_norm is not None:
+            # the factor is computed on the device: reading the norm here would make the step synchronise
             torch.nn.utils.clip_grad_norm_(self._parameters(), self.clip_norm, foreach=True)
         self.optimizer.step()
         return loss.detach()
@@ -338,6 +356,7 @@ def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
     identity: list[tuple[Any, ...]] = []
     for submodule in module.modules():
         identity.append((submodule.training,))
+        # read at every step, so from the dictionaries, without the generators of torch
         for tensor in (*submodule._parameters.values(), *submodule._buffers.values()):
             if tensor is not None:
                 layout = (tensor.shape, tensor.stride(), tensor.dtype)
@@ -348,6 +367,7 @@ def identity_of(module: nn.Module) -> list[tuple[Any, ...]]:
 def has_room() -> bool:
     """True if the GPU has memory for a graph in addition to eager steps: twice that of the largest step."""
     allocated = torch.cuda.memory_allocated()
+    # free on the device, and reserved by torch without being in use
     unused = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - allocated
     return unused >= 2 * (torch.cuda.max_memory_allocated() - allocated)
 
@@ -355,6 +375,7 @@ def has_room() -> bool:
 def shape_of(batch: Any) -> tuple[Any, ...]:
     """The shapes of all tensors, and the longest rows: equal for batches that can use the same graph."""
     sides = (batch.source, batch.target) if isinstance(batch, Batch) else ()
+    # packed batches of equal shapes may differ in max_seqlen, which kernels get as a number
     longest = tuple(side.max_seqlen for side in sides if isinstance(side, PackedTokens))
     return (*(tuple(tensor.shape) for tensor in leaves(batch)), *longest)
 

@@ -69,6 +69,7 @@ class Engine:
         self.choice = choose_step(
             settings.compute, model, device=self.device, num_processes=self.num_processes, capturable=capturable
         )
+        # the wrapper adds what several processes, shards and mixed precision need
         self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
         self.graphed = self._make_graphed(objective) if self.choice.uses_graph else None
 
@@ -104,7 +105,9 @@ class Engine:
             group["lr"] = learning_rate
         total = torch.zeros((), device=self.device)
         for number, (batch, counts) in enumerate(parts, start=1):
+            # gradients are exchanged between processes once, with the last part
             with self._syncing(number == len(parts)):
+                # a factor of 0 for a dummy batch: it takes part in the exchange without a gradient
                 loss = self.objective(map_tensors(self._move, batch)) * float(counts)
                 # gradients are averaged over processes, but the mean is over the tokens of all processes
                 self.accelerator.backward(loss * (self.num_processes / num_tokens))
@@ -132,6 +135,7 @@ class Engine:
 
     def seed(self, seed: int) -> None:
         """Seed all random generators, differently in each process, so that dropout differs."""
+        # a step of its own for each rank, within the 32 bits that numpy accepts
         own = (seed + 1_000_003 * self.rank) % 2**32
         random.seed(own)
         np.random.seed(own)
@@ -139,6 +143,7 @@ class Engine:
 
     def forked_rng(self) -> AbstractContextManager[Any]:
         """Restore the states of torch's random generators after the block."""
+        # fork_rng always includes the generator of the CPU
         devices = [self.device] if self.device.type == "cuda" else []
         return torch.random.fork_rng(devices=devices)
 
@@ -148,6 +153,7 @@ class Engine:
             return self.model.state_dict()
         shards = Shards()
         full: dict[str, Any] = shards.get_weights(self.objective, options=shards.full)
+        # names of the objective, whose attribute is the model
         return {name.removeprefix("model."): tensor for name, tensor in full.items()}
 
     def running_average(self, decay: float | None) -> RunningAverage | None:
@@ -162,6 +168,7 @@ class Engine:
 
     def state(self) -> "EngineState":
         """The state other than the weights that resuming needs; all processes must call this."""
+        # one row per process, because the generators of processes differ
         random_states = {
             name: self.accelerator.gather(tensor[None].to(self.device)).cpu()
             for name, tensor in pack_random(self.device).items()
@@ -174,6 +181,7 @@ class Engine:
             # a graphed step has the learning rate as a tensor; it is saved as a number
             plain = [group | {"lr": float(group["lr"]), "capturable": False} for group in state["param_groups"]]
             state = {**state, "param_groups": plain}
+        # a full state of shards is on the main process only
         tensors, groups = pack_optimizer(state) if self.is_main else ({}, {})
         return EngineState(
             optimizer=tensors, optimizer_groups=groups, random=random_states, carried=self._carried_states()
@@ -191,10 +199,12 @@ class Engine:
         count = int(self.sum(torch.tensor(float(len(rows)), device=self.device)))
         padded = self.accelerator.pad_across_processes(rows)
         parts: Tensor = self.accelerator.gather(padded[None])
+        # (processes, rows, ..) -> (rows, processes, ..): what was padded is at the end, and is cut off
         return parts.transpose(0, 1).flatten(0, 1)[:count]
 
     def restore(self, state: "EngineState") -> None:
         """Restore a state. Additional processes, which have no saved random state, keep their seed."""
+        # the optimizer's tensors are replaced below, and the graphs contain the addresses of the old ones
         if self.graphed is not None:
             self.graphed.drop()
         if self.sharded:
@@ -206,6 +216,7 @@ class Engine:
             unpack_random({name: rows[self.rank] for name, rows in state.random.items()}, self.device)
         if isinstance(self.unwrapped_objective, StreamObjective):
             carried = [state.carried[str(number)] for number in range(len(state.carried))]
+            # the inverse of _interleave
             self.unwrapped_objective.give([rows[self.rank :: self.num_processes].to(self.device) for rows in carried])
 
     def reshape(self, batch: Any) -> Any:
@@ -238,6 +249,7 @@ class Engine:
         return tensor.to(self.device, non_blocking=True)
 
     def _syncing(self, last: bool) -> AbstractContextManager[Any]:
+        # without it every part would exchange its gradients
         return nullcontext() if last else self.accelerator.no_sync(self.objective)
 
 
@@ -301,6 +313,7 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
     on_cpu, has_cuda = settings.device.startswith("cpu"), torch.cuda.is_available()
     accelerator = Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))
     if accelerator.num_processes > 1:
+        # once, however many runs this process trains
         atexit.unregister(_wait_for_gloo)
         atexit.register(_wait_for_gloo)
     return accelerator
@@ -334,6 +347,7 @@ def _wait_for_gloo() -> None:
 
 
 def _precision(settings: ComputeSettings, *, on_cuda: bool) -> str:
+    # emulated bfloat16 is slower than float32
     supported = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
     if settings.precision == "bf16" and on_cuda and not supported:
         raise ValueError("precision is bf16, but this GPU has no bfloat16. Choose precision auto or fp32.")

@@ -87,6 +87,7 @@ class BatchLoader:
             batches = self.data.order.epoch(position.epoch)
             if not batches:
                 raise ValueError(f"epoch {position.epoch} has no batches: the training data are empty.")
+            # only the first epoch after resuming begins in the middle
             for index in range(position.index, len(batches)):
                 last = index + 1 == len(batches)
                 yield StepBatches(
@@ -117,8 +118,10 @@ class Prefetcher:
     """Runs an iterator in a thread, at most `count` items ahead; the order is kept, and errors are raised here."""
 
     def __init__(self, items: Iterator[Any], count: int) -> None:
+        # a full queue blocks the thread, which bounds the memory of prepared batches
         self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=count)
         self._closed = threading.Event()
+        # a daemon does not keep the interpreter alive after an error
         self._thread = threading.Thread(target=self._run, args=(items,), daemon=True)
         self._thread.start()
 
@@ -144,7 +147,9 @@ class Prefetcher:
         try:
             for item in items:
                 self._queue.put((item, None))
+                # checked after the put, which `close` unblocks
                 if self._closed.is_set():
                     return
+        # of any kind: without an item the consumer would wait forever
         except BaseException as error:
             self._queue.put((None, error))

@@ -79,6 +79,7 @@ class CropObjective(nn.Module):
         """Loss of the true continuations; the readout computes it without all logits in memory."""
         model: LanguageModel = self.fuse(self.model)
         output = model.features(segment.tokens, self.begin(segment))
+        # nothing for crops; a stream copies the state here
         self.end(output.state)
         return model.readout.loss(output.features, segment.labels, label_smoothing=self.label_smoothing)
 
@@ -99,12 +100,15 @@ class StreamObjective(CropObjective):
         if self.carried is None:
             # a checkpoint has the tensors alone; the model's start has the structure around them
             tensors = iter(self.restored if self.restored is not None else leaves(start))
+            # cloned, because `end` writes into these tensors
             self.carried = map_tensors(lambda tensor: next(tensors)[: len(tensor)].detach().to(tensor).clone(), start)
+        # rows of a new text begin with the start, the others with the carried state
         return where_batch(segment.fresh, start, self.carried)
 
     def end(self, state: Any) -> None:
         """Copy the state after the segment, without its graph."""
         for carried, tensor in zip(leaves(self.carried), leaves(state), strict=True):
+            # in place: a captured graph reads this address at every replay
             carried.copy_(tensor.detach())
 
     def take(self) -> list[Tensor]:
@@ -113,6 +117,7 @@ class StreamObjective(CropObjective):
 
     def give(self, tensors: list[Tensor]) -> None:
         """Continue from tensors that were saved."""
+        # the structure is built at the next step, from the model's start
         self.carried, self.restored = None, tensors or None
 
 
@@ -134,5 +139,6 @@ class ClassificationObjective(nn.Module):
     def forward(self, batch: ClassificationBatch) -> Float[Tensor, ""]:
         """Loss of the true classes, plus the model's penalty."""
         output: ClassifierOutput = self.fuse(self.model)(batch.sentences)
+        # a sum: the engine divides by the labels of the whole global batch
         loss = F.cross_entropy(output.logits, batch.labels, reduction="sum", label_smoothing=self.label_smoothing)
         return loss if output.penalty is None else loss + output.penalty

@@ -15,6 +15,7 @@ class TensorBoard:
 
     def __init__(self, folder: Path) -> None:
         try:
+            # late imports: the package is optional
             from tensorboard.compat.proto.event_pb2 import Event
             from tensorboard.compat.proto.summary_pb2 import Summary
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -27,8 +28,10 @@ class TensorBoard:
 
     def __call__(self, record: Mapping[str, Any]) -> None:
         """Write the numbers of a record under its step."""
+        # integers such as step and epoch are not metrics
         flat = {f"training/{name}": value for name, value in record.items() if isinstance(value, float)}
         flat |= {f"validation/{name}": value for name, value in record.get("validation", {}).items()}
+        # None is a value that was not finite
         values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in flat.items() if value is not None]
         self._writer.add_event(
             self._event(wall_time=time.time(), step=record["step"], summary=self._summary(value=values))
@@ -72,8 +75,10 @@ class ProgressDisplay:
         metrics = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} {self._unit}/s"
         if self._bar is not None:
             self._bar.update(self._task, metrics=metrics)
+        # monotonic: the wall clock may be set back during a training
         now = time.monotonic()
         validation = record.get("validation")
+        # without a bar every record would be a line of its own
         if validation or (self._bar is None and now - self._last >= SECONDS_BETWEEN_LINES):
             self._last = now
             of = f"/{self._total}" if self._total else ""

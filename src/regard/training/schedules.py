@@ -28,6 +28,7 @@ from regard.training.settings import ScheduleSettings, TrainingSettings
 
 def noam(step: int, settings: ScheduleSettings) -> float:
     """Linear warm-up, then the inverse square root, scaled by the hidden size of the model."""
+    # at least 1, because 0 has no power of -3/2
     warmup = max(settings.warmup_steps, 1)
     return settings.hidden_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
@@ -52,6 +53,7 @@ def halving(step: int, settings: ScheduleSettings) -> float:
     """1 until `warmup_steps`, then halved every `decay_steps`."""
     if settings.decay_steps is None:
         raise ValueError("the schedule halving needs decay_steps: the number of steps between two halvings.")
+    # step `warmup_steps` is the last one at the full rate
     late = step - settings.warmup_steps
     return 1.0 if late <= 0 else 0.5 ** (1 + (late - 1) // settings.decay_steps)
 
@@ -87,17 +89,21 @@ def find_schedule(name: str) -> Callable[[int, ScheduleSettings], float]:
 
 
 def _warmed(step: int, settings: ScheduleSettings) -> float:
+    # without a warm-up the factor is 1 from the first step on
     return min(1.0, step / max(settings.warmup_steps, 1))
 
 
 def _decayed(step: int, settings: ScheduleSettings) -> float:
     if settings.decay_steps is None:
         raise ValueError(f"the schedule {settings.name} needs decay_steps: the last step of the decay.")
+    # at least 1: the decay may be set to end before the warm-up
     span = max(settings.decay_steps - settings.warmup_steps, 1)
+    # clamped: 0 during the warm-up, 1 after the last step of the decay
     return min(max((step - settings.warmup_steps) / span, 0.0), 1.0)
 
 
 def _to_floor(factor: float, settings: ScheduleSettings) -> float:
+    # the floor is a share of the learning rate, not a learning rate
     return settings.floor + (1.0 - settings.floor) * factor
 
 
@@ -153,5 +159,6 @@ def warm_up_warning(settings: TrainingSettings, total: int) -> str:
 
 def complete_schedule(schedule: ScheduleSettings, total: int) -> ScheduleSettings:
     """The schedule with `decay_steps` set to the end of training if it decays to a floor and has none."""
+    # for the other schedules decay_steps is a period, which does not follow from the length
     ends_with_training = schedule.name in ("linear", "cosine") and schedule.decay_steps is None
     return replace(schedule, decay_steps=max(total, 1)) if ends_with_training else schedule

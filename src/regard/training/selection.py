@@ -26,6 +26,7 @@ class RunningAverage(AveragedModel):
     """A copy of a model with the running average of its weights."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
+        # all parameters in one call, for a few fused kernels instead of one per tensor
         super().__init__(model, multi_avg_fn=self.update)
         self.decay = decay
 
@@ -34,6 +35,7 @@ class RunningAverage(AveragedModel):
         """Move the average one step towards the weights."""
         # n_averaged is on the host, so reading it does not wait for the device
         steps = int(self.n_averaged)
+        # averaged + (1 - d) (weights - averaged), the formula above
         torch._foreach_lerp_(averaged, weights, 1 - min(self.decay, (1 + steps) / (10 + steps)))
 
 
@@ -62,9 +64,11 @@ def is_better(metrics: Mapping[str, float], best: Mapping[str, float], settings:
     Anything is better than no metrics, and a number is better than NaN; of equal metrics the lower loss wins.
     """
     value = metric_of(metrics, settings)
+    # the first validation is always the best, even if it is NaN
     if not best:
         return True
     old = metric_of(best, settings)
+    # before the comparisons, in which NaN would be neither lower nor higher
     if math.isnan(value) or math.isnan(old):
         return not math.isnan(value)
     if value == old and settings.metric != "loss" and {"loss"} <= metrics.keys() & best.keys():

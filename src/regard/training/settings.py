@@ -11,6 +11,7 @@ Precision = Literal["auto", "fp32", "bf16"]
 DEVICE_KINDS = ("auto", "cpu", "cuda", "mps")
 StepMode = Literal["auto", "eager", "graphed", "compiled"]
 
+# a dot at the end includes the whole group
 MAY_CHANGE_ON_RESUME = (
     "recipe",
     "training.steps",
@@ -189,6 +190,7 @@ class TrainingSettings:
 
 
 def _check_positive(name: str, value: int | float, hint: str = "") -> None:
+    # `not >`, because every comparison with NaN is false
     if not value > 0:
         raise ValueError(f"{name} is {value}, expected more than 0{hint}.")
 
@@ -196,6 +198,7 @@ def _check_positive(name: str, value: int | float, hint: str = "") -> None:
 def _check_device(device: str) -> None:
     """Accept "auto" and names of torch devices of a kind that training supports."""
     try:
+        # torch raises RuntimeError for a name that it cannot parse
         kind = "auto" if device == "auto" else torch.device(device).type
     except RuntimeError:
         kind = ""

@@ -52,6 +52,7 @@ class InterruptHandler:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # the step may hang, so a second signal does not wait for its end
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
@@ -130,6 +131,7 @@ def train(
         raise ValueError("patience needs a validation. Give validate, or leave patience out.")
     manager = CheckpointManager(folder, settings)
     checkpoint = manager.find(resume=resume)
+    # before the engine, which copies or shards the weights
     if checkpoint is not None:
         manager.load_model(checkpoint, model)
     engine = Engine(model, settings, objective, capturable=capturable)
@@ -185,6 +187,7 @@ class Trainer:
         self.engine.restore(self.manager.load_engine(checkpoint))
         if self.average is not None:
             self.manager.load_average(checkpoint, self.average.module)
+            # updated once per step, so the step is the number of updates
             self.average.n_averaged.fill_(checkpoint.step)
 
     def run(self, display: ProgressDisplay, callbacks: Sequence[Callback]) -> Result:
@@ -204,6 +207,7 @@ class Trainer:
             with InterruptHandler() as interrupt:
                 self._train(iter(prefetcher), interrupt, display, callbacks)
         finally:
+            # also after an error: the thread holds prepared batches in memory
             prefetcher.close()
         return self._finish(display)
 
@@ -241,6 +245,7 @@ class Trainer:
                 self._save(validating)
             # the speed of the next record excludes validation and saving
             self._clock.mark()
+            # a run that ends with this step is complete, and not interrupted
             if stopping and self._stop_reason() is None:
                 interrupted = Interrupted(self.manager.folder, self.progress.step)
                 display.print(str(interrupted))
@@ -273,6 +278,7 @@ class Trainer:
     def _due(self, batches: StepBatches) -> tuple[bool, bool, bool]:
         """Whether to validate, to save and to log after this step; each includes the next."""
         every, step, ending = self.settings.every, self.progress.step, self._stop_reason() is not None
+        # the last step is validated and saved whatever the intervals are
         validating = self.validate is not None and (ending or is_due(every.validate, step, batches))
         saving = validating or ending or is_due(every.save, step, batches)
         return validating, saving, saving or step % every.log == 0
@@ -290,6 +296,7 @@ class Trainer:
             "epoch": batches.epoch,
             "loss": loss,
             "learning_rate": self.learning_rate,
+            # clocks may give the same time twice
             "tokens_per_second": tokens / max(self._clock.since_mark, 1e-9),
             "seconds": self.progress.seconds,
         }
@@ -298,6 +305,7 @@ class Trainer:
         """Validate the weights that would be saved, and update the best."""
         module = self.average.module if self.average is not None else self.engine.full_model
         if self.engine.sharded:
+            # a collective operation: every process has to call it
             weights = self.engine.weights()
             if self.engine.is_main:
                 fit_weights(self.engine.full_model, weights, origin="the training")
@@ -332,14 +340,18 @@ class Trainer:
             if not all_finite(weights):
                 rate = self.settings.optimizer.learning_rate
                 raise Diverged("some weights are not finite", progress.step, rate)
+            # an average of one set of weights is that set
             if last > 1 and (validating or self.validate is None):
                 self.manager.save_validated(progress.step, average or weights)
+                # the files of older steps are removed with the next checkpoint
                 steps = (*progress.averaged_steps, progress.step)[-last:]
                 self.progress = progress = replace(progress, averaged_steps=steps)
             tensors = CheckpointTensors(weights=weights, average=average, engine=state)
             checkpoint = self.manager.save(progress, tensors)
+            # after the checkpoint, which must exist before it is published
             if self.validate is None or progress.best.step == progress.step:
                 self.manager.publish(checkpoint)
+        # no process may end or continue before the files are complete
         self.engine.wait()
 
     def _finish(self, display: ProgressDisplay) -> Result:
@@ -355,6 +367,7 @@ class Trainer:
                 if self.validate is None or is_better(average_metrics, best.metrics, self.settings.selection):
                     save_tensors(weights_path, average, metadata={"average": list(progress.averaged_steps)})
                     chosen, step, metrics = "average", progress.step, average_metrics
+            # published weights, which are not always those of the last step
             load_weights(weights_path, model)
             display.print(
                 f"model.safetensors holds the {chosen} weights (step {step}). The training ended by {stopped}."

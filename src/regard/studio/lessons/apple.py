@@ -37,6 +37,7 @@ CLOSING = text(
 def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """Scores, weights, and the context of the last word."""
     scores, allowed = scores_of(settings["sharpness"]), SHARES > 0
+    # the alignment itself, since these scores come from no queries and keys
     weights = Softmax()(scores, allowed).weights
     mixture = " + ".join(f"{number(weight)} {word}" for weight, word in zip(weights[-1], WORDS, strict=True))
     first, last = number(weights[0, 0]), number(weights[-1, 0])
@@ -73,4 +74,5 @@ def least_read(weights: Float[Tensor, "4 4"]) -> LessonBlock:
 
 def scores_of(sharpness: float) -> Float[Tensor, "4 4"]:
     """Logarithms of the shares times the sharpness."""
+    # shares of 0 are masked; clamped, because their logarithm is -inf
     return SHARES.clamp(min=1).log() * sharpness

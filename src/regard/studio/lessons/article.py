@@ -90,6 +90,7 @@ def questions_without_noun() -> list[LessonBlock]:
                 "从左往右读，只读到“一个”为止：第一个冠词是 an 的概率是多少？",
             ),
             list(choices.values()),
+            # the nearest choice, so that the answer follows from the computed probability
             min(range(len(choices)), key=lambda index: abs(first - list(choices)[index])),
             both(
                 f"No noun is visible, so all values are 0: P(an) = {number(first)}.",
@@ -111,12 +112,14 @@ def questions_without_noun() -> list[LessonBlock]:
 def visible_words(ahead: int) -> Bool[Tensor, "2 9"]:
     """True up to `ahead` words after each 一个."""
     positions = torch.tensor(list(ARTICLES.values()))
+    # (2, 1) against (9,)
     return torch.arange(len(WORDS)) <= positions[:, None] + ahead
 
 
 def article_weights(ahead: int) -> Float[Tensor, "2 9"]:
     """The weights for each article."""
     positions = torch.tensor(list(ARTICLES.values()))
+    # (2, 9): the distance of each word from each article
     scores = CONTENT - (positions[:, None] - torch.arange(len(WORDS))).abs()
     return Softmax()(scores, visible_words(ahead)).weights
 

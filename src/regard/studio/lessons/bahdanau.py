@@ -50,6 +50,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """The hidden layer, the scores, the weights, the context."""
     step, score = int(settings["step"]) - 1, scorer(settings["energy"])
     state = DIRECTIONS[ORDER[step]]
+    # (hidden,) + (words, hidden)
     hidden = score.query_proj(state) + score.prepare(STATES)
     attention = Attention(score)
     attended = attention(state[None], attention.prepare_memory(STATES), return_weights=True)
@@ -82,6 +83,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 def scorer(energy: float) -> Additive:
     """The additive score with the parameters of this page."""
     score = Additive(query_size=2, key_size=4, hidden_size=3)
+    # parameters cannot be written in place while their gradients are tracked
     with torch.no_grad():
         score.query_proj.weight.copy_(QUERY_WEIGHTS)
         score.key_proj.weight.copy_(KEY_WEIGHTS)

@@ -37,6 +37,7 @@ def fill_settings(controls: tuple[Control, ...], settings: Mapping[str, float]) 
     """A value for every control: from the settings, else the control's default."""
     by_name = {control.name: control for control in controls}
     for name, value in settings.items():
+        # check_name suggests the nearest name, for which it needs at least one
         if not by_name:
             raise ValueError(f"this lesson has no controls, but {name}={value} was given. Leave it out.")
         check_name(name, by_name, "control")
@@ -47,10 +48,12 @@ def fill_settings(controls: tuple[Control, ...], settings: Mapping[str, float]) 
 def check_value(control: Control, value: float) -> None:
     """Refuse a value outside the range of the control."""
     choices = f"Choose a number from {control.low:g} to {control.high:g}."
+    # first: NaN is outside every range, but that message would not explain it
     if not math.isfinite(value):
         raise ValueError(f"{control.name} is {value}, which is not a finite number. {choices}")
     if not control.low <= value <= control.high:
         raise ValueError(f"{control.name} is {value:g}, which is out of range. {choices}")
+    # whole steps between whole numbers: a count
     is_whole = all(float(part).is_integer() for part in (control.low, control.step, control.value))
     if is_whole and not float(value).is_integer():
         raise ValueError(f"{control.name} is {value:g}, but it is a count. {choices.replace('number', 'whole number')}")
@@ -86,6 +89,7 @@ def matrix(
     """A table of numbers with names for rows and columns; masked cells are empty."""
     mask = torch.ones_like(values, dtype=torch.bool) if allowed is None else allowed
     cells = [
+        # None is an empty cell
         [value if is_allowed else None for value, is_allowed in zip(row, mask_row, strict=True)]
         for row, mask_row in zip(values.tolist(), mask.tolist(), strict=True)
     ]
@@ -123,6 +127,7 @@ def same(word: str) -> LocalizedText:
 def number(value: float | Tensor, digits: int = 2) -> str:
     """A number as text; zero has no sign."""
     rounded = f"{float(value):.{digits}f}"
+    # -0.00 is 0.00
     return rounded.lstrip("-") if float(rounded) == 0 else rounded
 
 
@@ -144,4 +149,5 @@ def one_thread() -> Iterator[None]:
     try:
         yield
     finally:
+        # restored, because other requests run in this process
         torch.set_num_threads(threads)

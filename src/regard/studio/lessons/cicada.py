@@ -64,8 +64,10 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 def layers_needed(kernel: int) -> int:
     """The number of layers until a unit depends on both words, by running the convolutions."""
+    # (2, words): for each of the two words, the units that depend on it
     reach = F.one_hot(torch.tensor([CICADA, THEY]), len(SENTENCE))
     for layers in count(1):
+        # a unit depends on a word if any unit in its window does
         reach = F.pad(reach, (kernel - 1, kernel - 1)).unfold(-1, kernel, 1).amax(dim=-1)
         if reach.prod(dim=0).any():
             return layers
@@ -75,6 +77,7 @@ def layers_needed(kernel: int) -> int:
 def layers_question(kernel: int) -> LessonBlock:
     """How many layers?"""
     needed, distance = layers_needed(kernel), THEY - CICADA
+    # a set, because some of these numbers may be equal
     choices = sorted({needed // 2, needed, 2 * needed, 4 * needed})
     return question(
         both(

@@ -77,6 +77,7 @@ def most_weight(prompt: LocalizedText, weights: Float[Tensor, " 5"]) -> LessonBl
 
 def attend_to_objects(wishes: list[float]) -> tuple[Float[Tensor, "W 5"], Float[Tensor, "W 2"]]:
     """Weights and contexts, one row per value of w."""
+    # the factor of red is fixed
     queries = torch.tensor([[1.0, wish] for wish in wishes])
     attended = attend(queries, KEYS, VALUES, score=Dot(), return_weights=True)
     assert attended.weights is not None

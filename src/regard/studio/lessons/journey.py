@@ -69,6 +69,7 @@ def first_word(weights: Float[Tensor, "3 3"]) -> LessonBlock:
     return question(
         both('What weight does "Your" give itself?', "“Your” 给自己多少权重？"),
         [same(number(choice)) for choice in choices],
+        # the nearest choice, so that the answer follows from the computed weight
         int((choices - weights[0, 0]).abs().argmin()),
         both(
             f"It may attend to no other word, so its weight is {number(weights[0, 0])}.",

@@ -88,6 +88,7 @@ def draw(seed: int) -> CurveSample:
 
 def error(sample: CurveSample, width: float) -> float:
     """Mean squared distance from the noise-free curve."""
+    # (101, 1): a position is a vector of one number
     x = torch.linspace(0, MAX_X, 101)[:, None]
     return F.mse_loss(predict(sample, x, width), sine_and_power(x)).item()
 
@@ -111,7 +112,9 @@ def fit(sample: CurveSample, width: float) -> ChartBlock:
 
 def training_errors(sample: CurveSample, widths: Float[Tensor, " W"], *, leave_one_out: bool) -> Float[Tensor, " W"]:
     """The error of each width on the points of the sample; with `leave_one_out` from the other points only."""
+    # no point may attend to itself
     mask = ~torch.eye(POINTS, dtype=torch.bool) if leave_one_out else None
+    # (widths, points, 1): positions times w have the kernel of width parameter w, so one batch has all widths
     x = sample.x * widths[:, None, None]
     attended = attend(x, x, sample.y.expand(len(widths), -1, -1), score=Gaussian(), mask=mask)
     return (attended.context - sample.y).square().mean(dim=(-2, -1))

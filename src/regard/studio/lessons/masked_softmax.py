@@ -27,6 +27,7 @@ FORMULA = formula(r"w_j = \frac{m_j \exp(s_j / T)}{\sum_i m_i \exp(s_i / T)}, \q
 def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """Mask after the softmax, mask before it, and a row where everything is masked."""
     scores = SCORES / settings["temperature"]
+    # all keys allowed, the real ones, and none
     plain, masked, empty = (masked_softmax(scores, mask) for mask in (REAL | True, REAL, REAL & False))
     after = plain * REAL
     steps = torch.stack([SCORES, scores, scores.exp(), plain])
@@ -84,6 +85,7 @@ def sum_question(after: Float[Tensor, " K"]) -> LessonBlock:
 
 def empty_row_question(scores: Float[Tensor, " K"]) -> LessonBlock:
     """What is the plain softmax of an empty row?"""
+    # torch's softmax, without the rule of this package for empty rows
     weights = torch.softmax(scores.masked_fill(~(REAL & False), float("-inf")), dim=-1)
     outcomes = (weights.isnan().all(), (weights == 0).all(), (weights > 0).all())
     return question(

@@ -72,7 +72,9 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 def rise(character: Float[Tensor, " 3"]) -> LessonBlock:
     """The effect of more agility."""
+    # the projection is linear: the difference does not depend on the character
     more = project(character + torch.tensor([0.0, RISE, 0.0])) - project(character)
+    # wrong choices: the same rise for both, the two exchanged, and dodge alone
     choices = torch.stack([torch.tensor([RISE, RISE]), more.flip(0), more, torch.tensor([0.0, RISE])])
     column = numbers(WEIGHTS[:, 1], 1)
     return question(
@@ -91,6 +93,7 @@ def rise(character: Float[Tensor, " 3"]) -> LessonBlock:
 
 def project(characters: Float[Tensor, "*N 3"]) -> Float[Tensor, "*N 2"]:
     """Attack and dodge."""
+    # (N, 3) @ (3, 2)
     return characters @ WEIGHTS.T
 
 

@@ -52,6 +52,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     size = 2 ** int(settings["doublings"])
     scores = both_scores(size)
     weights = Softmax()(scores).weights
+    # (2, Q, K): over all pairs of query and key
     variances, entropies = scores.var(dim=(1, 2)), typical_entropy(scores)
     uniform, highest = math.log(KEYS), weights[0, 0].topk(SHOWN).indices
     return [
@@ -97,6 +98,7 @@ def typical_entropy(scores: Float[Tensor, "2 Q K"]) -> Float[Tensor, " 2"]:
 def variance_question(size: int, variance: float) -> LessonBlock:
     """What is the variance of plain scores?"""
     choices = {"1": 1.0, "√d": math.sqrt(size), "d": float(size), "d²": float(size**2)}
+    # on a logarithmic scale, since the choices differ by factors
     nearest = min(choices, key=lambda name: abs(math.log(variance / choices[name])))
     return question(
         both(

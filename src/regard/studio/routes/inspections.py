@@ -43,18 +43,22 @@ async def inspect(body: InspectionRequest, request: Request, studio: CurrentStud
     """Inspect an input: its output and every attention; the inspection is cached for a while."""
 
     def job() -> InspectionMessage:
+        # in the job: loading takes seconds, and the number of torch's threads is set for the worker
         model = studio.registry.load(body.model)
+        # the id contains the version of the weights, so a model that was trained again is inspected again
         cached = studio.inspections.get(inspection_id(model, body))
         return (cached or studio.inspections.add(make_inspection(model, body))).message
 
     return await studio.jobs.run(request, job)
 
 
+# routes without `async` run in a pool of threads, and do not block the event loop
 @router.get("/{name}/weights", response_class=Response, responses=RAW)
 def weights(name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1) -> Response:
     """One head as a picture, a byte per weight; X-High is the weight of byte 255."""
     matrix = studio.inspections.find(name).head(site, head)
     data, high = picture(matrix)
+    # repr has all digits
     headers = {"X-Queries": str(matrix.shape[0]), "X-Keys": str(matrix.shape[1]), "X-High": repr(high)}
     return Response(data, media_type=BYTES, headers=headers)
 
@@ -118,10 +122,12 @@ def swaps(name: str, site: Annotated[Name, Query()], studio: CurrentStudio) -> S
 @router.post("/{name}/swap")
 async def swap(name: str, body: SwapRequest, request: Request, studio: CurrentStudio) -> SwapResult:
     """The same queries, keys and values with another mechanism; nothing is retrained."""
+    # before the job, so that an unknown id is an error at once
     entry = studio.inspections.find(name)
 
     def job() -> SwapResult:
         message, inspection = swapping.swap(entry, body)
+        # cached, so that the page can request the swapped weights by their id
         studio.inspections.add(inspection)
         return message
 
@@ -144,6 +150,7 @@ def thumbnails(name: str, studio: CurrentStudio) -> Response:
 async def ablate(name: str, body: AblateRequest, request: Request, studio: CurrentStudio) -> AblationResult:
     """The output with and without a head."""
     entry = studio.inspections.find(name)
+    # in the queue, because the output is computed twice
     return await studio.jobs.run(request, lambda: heads.ablate(entry, body))
 
 
@@ -151,6 +158,7 @@ async def ablate(name: str, body: AblateRequest, request: Request, studio: Curre
 def page(
     name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1,
     lang: Literal["en", "zh"] = "en",
+# the page is complete in itself, so that it can be saved as a file
 ) -> HTMLResponse:  # fmt: skip
     """One site as a self-contained HTML file."""
     return HTMLResponse(export_page(studio.inspections.find(name), site, head, lang))

@@ -17,6 +17,7 @@ from regard.studio.schema.pages import ExperimentReport, LessonCard, LessonPage,
 from regard.studio.state import CurrentStudio
 from regard.studio.timeline import milestones
 
+# bounded, because a query string may have any length
 MAX_SETTINGS = 20
 Setting = Annotated[str, Query(max_length=100)]
 
@@ -34,6 +35,7 @@ def state(studio: CurrentStudio) -> State:
 @router.post("/predict")
 async def predict(body: PredictRequest, request: Request, studio: CurrentStudio) -> PredictAnswer:
     """The output for one input, without attention."""
+    # in the job, because loading takes seconds
     return await studio.jobs.run(request, lambda: inspections.predict_one(studio.registry.load(body.model), body))
 
 
@@ -61,6 +63,7 @@ def lines(
 def timeline(studio: CurrentStudio) -> list[Milestone]:
     """The history."""
     cards, _ = studio.registry.checkpoint_cards()
+    # reversed: of several models of one system the first card remains
     return milestones({f"{card.task}/{card.system}": card.name for card in reversed(cards)})
 
 
@@ -74,6 +77,7 @@ def lessons() -> list[LessonCard]:
     experiment_cards = [
         LessonCard(
             name=name,
+            # the title and the claim in Chinese, or else the English ones
             title=LocalizedText(en=name.replace("_", " ").capitalize(), zh=CLAIMS.get(name, (name, ""))[0]),
             summary=LocalizedText(en=entry.claim, zh=CLAIMS.get(name, ("", entry.claim))[1]),
             kind="experiment",
@@ -89,6 +93,7 @@ def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MA
     settings = {}
     for setting in c or []:
         key, _, value = setting.partition(":")
+        # float() accepts nan and inf, which the lesson refuses with the name of the control
         try:
             settings[key] = float(value)
         except ValueError:

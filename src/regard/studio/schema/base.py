@@ -7,17 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+# characters of an input
 MAX_TEXT = 4000
+# of one response; the page requests further parts
 MAX_KEYS, MAX_DIMENSIONS = 128, 64
 
 
 def check_unicode(text: str) -> str:
     """Refuse unpaired surrogates, which cannot be encoded."""
+    # a JSON string may contain them as escapes
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("the text contains an unpaired surrogate. Send whole characters.")
     return text
 
 
+# bounded, because errors quote names
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_unicode)]
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT), AfterValidator(check_unicode)]
 Position = Annotated[int, Field(ge=0, le=100_000)]
@@ -28,6 +32,7 @@ Quantity = Literal["query", "key", "value", "score", "allowed", "weight", "produ
 class Message(BaseModel):
     """A message of the API; unknown keys are refused."""
 
+    # forbid: a misspelt key is an error instead of a default; frozen: messages are cached
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

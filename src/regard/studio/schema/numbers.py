@@ -76,6 +76,7 @@ class SwapRequest(Message):
     align: Name = "own"
     mask: Name = "own"
     window: Annotated[int, Field(ge=0, le=1000)] = 2
+    # more than 0, because scores are divided by it
     temperature: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.0
     position: Name = "own"
 

@@ -23,6 +23,7 @@ SPAN_TOKENS, SPAN_PIECE = 4096, 128
 def likelihood(model: Any, stream: Stream, *, rows: int = 1, piece: int = 256, fresh: bool = False) -> Likelihood:
     """Likelihood of a stream; exact with one row."""
     return Likelihood(
+        # embeddings need int64 indices
         nats=nats_of(model, torch.from_numpy(stream.ids).long(), rows=rows, piece=piece, fresh=fresh),
         tokens=len(stream),
         words=stream.num_words,
@@ -36,6 +37,7 @@ def finite_likelihood(
 ) -> Likelihood:
     """Likelihood of a stream under a trained model; NaN is an error."""
     values = likelihood(model, stream, rows=rows, piece=piece, fresh=fresh)
+    # infinity is a valid result, NaN means that parameters are not finite
     if math.isnan(values.nats):
         raise ValueError(NOT_FINITE)
     return values
@@ -48,21 +50,26 @@ def spans(model: Any, stream: Stream, *, tokens: int = SPAN_TOKENS) -> dict[str,
     # GPT may recompute half of its context before a piece; pieces of at most half the context are recomputed once
     piece = min(SPAN_PIECE, max(getattr(model.config, "context", 2 * SPAN_PIECE) // 2, 1))
     with evaluating(model):
+        # the state is carried, so that a piece attends to the tokens before it
         state = model.start(1)
         for tokens_in, _ in pieces(ids, rows=1, piece=piece, fresh=False):
             with trace(model) as maps:
                 state = model.features(tokens_in, state).state
             for path, site_maps in maps.items():
+                # tokens of the piece that are not measured yet; a stepwise attention has several maps per piece
                 left = tokens_in.shape[1]
                 for one in site_maps:
                     # queries of recomputed tokens come first and were measured before
                     num_recomputed = max(one.weights.shape[-2] - left, 0)
                     new, left = slice(num_recomputed, None), max(left - one.weights.shape[-2], 0)
+                    # expanded first: a mask that broadcasts over the queries cannot be indexed by them
                     allowed = None if one.allowed is None else one.allowed.expand_as(one.weights)[..., new, :]
                     sums_here = span_sums(one.weights[..., new, :], allowed)
                     sums[path] = sums[path] + sums_here if path in sums else sums_here
+    # one check at the end, because a sum with a NaN is NaN
     if any(math.isnan(total.distance) for total in sums.values()):
         raise ValueError(NOT_FINITE)
+    # an attention without any query has no mean
     return {path: SpanMass.of(total) for path, total in sums.items() if total.count}
 
 

@@ -50,15 +50,19 @@ def inspect_text(
     """Every attention and prediction over a text; `context` is the model's maximum number of tokens."""
     began = time.perf_counter()
     model = generator.model
+    # encode gives a line break for an empty text, which would hide the error below
     whole = generator.encode(text) if text.strip() else []
     if not whole:
         raise ValueError("the text has no tokens. Type a word.")
     ids = whole[: min(context or MAX_TOKENS, MAX_TOKENS)]
     sites = find_sites(model, lambda: probe(model))
+    # before the forward pass, which allocates what is counted here
     count_numbers(sites, {TEXT: len(ids)}, max_numbers)
     maps, output = record(model, ids)
     with torch.inference_mode():
+        # (tokens, vocab), without the batch of one
         logits = model.readout(output.features)[0]
+        # float64, because log-probabilities are summed over the text
         log_probs = logits.double().log_softmax(-1).cpu()
     if not log_probs.isfinite().all():
         raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
@@ -73,6 +77,7 @@ def inspect_text(
         forced=False,
         log_prob=sum(one for one in predictions.log_probs if one is not None),
         axes=(token_axis(TEXT, TITLE, generator.tokenizer.tokens(ids), is_stepwise=True, is_multiline=True),),
+        # with the recorded maps: the cached sites are those of an earlier call
         sites=find_sites(model, lambda: probe(model), maps),
         maps=dict(maps.items()),
         panels=(predictions, state),
@@ -90,10 +95,12 @@ def predict_next(
 ) -> NextTokenPanel:
     """The probability and rank of each token at its position."""
     own = of_next(log_probs, ids)
+    # rank 1: no token is more probable
     ranks = (log_probs[:-1] > own[:, None]).sum(-1) + 1
     return NextTokenPanel(
         logits=logits,
         ids=tuple(ids),
+        # the first token has no prediction
         log_probs=(None, *own.tolist()),
         ranks=(None, *ranks.tolist()),
         # exp overflows above 709
@@ -118,7 +125,9 @@ def respond_text(generator: Any, inspection: Inspection, around: Around, *, cont
     added: list[int] = []
     log_prob = log_prob_of_text = 0.0
     num_free = max((context or MAX_TOKENS) - len(ids), 0)
+    # the first prediction needs no room in the context, each further one needs a token more
     for number in range(1 + min(NUM_CONTINUED - 1, num_free)):
+        # entered once per pass, because an intervention may count the queries of a pass
         with around():
             log_probs = next_log_probs(generator.model, [*ids, *added])
         if number == 0:
@@ -144,6 +153,7 @@ def next_log_probs(model: Any, ids: list[int]) -> Float[Tensor, "T vocab"]:
 
 def probe(model: Any) -> tuple[AttentionSite, ...]:
     """The attentions of a language model; all are causal over the text."""
+    # every vocabulary has <unk>
     maps, _ = record(model, [UNK] * NUM_PROBE)
     return tuple(
         describe_site(path, one, query_axis=TEXT, key_axis=TEXT, is_causal=True, keys_end_at_query=True)
@@ -154,6 +164,7 @@ def probe(model: Any) -> tuple[AttentionSite, ...]:
 def record(model: Any, ids: Sequence[int]) -> tuple[Trace, ModelOutput]:
     """Every attention of a language model over these tokens from the start, and its output."""
     with evaluating(model), trace(model) as maps:
+        # (1, tokens)
         output = model.features(torch.tensor([list(ids)], device=device_of(model)), model.start(1))
     return maps, output
 
@@ -173,6 +184,7 @@ def measure_state(model: Any, ids: Sequence[int]) -> StatePanel:
             for name, tensor, unused in named_leaves(state):
                 # a tensor that appears at a later step has size 0 before it
                 shape, sizes = parts.setdefault(name, ([], [0] * position))
+                # overwritten at each step: the last shape is reported
                 shape[:] = tensor.shape
                 sizes.append(num_bytes([tensor]))
                 total_unused += unused
@@ -199,10 +211,13 @@ def named_leaves(nest: Any, name: str = "") -> Iterator[tuple[str, Tensor, int]]
         yield name or "state", nest, 0
     elif isinstance(nest, PreallocatedCache):
         for part, room, filled in (("keys", nest.key_buffer, nest.keys), ("values", nest.value_buffer, nest.values)):
+            # the buffers are preallocated, and only `filled` of them is in use; before the first token they are None
             if room is not None and filled is not None:
                 yield join_path(name, part), room, num_bytes([room]) - num_bytes([filled])
+    # is_dataclass is true for classes too
     elif is_dataclass(nest) and not isinstance(nest, type):
         for field in fields(nest):
+            # fields without a batch dimension are not among the leaves either
             if field.metadata.get("batched", True):
                 yield from named_leaves(getattr(nest, field.name), join_path(name, field.name))
     elif isinstance(nest, (tuple, list)):

@@ -27,6 +27,7 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: Tokenizer, ids: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
+        # at the beginning of a line no token comes before
         self._last = [token for token in ids[-1:] if token != EOS]
 
     def add(self, token: int) -> str:
@@ -44,6 +45,7 @@ class StoppedText:
     """Ends a stream of text before the first stop string; a possible beginning of one is held back."""
 
     def __init__(self, stop: Sequence[str]) -> None:
+        # str.find would find it everywhere
         if any(not word for word in stop):
             raise ValueError("a stop string is empty, which would end every text. Give at least one character.")
         self._stop, self._held = stop, ""
@@ -51,12 +53,14 @@ class StoppedText:
 
     def add(self, text: str) -> str:
         """The text that can be shown now."""
+        # a stop string may be divided between tokens
         whole = self._held + text
         # the stop string that is complete first, so that the result does not depend on token boundaries
         matches = [(start + len(word), start) for word in self._stop if (start := whole.find(word)) >= 0]
         if matches:
             self.ended, self._held = True, ""
             return whole[: min(matches)[1]]
+        # the longest end that may become a stop string with the next tokens
         num_held = max((overlap(whole, word) for word in self._stop), default=0)
         self._held = whole[len(whole) - num_held :]
         return whole[: len(whole) - num_held]
@@ -69,6 +73,7 @@ class StoppedText:
 
 def overlap(text: str, word: str) -> int:
     """Number of characters at the end of the text that are a proper prefix of the word."""
+    # from the longest; a complete word is found before this
     return next((count for count in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:count])), 0)
 
 
@@ -169,6 +174,7 @@ class TextGenerator:
     ) -> tuple[list[list[int]], Generation]:
         check_texts(prompts, "prompts")
         check_texts(stop, "stop")
+        # raises ValueError for an empty stop string, before anything is generated
         StoppedText(stop)
         # <eos> is a line break and does not end a text; stop=["\n"] generates one line
         return [self.encode(prompt) for prompt in prompts], Generation(**{"stop_ids": (), **options})
@@ -187,6 +193,7 @@ class TextGenerator:
                 new = text.add(detokenizer.add(one.token))
                 ended = "stop" if text.ended else one.ended
                 if ended is not None:
+                    # nothing follows that could complete a stop string
                     new += text.rest()
                     closed.add(one.row)
                 token = self.tokenizer.tokens([one.token])[0]

@@ -34,11 +34,13 @@ class LanguageModelingValidation:
 
     def __call__(self, model: Any) -> Mapping[str, float]:
         """Loss per token, perplexity per word and bits per character; on crops if training uses crops."""
+        # losses of training and validation are comparable only if both begin without context equally often
         crops = self.batch.cut == "crops"
         values = likelihood(
             model,
             self.stream,
             rows=self.rows,
+            # a carried state makes the loss independent of the length, and longer pieces are faster
             piece=self.batch.length if crops else max(self.batch.length, 64),
             fresh=crops,
         )
@@ -50,13 +52,16 @@ def setup_language_modeling(
 ) -> TrainingSetup:
     """Read the text, train a vocabulary (if resumed, read it from the folder), and encode the text as a stream."""
     entry = LANGUAGE_MODELS[run.model_name]
+    # before the text is read and encoded
     check_length(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     lines = training.split("\n")
+    # saved weights belong to the ids of the saved vocabulary
     tokenizer = read_tokenizer(checkpoint.tokenizer) if resume else Tokenizer.train(lines, run.tokenizer)
     run = replace(run, model=replace(run.model, vocab_size=tokenizer.vocab_size))
     train_stream, validation_stream = make_stream(training, tokenizer), make_stream(validation, tokenizer)
     data = SegmentData(train_stream, run.batch)
+    # a short text has fewer rows or shorter ones than the settings
     if (data.order.rows, data.order.length) != (run.batch.rows, run.batch.length):
         notify(
             "train", f"{len(train_stream):,} tokens fill {data.order.rows} rows of {data.order.length} tokens per step."
@@ -73,6 +78,7 @@ def setup_language_modeling(
         data=data,
         validate=LanguageModelingValidation(stream=validation_stream, batch=run.batch, rows=run.validation.rows),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
+        # crops begin without a state, a stream carries it over
         objective=partial(CropObjective if run.batch.cut == "crops" else StreamObjective, fuse=fuse),
         model=model,
         seconds=seconds,
@@ -121,4 +127,5 @@ def first_words(text: str, *, characters: bool) -> str:
     if not characters:
         return " ".join(line.split()[:EXAMPLE_WORDS])
     beginning = line[:EXAMPLE_CHARACTERS]
+    # cut at the last space, if there is one
     return beginning if beginning == line else beginning.rpartition(" ")[0] or beginning

@@ -75,7 +75,9 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> ClassPredict
         for cpu_batch in batches:
             batch = map_tensors(lambda tensor: tensor.to(device), cpu_batch)
             output = model.forward(batch)
+            # float64 keeps the digits of probabilities near 1
             log_probs.append(torch.log_softmax(output.logits.double(), dim=-1))
+            # (texts, rows, words); the overlap compares two rows, so one row has none
             if output.weights is not None and output.weights.shape[1] > 1:
                 overlaps.append(overlap_sums(output.weights.double(), batch))
         if not log_probs:
@@ -83,6 +85,7 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> ClassPredict
         # one transfer at the end: a transfer per batch would synchronise the device every time
         rows = torch.cat(log_probs).cpu()
         cosine, penalty, count = torch.stack(overlaps).sum(dim=0).tolist() if overlaps else (0.0, 0.0, 0.0)
+    # cloned outside inference mode, to be an ordinary tensor
     return ClassPredictions(log_probs=rows.clone(), overlap=Overlap(cosine / count, penalty / count) if count else None)
 
 
@@ -96,6 +99,7 @@ def make_report(
             name="macro_f1", value=quality.macro_f1, title="macro F1", signature="mean over the classes", format=".4f"
         ),
     ]
+    # None if no text has a class of the training data
     if quality.log_loss is not None:
         signature = "nats per sentence, over the classes of the training data"
         metrics.append(

@@ -44,8 +44,10 @@ def inspect_sentence(
         raise ValueError("the text has no tokens. Type a word.")
     ids = whole[:max_length]
     sites = find_sites(model, lambda: probe(model))
+    # the number of rows is not known before the forward pass
     count_numbers(sites, dict.fromkeys((SOURCE, ROWS), len(ids)), max_numbers)
     maps, output = record(model, ids)
+    # with the recorded maps: the cached sites are those of an earlier call
     sites = find_sites(model, lambda: probe(model), maps)
     panel = classes_panel(output, labels, sites)
     best = max(range(len(labels)), key=panel.probabilities.__getitem__)
@@ -54,6 +56,7 @@ def inspect_sentence(
         input=text,
         output=labels[best],
         forced=False,
+        # the logarithm of a probability that has underflowed to 0
         log_prob=math.log(max(panel.probabilities[best], 1e-300)),
         axes=(
             token_axis(SOURCE, TITLES[SOURCE], classifier.tokenizer.tokens(ids)),
@@ -102,6 +105,7 @@ def respond_sentence(classifier: Any, inspection: Inspection, around: Around) ->
 def probe(model: Any) -> tuple[AttentionSite, ...]:
     """The attentions of a classifier: learned query rows over the sentence, or self-attention of its tokens."""
     maps, output = record(model, [UNK] * NUM_PROBE)
+    # without separate query rows the tokens attend to each other
     query_axis = SOURCE if output.weights is None else ROWS
     return tuple(describe_site(path, one, query_axis=query_axis, key_axis=SOURCE) for path, one in maps.items())
 

@@ -78,6 +78,7 @@ class TextClassifier:
         for label in outputs:
             check_name(label, self.run.classes, "class")
         pairs = zip(self.predict(inputs), outputs, strict=True)
+        # the smallest normal number instead of 0, which has no logarithm
         return [math.log(max(prediction.probabilities[label], sys.float_info.min)) for prediction, label in pairs]
 
     def evaluate(self, examples: Sequence[Sentence], *, split: str, steps: int = 0) -> Report:
@@ -90,7 +91,9 @@ class TextClassifier:
         batch = PaddedTokens.from_lists(rows).to(self.device)
         with evaluating(self.model):
             output = (fuse(self.model) if self.fused else self.model)(batch)
+            # float64, so that the probabilities of many classes sum to one
             batch_probabilities = torch.softmax(output.logits.double(), dim=-1).cpu()
+            # a row with one NaN logit is NaN everywhere
             if bool((is_nan := batch_probabilities.isnan().any(dim=1)).any()):
                 raise ValueError(
                     f"the model gives NaN for {texts[int(is_nan.int().argmax())]!r}: its parameters are not finite. "
@@ -110,6 +113,7 @@ class TextClassifier:
                     # cloned, so that one result does not keep the batch alive
                     weights=None if weights is None else weights[number, :, : len(row)].clone(),
                     num_dropped=len(whole[number]) - len(row),
+                    # only rows with <unk> can have unknown parts
                     unknown=tuple(unknown_in(texts[number], self.tokenizer)) if UNK in row else (),
                 )
             )

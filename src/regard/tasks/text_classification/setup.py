@@ -30,6 +30,7 @@ class ClassificationValidation:
         """Accuracy and log-loss; classes that are not in the training data count as errors without a loss."""
         log_probs = predict_all(model, self.examples).log_probs
         best = log_probs.argmax(dim=-1).numpy()
+        # the label -100 is a class that the training data do not have
         has_class = self.examples.labels >= 0
         rows = log_probs.numpy()[has_class]
         accuracy = float((best == self.examples.labels).mean())
@@ -47,11 +48,13 @@ def setup_text_classification(
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, sentences in (("train", training), ("validation", validation)):
         notify(split, sentences.report)
+    # saved weights belong to the ids of the saved vocabulary
     if resume:
         tokenizer = read_tokenizer(checkpoint.tokenizer)
     else:
         tokenizer = Tokenizer.train([sentence.text for sentence in training], run.tokenizer)
     classes = classes_of(training)
+    # the loss of a single class is 0 for any weights
     if len(classes) < MIN_CLASSES:
         raise ValueError(
             f"all {len(training):,} training sentences have the class {classes[0]!r}. Give sentences of two classes or "
@@ -76,6 +79,7 @@ def setup_text_classification(
 def open_classifier(run: TextClassificationRun, model: Any, checkpoint: RunFolder) -> TextClassifier:
     """A text classifier from a model and the tokenizer of its folder."""
     count = len(set(run.classes))
+    # no class occurs twice, and each has an output of the model
     if not count == len(run.classes) == run.model.num_classes:
         raise ValueError(
             f"{checkpoint.config} names {count} classes, and its model has {run.model.num_classes}. Restore the "
@@ -90,6 +94,7 @@ def read_labelled(run: TextClassificationRun, source: ExampleSource) -> Mapping[
     if source.folder is not None:
         raise ValueError("sentences are read from a file, not from a data folder. Name it with --source.")
     if source.source is not None:
+        # the prefix keeps a file name from being equal to the name of a split
         return {f"file-{source.source.name}": read_sentences(source.source)}
     return read_splits(corpus_of(run, None), source.split)
 

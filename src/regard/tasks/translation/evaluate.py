@@ -53,6 +53,7 @@ def perplexity(model: Model, batches: Iterable[Batch]) -> Perplexity:
             nats.append(model.readout.loss(features, batch.labels))
             tokens += batch.num_tokens
         # one transfer at the end: a transfer per batch would synchronise the device every time
+        # fsum adds without rounding in between
         total = math.fsum(torch.stack(nats).tolist()) if nats else 0.0
     return Perplexity.of(nats=total, tokens=tokens)
 
@@ -73,6 +74,7 @@ def forms_of(corpus: Corpus) -> list[BleuVariant]:
     if corpus.tokenised:
         return [TokenisedLowercase()]
     cased = Detokenised(language or "en")
+    # 13a is for words between spaces, other tokenizers for languages without spaces
     return [cased] if cased.metric().tokenizer.signature() != "13a" else [cased, TokenisedLowercase()]
 
 
@@ -107,6 +109,7 @@ def evaluate(
     hypotheses = [translation.text for translation in translations]
     corpus = translator.run.data
     characters = tokenizers.source.kind == "characters"
+    # truncation makes every metric worse, so it is reported
     num_cut = sum(translation.num_dropped > 0 for translation in translations)
     return make_report(
         run_info(
@@ -120,8 +123,10 @@ def evaluate(
         scores={name_of(form): bleu(hypotheses, references, form=form) for form in forms_of(corpus)}
         | {"chrf": chrf(hypotheses, references)},
         exact=exact_match(hypotheses, references),
+        # one position is for <eos>
         perplexity=measure_perplexity(translator.model, make_examples(pairs, tokenizers, LONGEST_SOURCE - 1)),
         buckets=by_length(
+            # in the unit of the tokenizer
             [len(source) if characters else len(source.split()) for source in sources],
             hypotheses,
             references,
@@ -161,6 +166,7 @@ def make_report(
         for name, score in scores.items()
     ]
     if exact is not None:
+        # the first metric is the main one
         position = 0 if by_exact_match else len(metrics)
         metrics.insert(position, Metric(name="exact_match", value=exact, title="exact match", format=".1%"))
     if perplexity is not None:

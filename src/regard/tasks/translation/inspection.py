@@ -59,6 +59,7 @@ class TranslationTokens:
     @property
     def prefix(self) -> list[int]:
         """Target tokens that the steps take as input."""
+        # the last label is never an input
         return [BOS, *self.labels[:-1]]
 
 
@@ -71,6 +72,7 @@ def inspect_translation(
     ids = tokenizers.source.encode(text)
     if not ids:
         raise ValueError("the text has no tokens. Type a word.")
+    # one position is for <eos>
     source = [*ids[: max_source - 1], EOS]
     sites = find_sites(model, lambda: probe(model))
     # checked before the search, assuming a target as long as the source, so that an oversized input fails early
@@ -79,10 +81,13 @@ def inspect_translation(
         hypothesis = search(model, source)
     else:
         hypothesis = force(model, source, tokenizers.target.encode(output)[: max_source - 1])
+    # of the search alone; a given output has no time per token
     seconds = None if output is not None else time.perf_counter() - began
     tokens = TranslationTokens(source=source, output=hypothesis.ids, finished=hypothesis.finished)
     lengths = {SOURCE: len(source), TARGET: len(tokens.labels), PREFIX: len(tokens.labels)}
+    # again, with the true length of the target
     count_numbers(sites, lengths, max_numbers)
+    # without attention there is nothing to record
     maps = dict(record(model, source, tokens.prefix).items()) if sites else {}
     text_output = tokenizers.target.decode(hypothesis.ids)
     return Inspection(
@@ -96,7 +101,9 @@ def inspect_translation(
         panels=()
         if hypothesis.weights is None
         else (AlignmentPanel(weights=hypothesis.weights, query_axis=TARGET, key_axis=SOURCE),),
+        # <eos> is in `source` but not in `ids`
         num_dropped=len(ids) + 1 - len(source),
+        # the inspection is a greedy search itself, so this response is known
         response=None if output is not None else response_of(tokenizers, hypothesis, hypothesis.log_prob),
         call=model_call(tokens),
         tokens=tokens,
@@ -116,6 +123,7 @@ def respond_translation(translator: Any, inspection: Inspection, around: Around)
     """The greedy translation inside `around()`, and the log-probability of the inspection's output there."""
     tokens, model = inspection.tokens, translator.model
     source, prefix, labels = (one_example(model, ids) for ids in (tokens.source, tokens.prefix, tokens.labels))
+    # two contexts, because an intervention may count the queries of one pass
     with around():
         hypothesis = search(model, tokens.source)
     with around():
@@ -145,6 +153,7 @@ def place_site(path: str, maps: tuple[AttentionMap, ...]) -> AttentionSite:
     # stepwise attentions record one map per step, so queries are summed over maps
     if num_queries == NUM_SOURCE:
         return describe_site(path, maps, query_axis=SOURCE, key_axis=SOURCE)
+    # after the encoder: its keys are source tokens too
     if num_keys == NUM_SOURCE:
         return describe_site(path, maps, query_axis=TARGET, key_axis=SOURCE)
     return describe_site(path, maps, query_axis=PREFIX, key_axis=PREFIX, is_causal=True)
@@ -159,6 +168,7 @@ def record(model: Any, source: Sequence[int], prefix: Sequence[int]) -> Trace:
 
 def search(model: Any, source: list[int]) -> Hypothesis:
     """The greedy translation, with attention weights if the model has them."""
+    # the best hypothesis of the only source
     return decode(model, one_example(model, source), limit=LIMIT, return_weights=True)[0][0]
 
 

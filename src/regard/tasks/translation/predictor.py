@@ -89,6 +89,7 @@ class Translator:
         translations = self.predict(texts, beam=beam, num_best=num_best, return_weights=return_weights, search=search)
         for number, translation in enumerate(translations, start=1):
             if translation.num_dropped:
+                # stacklevel 2: the warning names the line of the caller
                 warnings.warn(truncation_warning(f"text {number}", translation.num_dropped), stacklevel=2)
         return translations
 
@@ -108,12 +109,15 @@ class Translator:
         """
         check_texts(inputs, "texts")
         rows = self.tokenizers.source.encode_batch(inputs)
+        # an empty text has no tokens to encode
         numbers = [number for number, row in enumerate(rows) if row]
         hypotheses = self.decoding_engine.decode(
+            # one position is for <eos>
             [[*rows[number][: LONGEST_SOURCE - 1], EOS] for number in numbers],
             search if search is not None else make_search(beam, num_best),
             LIMIT,
             return_weights=return_weights,
+            # positions among all texts, so that empty ones do not change the samples of others
             numbers=[first + number for number in numbers],
         )
         # empty texts are not decoded
@@ -145,6 +149,7 @@ class Translator:
         sources = self.tokenizers.source.encode_batch(inputs)
         targets = self.tokenizers.target.encode_batch(outputs)
         for number, pair in enumerate(zip(sources, targets, strict=True), start=1):
+            # <eos> takes one position on either side
             if max(map(len, pair)) >= LONGEST_SOURCE:
                 raise ValueError(
                     f"pair {number} has {max(map(len, pair)):,} tokens on a side, and {LONGEST_SOURCE - 1} can be "
@@ -186,6 +191,7 @@ class Translator:
 
 def make_search(beam: int, num_best: int = 1) -> Search:
     """Beam search; greedy search for a beam of 1."""
+    # a beam of 1 is greedy search with more bookkeeping
     return Greedy() if beam == 1 and num_best == 1 else Beam(size=beam, num_best=num_best)
 
 
@@ -193,6 +199,7 @@ def link_words(hypothesis: Hypothesis, row: list[int], tokenizers: Tokenizers) -
     """The source word aligned to each target word; characters for character tokenizers."""
     if hypothesis.weights is None:
         return None
+    # links between characters, which are the tokens
     if "characters" in (tokenizers.source.kind, tokenizers.target.kind):
         return tuple(links(hypothesis))
     words = tokenizers.source.words(row), tokenizers.target.words(hypothesis.ids)

@@ -56,6 +56,7 @@ def fit_to(run: TranslationRun, tokenizers: Tokenizers) -> TranslationRun:
         "source_vocab_size": tokenizers.source.vocab_size,
         "target_vocab_size": tokenizers.target.vocab_size,
     }
+    # one embedding for two vocabularies would mix up their ids
     if not tokenizers.joint and getattr(run.model, "shared_embeddings", False):
         sizes["shared_embeddings"] = False
     return replace(run, model=replace(run.model, **sizes))

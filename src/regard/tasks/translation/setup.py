@@ -47,16 +47,19 @@ def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: boo
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, report in (("train", training.report), ("validation", validation.report)):
         notify(split, report)
+    # saved weights belong to the ids of the saved vocabulary
     if resume:
         tokenizers = read_tokenizers(checkpoint, run)
     else:
         tokenizers = Tokenizers.train(training, run.tokenizer, joint=run.tokenizer.joint)
     run = fit_to(run, tokenizers)
     examples = make_examples(training, tokenizers, run.batch.max_length)
+    # long pairs are left out of training, but validated as far as they can be decoded
     held_out = make_examples(validation, tokenizers, LONGEST_SOURCE - 1)
     notify("train", examples.report)
     notify("validation", held_out.report)
     files = {checkpoint.tokenizer.name: tokenizers.source.to_json()}
+    # a joint vocabulary is saved once
     if not tokenizers.joint:
         files[checkpoint.target_tokenizer.name] = tokenizers.target.to_json()
     return TrainingSetup(
@@ -81,6 +84,7 @@ def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs
         # the prefix keeps a file name from being equal to the name of a split
         return {f"file-{source.source.name if source.source else 'files'}": read_files(*files)}
     corpus = corpus_of(run, source.folder)
+    # corpora of other packages may have no `splits`
     split = source.split or tuple(getattr(corpus, "splits", SPLITS))[-1]
     return {split: corpus.read(split)}
 
