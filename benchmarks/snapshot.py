@@ -146,9 +146,20 @@ def evaluation_of(case: Case, folder: Path) -> dict[str, Any]:
     for name, path in EVALUATION[case.family].items():
         value = report
         for key in path.split("."):
-            value = (value or [None])[int(key)] if key.isdecimal() else (value or {}).get(key)
+            value = part_of(value, key)
         figures[name] = exact(value)
     return figures
+
+
+def part_of(value: Any, key: str) -> Any:
+    """An entry of an object by its key, of a list by its index or by the `name` of the entry; None if there is none."""
+    if isinstance(value, Mapping):
+        return value.get(key)
+    if not isinstance(value, list):
+        return None
+    if key.lstrip("-").isdecimal():
+        return value[int(key)] if value else None
+    return next((entry for entry in value if entry.get("name") == key), None)
 
 
 def record(case: Case, folder: Path, files: Mapping[str, Mapping[str, Path]]) -> dict[str, Any]:

@@ -50,9 +50,21 @@ FILES = {"weights": "model.safetensors", "metrics": "metrics.jsonl", "evaluation
 METRICS = {"loss": "loss", "validation": "validation"}
 ANSWERS = {name: name for name in ("text", "log_probs", "label", "probabilities")}
 EVALUATION = {
-    "translation": {"chrf": "chrf.score", "exact_match": "exact_match", "nats": "perplexity.nats"},
-    "language": {"nats": "likelihood.nats", "tokens": "likelihood.tokens", "distance": "reaches.0.distance"},
-    "sentences": {"accuracy": "accuracy", "macro_f1": "macro_f1", "log_loss": "log_loss"},
+    "translation": {
+        "chrf": "metrics.chrf.value",
+        "exact_match": "metrics.exact_match.value",
+        "nats": "tables.counts.rows.0.1",
+    },
+    "language": {
+        "nats": "tables.counts.rows.0.4",
+        "tokens": "tables.counts.rows.0.0",
+        "distance": "tables.attention_distance.rows.0.-2",
+    },
+    "sentences": {
+        "accuracy": "metrics.accuracy.value",
+        "macro_f1": "metrics.macro_f1.value",
+        "log_loss": "metrics.log_loss.value",
+    },
 }
 
 
