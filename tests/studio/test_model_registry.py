@@ -156,3 +156,13 @@ def test_every_experiment_is_told_in_chinese_too(client):
             assert client.get(f"/api/lessons/{card['name']}").status_code == 200
     assert client.get("/api/lessons/kernel_fit", params={"c": "width:x"}).status_code == 422
     assert client.get("/api/lessons/nothing").status_code == 404
+
+
+def test_a_task_of_a_users_own_file_comes_last(folder, monkeypatch):
+    registry = ModelRegistry([folder])
+    cards, problems = registry.checkpoint_cards()
+    monkeypatch.setattr("regard.studio.model_registry.all_tasks", dict)
+    others, other_problems = registry.checkpoint_cards()
+    assert sorted(card.name for card in others) == sorted(card.name for card in cards)
+    assert [card.name for card in others] == sorted(card.name for card in cards)
+    assert len(other_problems) == len(problems)

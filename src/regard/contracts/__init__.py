@@ -22,6 +22,7 @@ from regard.contracts.execution import (
     has_hooks,
     mode_reasons,
     recording,
+    to_double,
     unsupported_reasons,
     unwrap,
 )
@@ -133,6 +134,7 @@ __all__ = [
     "recording",
     "register_pytree",
     "select_batch",
+    "to_double",
     "unsupported_reasons",
     "unwrap",
     "where_batch",

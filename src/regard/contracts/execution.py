@@ -21,7 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 from torch.overrides import TorchFunctionMode
 
@@ -87,6 +87,11 @@ RECURRENT_LISTS = frozenset({"_all_weights", "_flat_weight_refs", "_flat_weights
 """Where torch's recurrent layers list their own parameters again. Fused code calls such layers as they are."""
 CONSTANTS = (bool, int, float, str, type(None), type, FunctionType, BuiltinFunctionType, torch.dtype, torch.device)
 DRAWS = frozenset({torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.bernoulli_, torch.Tensor.exponential_})
+
+
+def to_double(tensor: Tensor) -> Tensor:
+    """The tensor in float64, on the CPU if its device has no such type (Apple's GPUs)."""
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
 
 
 def has_hooks(model: Any) -> bool:

@@ -67,7 +67,8 @@ class DemoTraining:
 
     def take_lock(self) -> bool:
         """True if no other process trains the demo; the lock is released when its process ends."""
-        file = self.lock.open("wb")
+        # appending leaves the time of the file alone, from which another studio reads when the training began
+        file = self.lock.open("ab")
         # without fcntl two studios may train the demo at the same time
         if fcntl is not None:
             try:

@@ -45,8 +45,10 @@ class ExperimentJobs:
         entry = EXPERIMENTS[name]
         job = self._jobs.get(name)
         # exception() waits for a running job, and raises for a cancelled one
-        error = None if job is None or not job.done() or job.cancelled() else job.exception()
-        result = job.result() if job is not None and job.done() and error is None else None
+        # one call of done(): a job may end between two
+        ended = job is not None and job.done() and not job.cancelled()
+        error = job.exception() if job is not None and ended else None
+        result = job.result() if job is not None and ended and error is None else None
         # in this order, because a failed job is done as well, but has no result
         state: JobState = "idle" if job is None else "failed" if error else "running" if result is None else "done"
         finding = None if result is None else result.finding

@@ -115,9 +115,10 @@ class ModelRegistry:
                 cards.append(self.card(name, folder))
             except Exception as error:  # an error in one run must not hide the others
                 problems.append(Problem(detail=f"{name}: {printable(error)}"))
-        # tables are in history order
-        order = [(task.name, system) for task in all_tasks().values() for system in task.models]
-        cards.sort(key=lambda card: (order.index((card.task, card.system)), card.name))
+        # tables are in history order; a task in a user's own file is in no table and comes last
+        systems = [(task.name, system) for task in all_tasks().values() for system in task.models]
+        order = {system: number for number, system in enumerate(systems)}
+        cards.sort(key=lambda card: (order.get((card.task, card.system), len(order)), card.name))
         return cards, problems
 
     def cards(self) -> tuple[list[ModelCard], list[Problem]]:

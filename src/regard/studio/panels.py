@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.contracts import ClassesPanel, NextTokenPanel, StatePanel
+from regard.contracts import ClassesPanel, NextTokenPanel, StatePanel, to_double
 from regard.data.text import label_of
 from regard.serving import MissingError
 from regard.studio import code_snippets
@@ -46,7 +46,7 @@ def next_tokens(entry: CachedInspection, position: int) -> NextTokens:
     if position >= len(ids):
         raise MissingError(f"there are {len(ids)} tokens, counted from 0; there is no token {position}.")
     # in double precision, so that the shown numbers add up to the shown total
-    logits = panel.logits[position].double().cpu()
+    logits = to_double(panel.logits[position]).cpu()
     # subtracted before exp, which then cannot overflow
     highest = logits.max()
     exponentials = (logits - highest).exp()
@@ -107,7 +107,7 @@ def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
         classes=classes,
         site=panel.site,
         num_rows=0 if panel.weights is None else panel.weights.shape[0],
-        overlap=None if panel.weights is None else overlap_of(panel.weights.double().cpu()),
+        overlap=None if panel.weights is None else overlap_of(to_double(panel.weights).cpu()),
     )
 
 

@@ -31,6 +31,7 @@ from regard.contracts import (
     device_of,
     evaluating,
     leaves,
+    to_double,
 )
 from regard.data.text import decode_text
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
@@ -63,7 +64,7 @@ def inspect_text(
         # (tokens, vocab), without the batch of one
         logits = model.readout(output.features)[0]
         # float64, because log-probabilities are summed over the text
-        log_probs = logits.double().log_softmax(-1).cpu()
+        log_probs = to_double(logits).log_softmax(-1).cpu()
     if not log_probs.isfinite().all():
         raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
     recorded = time.perf_counter()
@@ -148,7 +149,7 @@ def next_log_probs(model: Any, ids: list[int]) -> Float[Tensor, "T vocab"]:
     """The log-probability of every token of the vocabulary after each of these."""
     with evaluating(model):
         logits = model(torch.tensor([ids], device=device_of(model)))[0]
-        return logits.double().log_softmax(-1).cpu()
+        return to_double(logits).log_softmax(-1).cpu()
 
 
 def probe(model: Any) -> tuple[AttentionSite, ...]:

@@ -22,6 +22,7 @@ from regard.contracts import (
     device_of,
     evaluating,
     map_tensors,
+    to_double,
 )
 from regard.data.batching import ClassificationExamples, TokenBudget, batches_by_length, make_classification_examples
 from regard.data.text import Sentence, Tokenizer
@@ -76,10 +77,10 @@ def classify(model: Classifier, batches: Iterable[PaddedTokens]) -> ClassPredict
             batch = map_tensors(lambda tensor: tensor.to(device), cpu_batch)
             output = model.forward(batch)
             # float64 keeps the digits of probabilities near 1
-            log_probs.append(torch.log_softmax(output.logits.double(), dim=-1))
+            log_probs.append(torch.log_softmax(to_double(output.logits), dim=-1))
             # (texts, rows, words); the overlap compares two rows, so one row has none
             if output.weights is not None and output.weights.shape[1] > 1:
-                overlaps.append(overlap_sums(output.weights.double(), batch))
+                overlaps.append(overlap_sums(to_double(output.weights), batch))
         if not log_probs:
             raise ValueError("there are no sentences to classify. Give at least one batch.")
         # one transfer at the end: a transfer per batch would synchronise the device every time

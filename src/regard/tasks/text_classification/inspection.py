@@ -24,6 +24,7 @@ from regard.contracts import (
     Title,
     Trace,
     device_of,
+    to_double,
 )
 from regard.data.text import unknown_in
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
@@ -75,7 +76,7 @@ def inspect_sentence(
 
 def classes_panel(output: ClassifierOutput, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:
     """Logits and probabilities of all classes, and the attention rows if the model has them."""
-    logits = output.logits[0].double().cpu()
+    logits = to_double(output.logits[0]).cpu()
     if not logits.isfinite().all():
         raise ValueError("the model gives no probabilities: its weights are broken. Train again.")
     return ClassesPanel(
@@ -92,7 +93,7 @@ def respond_sentence(classifier: Any, inspection: Inspection, around: Around) ->
     labels = inspection.panel(ClassesPanel).labels
     with around():
         _, output = record(classifier.model, inspection.tokens)
-    log_probs = output.logits[0].double().log_softmax(-1).cpu()
+    log_probs = to_double(output.logits[0]).log_softmax(-1).cpu()
     label = labels[int(log_probs.argmax())]
     return Response(
         output=label,

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard._utils import check_name
-from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating
+from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating, to_double
 from regard.data.corpora import samples_of
 from regard.data.text import Sentence, Tokenizer, unknown_in
 from regard.fused import fuse
@@ -92,7 +92,7 @@ class TextClassifier:
         with evaluating(self.model):
             output = (fuse(self.model) if self.fused else self.model)(batch)
             # float64, so that the probabilities of many classes sum to one
-            batch_probabilities = torch.softmax(output.logits.double(), dim=-1).cpu()
+            batch_probabilities = torch.softmax(to_double(output.logits), dim=-1).cpu()
             # a row with one NaN logit is NaN everywhere
             if bool((is_nan := batch_probabilities.isnan().any(dim=1)).any()):
                 raise ValueError(
