@@ -14,8 +14,9 @@ UNTIMED = ("peak memory", "additive attention, errors")
 """First words of reports whose figures are in the notes, not in the timings."""
 OUTDATED = {"attend, Gaussian": "forward and backward"}
 """Timings of code that is no longer in the package: name -> part of the question."""
-DELETED_LOOPS = """`regard` is here the fused loop that ran on a CPU at that time. It was deleted there: the section on parallel
-implementations compares it with our own readable path, on batches bucketed by length as the recipes have them."""
+DELETED_LOOPS = """`regard` is here the fused loop that ran on a CPU at that time. It was deleted there: the section on
+parallel implementations compares it with our own readable path, on batches bucketed by length as the recipes have
+them."""
 HEAD = """# Kernels: speed and accuracy
 
 This page is generated from benchmarks/results/ by `python -m benchmarks.kernels_page`.
