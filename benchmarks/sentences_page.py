@@ -103,8 +103,8 @@ def penalty(own: dict[str, list[Any]]) -> str:
     )
     gain = "clearly better" if better else "clearly worse" if worse else "not clearly different"
     return (
-        f" With the penalty, rows of attention overlap {'clearly less' if rows_apart else 'not clearly less'}; accuracy "
-        f"is {gain} (two standard errors, seed by seed)."
+        f" With the penalty, rows of attention overlap {'clearly less' if rows_apart else 'not clearly less'}; "
+        f"accuracy is {gain} (two standard errors, seed by seed)."
     )
 
 
