@@ -136,6 +136,8 @@ def page() -> str:
         section("Training with sine features", "additive_training", tables=False),
         section("Additive attention on a CPU", "additive"),
         section("Dot and Gaussian attention on a GPU", "attention_cuda"),
+        section("Dot and Gaussian attention on a CPU", "attention"),
+        section("Kernel regression on a CPU", "regression"),
         section("Cross-entropy of a large output layer on a GPU", "cross_entropy_cuda"),
         section("Cross-entropy of a large output layer on a CPU", "cross_entropy"),
         section("Recurrent decoders on a GPU", "recurrent_cuda"),
