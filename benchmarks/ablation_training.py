@@ -253,7 +253,7 @@ def cases(device: str) -> list[Case]:
         for task in TASKS
         if mode != "cpu"
     ]  # fmt: skip
-    heads_alone = heads.MultiHeadAttention._kernel_serves, heads.MultiHeadAttention._read_end_to_end
+    heads_alone = heads.MultiHeadAttention._packed_unsupported_reasons, heads.MultiHeadAttention._attend_packed
     packed_cases = [
         Case(
             group="packed rows", name=f"transformer, {names[mode]}", build=partial(packed_duel, mode),

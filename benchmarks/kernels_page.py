@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ablation_page
 from benchmarks.harness import RESULTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
@@ -13,6 +14,9 @@ UNTIMED = ("peak memory", "additive attention, errors")
 """First words of reports whose figures are in the notes, not in the timings."""
 OUTDATED = {"attend, Gaussian": "forward and backward"}
 """Timings of code that is no longer in the package: name -> part of the question."""
+DELETED_LOOPS = """`regard` is here the fused loop that ran on a CPU at that time. It was deleted there: the section on
+parallel implementations compares it with our own readable path, on batches bucketed by length as the recipes have
+them."""
 HEAD = """# Kernels: speed and accuracy
 
 This page is generated from benchmarks/results/ by `python -m benchmarks.kernels_page`.
@@ -66,12 +70,12 @@ def where(report: dict[str, Any]) -> str:
     return f"{device}, torch {machine['torch']}, {machine['date']}: `{report['command']}`"
 
 
-def section(title: str, name: str, *, tables: bool = True) -> str:
-    """All reports of one benchmark."""
+def section(title: str, name: str, *, tables: bool = True, note: str = "") -> str:
+    """All reports of one benchmark, under a note if there is one."""
     reports = load(name)
     if not reports:
         return ""
-    parts = [f"## {title}", where(reports[0])]
+    parts = [f"## {title}", where(reports[0]), *([note] if note else [])]
     for report in reports:
         timed = tables and not report["question"].startswith(UNTIMED)
         parts += [table(report)] if timed else [f"**{report['question']}**"]
@@ -132,10 +136,13 @@ def page() -> str:
         section("Training with sine features", "additive_training", tables=False),
         section("Additive attention on a CPU", "additive"),
         section("Dot and Gaussian attention on a GPU", "attention_cuda"),
+        section("Dot and Gaussian attention on a CPU", "attention"),
+        section("Kernel regression on a CPU", "regression"),
         section("Cross-entropy of a large output layer on a GPU", "cross_entropy_cuda"),
         section("Cross-entropy of a large output layer on a CPU", "cross_entropy"),
         section("Recurrent decoders on a GPU", "recurrent_cuda"),
-        section("Recurrent decoders on a CPU", "recurrent"),
+        section("Recurrent decoders on a CPU", "recurrent", note=DELETED_LOOPS),
+        ablation_page.section(),
         tests(),
     ]
     return "\n".join(part for part in parts if part)

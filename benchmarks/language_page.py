@@ -1,7 +1,7 @@
-"""What language models reach, as sections of docs/results.md: of results/language.json and results/generation*.json.
+"""Sections of docs/results.md on language models, from results/language.json and results/generation*.json.
 
-Runs of one system differ by their seed: figures are a mean and a standard deviation over them. What was not run is left
-out. Only what others published is written here.
+Figures are a mean and a standard deviation over the seeds of a system. Systems without a recorded run are left out. All
+figures come from these files, except those that other projects published.
 """
 
 from collections.abc import Sequence
@@ -26,26 +26,30 @@ REPORTED = (
     ("LSTM, medium", "82.7 (reported)", ZAREMBA, "lstm"),
     ("LSTM, large", "78.4 (reported)", ZAREMBA, None),
 )
-"""System, test perplexity on Penn Treebank, where it was published, and which of ours stands beside it."""
+"""System, test perplexity on Penn Treebank, the source, and the system of ours to compare, or None."""
 
 NANOGPT = {"tinyshakespeare": "1.4697", "tinyshakespeare_small": "1.88"}
-"""Validation losses that https://github.com/karpathy/nanoGPT reports, by our recipe of the same sizes."""
+"""Validation losses that https://github.com/karpathy/nanoGPT reports, by our recipe with the same sizes."""
 
 Runs = dict[str, Any]
 
 
 def sections(runs: Runs, timings: Sequence[Path]) -> list[str]:
-    """What there is to say."""
-    speeds = [found for path in timings if (found := throughput(path))]
-    made = [treebank(runs), equal_systems(runs), spans(runs), shakespeare(runs)]
+    """All sections that have figures."""
+    speeds = [section for path in timings if (section := throughput(path))]
+    texts = [treebank(runs), equal_systems(runs), spans(runs), shakespeare(runs)]
     return [
-        *(section for section in made if section),
-        *(["## Generation\nGPT-2 of random weights, greedy, with a cache.\n\n" + "\n".join(speeds)] if speeds else []),
+        *(text for text in texts if text),
+        *(
+            ["## Generation\nGPT-2 with random weights, greedy, with a cache.\n\n" + "\n".join(speeds)]
+            if speeds
+            else []
+        ),
     ]
 
 
 def reports(runs: Sequence[Any], split: str) -> list[Report]:
-    """The evaluations of some runs on a split, of those that have one."""
+    """The evaluations on a split, of the runs that have one."""
     return [report_of(run[split]) for run in runs if split in run]
 
 
@@ -66,7 +70,7 @@ def on_treebank(runs: Runs, *, equal: bool) -> dict[str, list[Any]]:
 
 
 def title(runs: Sequence[Any]) -> str:
-    """A system as people call it."""
+    """The title of a system."""
     return LANGUAGE_MODELS[runs[0]["config"]["model_name"]].title
 
 
@@ -93,89 +97,89 @@ def figures(groups: dict[str, list[Any]]) -> str:
 
 
 def size_of(report: Report) -> str:
-    """Parameters; what was counted has none."""
+    """Number of parameters; models of counts have none."""
     millions = report.info.parameters / 1e6
     return f"{millions:.2f} M" if millions else "counted"
 
 
 def reading_of(report: Report) -> str:
-    """How the text was read, which is how its perplexity was computed."""
+    """How the text was cut for the perplexity: the metric's signature."""
     metric = report.metric("perplexity")
     assert metric is not None
     return metric.signature
 
 
 def counts_of(report: Report) -> dict[str, Any]:
-    """How much was predicted: tokens, words, characters, unknown words."""
+    """The number of predicted tokens, words, characters and unknown words."""
     counts = report.table("counts")
     assert counts is not None
     return {column.name: cell for column, cell in zip(counts.columns, counts.rows[0], strict=True)}
 
 
 def reach_rows(report: Report) -> Sequence[Any]:
-    """A row an attention: its path, the share within each span, the mean distance, the number of queries."""
+    """One row per attention: path, share within each span, mean distance, number of queries."""
     distances = report.table("attention_distance")
     return () if distances is None else distances.rows
 
 
 def mean_of(trained: Sequence[Any], key: str) -> str:
-    """A whole number, where it was measured."""
+    """The mean as a whole number; empty where it was not measured."""
     values = [one[key] for one in trained if one.get(key) is not None]
     return f"{sum(values) / len(values):,.0f}" if values else ""
 
 
 def treebank(runs: Runs) -> str:
-    """Every system as its recipe has it, and what others report."""
+    """Every system with the settings of its recipe, and published figures."""
     groups = on_treebank(runs, equal=False)
     if not groups:
         return ""
     test = reports(next(iter(groups.values())), "test")[0]
     counts = counts_of(test)
     crops = {title(group): group for group in groups.values() if "test-crops" in group[0]}
-    told = ", ".join(f"{name} {perplexity(group, 'test-crops')}" for name, group in crops.items())
+    figures_of_crops = ", ".join(f"{name} {perplexity(group, 'test-crops')}" for name, group in crops.items())
     reading = (
-        f" Read in {reading_of(reports(next(iter(crops.values())), 'test-crops')[0])}, the test: {told}."
+        f" Test perplexity in {reading_of(reports(next(iter(crops.values())), 'test-crops')[0])}: {figures_of_crops}."
         if crops
         else ""
     )
     others = {title(group): reading_of(reports(group, "test")[0]) for group in groups.values()}
-    reading += "".join(f" {name}: {how}." for name, how in others.items() if how != reading_of(test))
+    reading += "".join(f" {name} was evaluated in {how}." for name, how in others.items() if how != reading_of(test))
     beside = [
         (system, score, f"<{paper}>" if paper else "", perplexity(groups[ours], "test") if ours in groups else "")
         for system, score, paper, ours in REPORTED
     ]
     return (
-        f"## Penn Treebank\nPerplexity per word, exp(nats / words): all {counts['words']:,} words of the test "
-        f"are predicted, each line's end and <unk> ({counts['unknown']:,}) among them; the text is read as "
-        f"{reading_of(test)}, no word twice. Mean ± standard deviation over the seeds. `tokens/s`: of training, the "
-        f"median.{reading}\n\n"
-        f"{figures(groups)}\n### What others report on Penn Treebank\nNot measured here.\n\n"
-        f"{table(('system', 'test', 'where', 'ours'), beside, left=3)}"
+        f"## Penn Treebank\nPerplexity per word, exp(nats / words), over all {counts['words']:,} words of the test, "
+        f"including line ends and <unk> ({counts['unknown']:,}); the text is {reading_of(test)}, and each word is "
+        f"predicted once. Mean ± standard deviation over the seeds. `tokens/s`: median during training.{reading}\n\n"
+        f"{figures(groups)}\n### Published figures for Penn Treebank\nNot measured here.\n\n"
+        f"{table(('system', 'test', 'source', 'ours'), beside, left=3)}"
     )
 
 
 def equal_systems(runs: Runs) -> str:
-    """Those that Daniluk compared, at equal parameters."""
+    """The systems that Daniluk et al. compared, with equal numbers of parameters."""
     groups = on_treebank(runs, equal=True)
     if not groups:
         return ""
     model = next(iter(groups.values()))[0]["config"]["model"]
     return (
-        f"### At equal parameters\nOne layer, words of {model['embedding_size']}, dropout {model['dropout']}; the "
-        f"hidden size of each was searched so that all have as many parameters; learned alike.\n\n" + figures(groups)
+        f"### At equal parameters\nOne layer, embeddings of size {model['embedding_size']}, dropout "
+        f"{model['dropout']}. Hidden sizes were chosen for equal numbers of parameters; all other settings are "
+        "equal.\n\n" + figures(groups)
     )
 
 
 def spans(runs: Runs) -> str:
-    """How far back each attention looks, and what becomes of the claim."""
+    """How far back each attention reaches, and the verdict on the claim."""
     groups = on_treebank(runs, equal=True) | on_treebank(runs, equal=False)
-    rows, looks = [], 0
+    rows, num_queries = [], 0
     for group in groups.values():
-        found = [reach_rows(report)[0] for report in reports(group, "test") if len(reach_rows(report)) == 1]
-        if found:
-            looks = max(looks, *(row[-1] for row in found))
-            shares = zip(*(row[1:-2] for row in found), strict=True)
-            far = over_seeds([row[-2] for row in found], 1)
+        reaches = [reach_rows(report)[0] for report in reports(group, "test") if len(reach_rows(report)) == 1]
+        if reaches:
+            num_queries = max(num_queries, *(row[-1] for row in reaches))
+            shares = zip(*(row[1:-2] for row in reaches), strict=True)
+            far = over_seeds([row[-2] for row in reaches], 1)
             rows.append((f"{title(group)}, last {reach_of(group)}", *(over_seeds(one, 3) for one in shares), far))
     if not rows:
         return ""
@@ -184,27 +188,30 @@ def spans(runs: Runs) -> str:
         (f"uniform weights, last {window}", *(f"{span / window:.3f}" for span in SPANS), f"{(window + 1) / 2:.1f}")
     )
     head = ("attention", *(f"last {span}" for span in SPANS), "mean distance")
-    note = f"The share of the weight on the last n words, over {looks:,} looks at the beginning of the test.\n\n"
-    return "### How far back attention looks\n" + note + table(head, rows) + verdict(runs)
+    note = f"Share of the weight on the last n words, over the first {num_queries:,} queries of the test.\n\n"
+    return "### How far back attention reaches\n" + note + table(head, rows) + verdict(runs)
 
 
 def reach_of(runs: Sequence[Any]) -> int:
-    """How many words a system may look back at."""
+    """The number of previous words that a system may attend to."""
     model = runs[0]["config"]["model"]
     return int(next(model[key] for key in ("window", "span", "context") if key in model))
 
 
 def verdict(runs: Runs) -> str:
-    """Of experiment G12, `regard experiment attention_span`, on these runs."""
+    """The verdict of `regard experiment attention-span` on these runs."""
     if len(attention_span.common_seeds(runs)) < attention_span.MIN_SEEDS:
         return ""
-    found = attention_span.recorded(runs)
-    told = "Holds on this text, trained so." if found.holds else "Does not hold on this text, trained so."
-    return f"\nThe claim (Daniluk et al. 2017): {found.claim} **{told}** {found.verdict}\n"
+    finding = attention_span.recorded(runs)
+    holds = "Holds" if finding.holds else "Does not hold"
+    return (
+        f"\nThe claim (Daniluk et al. 2017): {finding.claim} **{holds} on this text with this training.** "
+        f"{finding.verdict}\n"
+    )
 
 
 def shakespeare(runs: Runs) -> str:
-    """GPT letter by letter, beside nanoGPT."""
+    """GPT on characters, beside nanoGPT."""
     rows = []
     for group in seeds_by_name(runs).values():
         config, crops = group[0]["config"], reports(group, "validation-crops")
@@ -226,8 +233,9 @@ def shakespeare(runs: Runs) -> str:
         )
     head = ("system", "parameters", "crops", "carried", "nanoGPT", "steps", "seconds", "hardware", "seeds")
     note = (
-        "Validation loss in nats a character, the last tenth of the text. `crops`: pieces of the context's length laid "
-        "end to end, each from the start, every character once (nanoGPT draws its crops at random); `carried`: the "
-        "whole text read on. Reported by <https://github.com/karpathy/nanoGPT>, of which sizes and schedule are.\n\n"
+        "Validation loss in nats per character, on the last tenth of the text. `crops`: consecutive segments of the "
+        "context's length, each from the start, every character once (nanoGPT draws its crops at random); `carried`: "
+        "the text as one stream. Sizes and schedule are those of <https://github.com/karpathy/nanoGPT>, which reports "
+        "the figures of that column.\n\n"
     )
     return "## Tiny Shakespeare\n" + note + table(head, rows) if rows else ""

@@ -1,4 +1,4 @@
-"""Parts that pages of results are made of: tables, machines, timings."""
+"""Parts of the pages of results: tables, machines, timings."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,39 +23,39 @@ def figure_of(report: Report, name: str) -> float:
 
 
 def seeds_by_name(runs: dict[str, Any]) -> dict[str, list[Any]]:
-    """Runs called `<name>-<seed>` by their name, in the order of the file, seeds in their own."""
-    found: dict[str, list[Any]] = {}
+    """Runs named `<name>-<seed>` by their name, names in the order of the file, seeds in ascending order."""
+    groups: dict[str, list[Any]] = {}
     for key in sorted(runs, key=lambda key: int(key.rpartition("-")[2])):
-        found.setdefault(key.rpartition("-")[0], []).append(runs[key])
-    return {name: found[name] for name in dict.fromkeys(key.rpartition("-")[0] for key in runs)}
+        groups.setdefault(key.rpartition("-")[0], []).append(runs[key])
+    return {name: groups[name] for name in dict.fromkeys(key.rpartition("-")[0] for key in runs)}
 
 
 def over_seeds(values: Sequence[float], decimals: int) -> str:
     """A mean, and the standard deviation where there are several."""
     if len(values) < 2:
         return "".join(f"{value:.{decimals}f}" for value in values)
-    found = Measured.of(values)
-    return f"{found.mean:.{decimals}f} ± {found.spread:.{decimals}f}"
+    measured = Measured.of(values)
+    return f"{measured.mean:.{decimals}f} ± {measured.spread:.{decimals}f}"
 
 
 def hardware(machine: dict[str, Any]) -> str:
-    """What worked: the GPU, or the cores of the CPU."""
+    """The GPU, or the CPU and its number of cores."""
     return str(machine["gpu"]) if "gpu" in machine else f"{machine['cpu']}, {machine['cores']} cores"
 
 
 def machines(runs: Iterable[dict[str, Any]]) -> str:
-    """What it ran on."""
-    found = {
+    """The machines of some runs, as a list."""
+    lines = {
         f"- {one.get('gpu', one.get('cpu'))}, {one['cores']} CPU cores, Python {one['python']}, torch {one['torch']}, "
         + one["date"]
         + (f"; {one['shared']}" if "shared" in one else "")
         for one in (run["machine"] for run in runs)
     }
-    return "\n".join(sorted(found)) + "\n"
+    return "\n".join(sorted(lines)) + "\n"
 
 
 def throughput(path: Path) -> str:
-    """One file of timings: tokens a second of each candidate."""
+    """One file of timings: tokens per second of each candidate."""
     reports_of = [report for report in json.loads(path.read_text()) if "tokens a second" in report.get("notes", {})]
     if not reports_of:
         return ""
@@ -68,9 +68,8 @@ def throughput(path: Path) -> str:
     one = reports_of[0]["machine"]
     loads = [report["notes"].get("load of the machine at the start") for report in reports_of]
     busy = [load for load in loads if load is not None]
-    loaded = f" Load of the machine at the start of a question: {min(busy)} to {max(busy)}." if busy else ""
+    loaded = f" Load of the machine at the start of each question: {min(busy)} to {max(busy)}." if busy else ""
     where = f"{one.get('gpu', one['cpu'])}, {one['cores']} cores, torch {one['torch']}"
-    return (
-        f"`{reports_of[0]['command']}`, candidates taking turns, tokens a second by the median. {where}.{loaded}\n\n"
-        + table(("question", *names), rows)
+    return f"`{reports_of[0]['command']}`: tokens per second, median of interleaved runs. {where}.{loaded}\n\n" + table(
+        ("question", *names), rows
     )

@@ -1,9 +1,9 @@
-"""The page of results: docs/results.md out of results/{systems,language,sentences}.json and files of timings.
+"""Write docs/results.md from results/{systems,language,sentences}.json and the files of timings.
 
     python -m benchmarks.results_page
 
-What is here is of translation; language_page and sentences_page have the rest, as far as it was run. Every figure of
-ours is read from those files; only what others published is written here.
+This module writes the sections on translation; language_page and sentences_page write the others, as far as there are
+recorded runs. All figures come from these files, except those that other projects published.
 """
 
 import json
@@ -22,57 +22,61 @@ from regard.tasks import report_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 MULTI30K, TATOEBA = "multi30k en-de tok", "tatoeba en-zh"
+LONG = "21-30"
+"""Words of the longest sources that the READMEs show."""
 FEWEST = 20
-"""Sentences that a BLEU is worth printing of."""
+"""Fewest sentences of a length for which BLEU is printed."""
 
-ONE_VECTOR, LOOKING_BACK = "rnn_encoder_decoder", "bahdanau"
-"""The same cell without attention and with it."""
+WITHOUT_ATTENTION, WITH_ATTENTION = "rnn_encoder_decoder", "bahdanau"
+"""Two systems with the same cell."""
 
 GERMAN = "en-de, test 2016, tokenised lower-case"
 REPORTED = (
     (GERMAN, "Transformer-Tiny", "41.02", "https://arxiv.org/abs/2105.14462", "transformer"),
     (GERMAN, "conditional GRU, additive attention", "38.1 ± 0.8", "https://arxiv.org/abs/1707.04481", "bahdanau"),
     (
-        "de-en, the other way, and so not beside ours; tutorial sizes, greedy, lower-case",
+        "de-en, the opposite direction, not comparable with ours; tutorial sizes, greedy, lower-case",
         "Seq2Seq / RNN encoder-decoder / Bahdanau / ConvS2S / Transformer",
         "13.76 / 20.61 / 28.30 / 34.14 / 36.52",
         "https://github.com/bentrevett/pytorch-seq2seq",
         None,
     ),
 )
-"""Data, system, BLEU, where it was published, and which of ours stands beside it."""
+"""Data, system, BLEU, the source, and the system of ours to compare, or None."""
 
 TOP = """\
 # Results: every system, one trainer
 
-Written by `python -m benchmarks.results_page` from `benchmarks/results/`; no figure of ours is typed.
+This page is generated from `benchmarks/results/` by `python -m benchmarks.results_page`.
 
-What to keep in mind:
+Limits of these figures:
 
-- Settings were chosen by their figures on the validation set, among those that were tried.
-- Translation has one seed each: how much of a difference is chance was not measured. Other tables say their seeds.
-- Several trainings shared one GPU, so their seconds and tokens/s say what was spent and are not to be compared.
-- Systems differ in size, as the tables show; their parameters were made equal only where a table says so.
+- Settings were chosen by validation figures, among those that were tried.
+- Translation has one seed per system, so the variance between seeds is not measured. Other tables state their seeds.
+- Several trainings shared one GPU: their seconds and tokens/s show the cost and are not comparable with each other.
+- Systems differ in size, as the tables show. Parameters are equal only where a table says so.
+- CPU timings from before 2026-11-19 include parallel decoding and the oneDNN linear layer, which were deleted then;
+  [kernels.md](kernels.md#parallel-implementations) has their effects.
 """
 
 
 def title(name: str, runs: dict[str, Any]) -> str:
-    """A system as people call it."""
+    """The title of a system."""
     return TRANSLATION_MODELS[runs[name]["config"]["model_name"]].title
 
 
 def named(name: str, runs: dict[str, Any]) -> str:
-    """A run's name as people say it; a variant with what makes it one."""
+    """The title of a run's system, with the settings of a variant."""
     config = runs[name]["config"]
-    called, model = title(name, runs), config["model"]
+    system, model = title(name, runs), config["model"]
     if config["model_name"] == "luong":
-        return f"{called}, {model['score']}, {model['alignment'].replace('_', ' ')}"
-    return f"{called}, {model['fusion']} fusion" if config["model_name"] == "lstmn" else called
+        return f"{system}, {model['score']}, {model['alignment'].replace('_', ' ')}"
+    return f"{system}, {model['fusion']} fusion" if config["model_name"] == "lstmn" else system
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sources of some lengths: how many, and BLEU."""
+    """BLEU of the sources of some lengths, and their number."""
 
     label: str
     count: int
@@ -80,14 +84,14 @@ class Bucket:
 
 
 def bleu_metric(report: Report) -> Metric:
-    """The form of BLEU that the data are scored in."""
+    """BLEU of tokenised text where the data are tokenised, else of plain text."""
     metric = report.metric("bleu_tokenised") or report.metric("bleu")
     assert metric is not None
     return metric
 
 
 def bleu_of(report: Report) -> float:
-    """Its value."""
+    """The value of that BLEU."""
     return bleu_metric(report).value
 
 
@@ -115,44 +119,30 @@ def figures(runs: dict[str, Any], names: Sequence[str]) -> str:
     return table(head, rows)
 
 
-ATTENTION = {
-    "rctm": ("none", "无"),
-    "rnn_encoder_decoder": ("none", "无"),
-    "seq2seq": ("none", "无"),
-    "bahdanau": ("additive", "加性"),
-    "luong": ("general", "general"),
-    "lstmn": ("additive, also within each side", "加性，两侧内部也用"),
-    "conv_seq2seq": ("dot, in every layer", "点积，每层都有"),
-    "transformer": ("scaled dot, in every layer", "缩放点积，每层都有"),
-}
-"""The attention of each translator, in English and in Chinese."""
-LONG = "21-30"
-"""The bucket of long sources that the READMEs show."""
-
-
-def short_rows(runs: dict[str, Any], *, chinese: bool = False) -> str:
-    """The systems' BLEU as rows of the READMEs' table."""
-    rows = []
-    for name in systems_of(runs, MULTI30K):
-        test = reports(runs[name])["test"]
-        system = test.info.system
-        long = next(bucket.value for bucket in by_length(runs[name]) if bucket.label == LONG)
-        rows.append(
-            f"| {title(name, runs)} | {TRANSLATION_MODELS[system].year} | {ATTENTION[system][chinese]} | "
-            f"{bleu_of(test):.1f} | {long:.1f} | {test.info.parameters / 1e6:.1f} M |\n"
+def short_rows(runs: dict[str, Any]) -> list[tuple[str, ...]]:
+    """System, year, BLEU, BLEU of long sources and parameters, as in the READMEs."""
+    return [
+        (
+            title(name, runs),
+            str(TRANSLATION_MODELS[test.info.system].year),
+            f"{bleu_of(test):.1f}",
+            value_of(by_length(runs[name]), LONG),
+            f"{test.info.parameters / 1e6:.1f} M",
         )
-    return "".join(rows)
+        for name in systems_of(runs, MULTI30K)
+        for test in (reports(runs[name])["test"],)
+    ]
 
 
 def lengths(runs: dict[str, Any], names: Sequence[str]) -> str:
-    """BLEU by the words of the source, where there are sentences enough."""
+    """BLEU by the number of words of the source."""
     buckets = [bucket for bucket in by_length(runs[names[0]]) if bucket.count >= FEWEST]
     rows = [
         (named(name, runs), *(value_of(by_length(runs[name]), bucket.label) for bucket in buckets)) for name in names
     ]
     left_out = [bucket for bucket in by_length(runs[names[0]]) if bucket.count < FEWEST]
-    said = "".join(f" {bucket.count} of {bucket.label} words," for bucket in left_out).rstrip(",")
-    note = f"\nToo few for a figure of their own:{said}.\n" if left_out else ""
+    counts = ", ".join(f"{bucket.count} of {bucket.label} words" for bucket in left_out)
+    note = f"\nWithout a figure, because there are under {FEWEST} sentences: {counts}.\n" if left_out else ""
     return table(("words", *(f"{bucket.label} (n={bucket.count})" for bucket in buckets)), rows) + note
 
 
@@ -162,7 +152,7 @@ def reports(run: dict[str, Any]) -> dict[str, Report]:
 
 
 def by_length(run: dict[str, Any]) -> list[Bucket]:
-    """The test by length, of lengths that there are."""
+    """The test by source length."""
     lengths = reports(run)["test"].table("by_length")
     rows: Sequence[Any] = lengths.rows if lengths is not None else ()
     return [Bucket(str(label), int(count), float(value)) for label, count, value in rows]
@@ -174,8 +164,8 @@ def value_of(buckets: Sequence[Bucket], label: str) -> str:
 
 
 def verdict(runs: dict[str, Any]) -> str:
-    """What attention bought, by length, said from the figures."""
-    without, having = (find(runs, name) for name in (ONE_VECTOR, LOOKING_BACK))
+    """The effect of attention by source length, computed from the figures."""
+    without, attending = (find(runs, name) for name in (WITHOUT_ATTENTION, WITH_ATTENTION))
 
     def size_of(name: str) -> str:
         millions = reports(runs[name])["test"].info.parameters / 1e6
@@ -183,38 +173,38 @@ def verdict(runs: dict[str, Any]) -> str:
 
     pairs = [
         (short, long)
-        for short, long in zip(by_length(runs[without]), by_length(runs[having]), strict=True)
+        for short, long in zip(by_length(runs[without]), by_length(runs[attending]), strict=True)
         if short.count >= FEWEST
     ]
     times = [long.value / short.value for short, long in pairs if short.value and long.value]
-    told = ", ".join(f"{ratio:.2f} on {short.label}" for ratio, (short, _) in zip(times, pairs, strict=True))
+    gains = ", ".join(f"{ratio:.2f} on {short.label}" for ratio, (short, _) in zip(times, pairs, strict=True))
     steady = all(first < second for first, second in pairwise(times))
     trend = "The gain grows with the length." if steady else "The gain does not grow steadily with the length."
     first, last = pairs[0][0].label, pairs[-1][0].label
-    kept = [
+    shares = [
         f"{title(name, runs)} {100 * ratio:.0f} %"
         for name in systems_of(runs, MULTI30K)
         if (ratio := kept_of(by_length(runs[name]), first, last)) is not None
     ]
     worst = min(systems_of(runs, MULTI30K), key=lambda name: bleu_of(reports(runs[name])["test"]))
     return (
-        f"{title(without, runs)} and {title(having, runs)} are both GRUs, of {size_of(without)} and {size_of(having)}. "
-        f"The second reads the source both ways and looks back at it before every word. Its BLEU, in times that of the "
-        f"first: {told} words. {trend}\n\n"
-        f"How much of its BLEU on {first} words a system keeps on {last}: {', '.join(kept)}. "
-        f"({title(worst, runs)} has little to lose: it scores {bleu_of(reports(runs[worst])['test']):.1f} in all.)\n"
+        f"{title(without, runs)} and {title(attending, runs)} are GRUs with {size_of(without)} and "
+        f"{size_of(attending)}. The second has a bidirectional encoder, and attends to the source at every step. Ratio "
+        f"of its BLEU to that of the first: {gains} words. {trend}\n\n"
+        f"BLEU on {last} words as a share of BLEU on {first} words: {', '.join(shares)}. "
+        f"({title(worst, runs)} has a BLEU of only {bleu_of(reports(runs[worst])['test']):.1f} on all lengths.)\n"
     )
 
 
 def kept_of(buckets: Sequence[Bucket], first: str, last: str) -> float | None:
-    """The share of the quality on short sentences that is left on long ones."""
+    """BLEU on long sentences divided by BLEU on short ones."""
     values = {bucket.label: bucket.value for bucket in buckets}
     short, long = values[first], values[last]
     return long / short if short else None
 
 
 def find(runs: dict[str, Any], name: str) -> str:
-    """The run of a system, of whatever seed."""
+    """The name of the first run of a system."""
     return next(key for key in runs if key.rpartition("-")[0] == name)
 
 
@@ -240,17 +230,17 @@ def about(runs: dict[str, Any], names: Sequence[str]) -> str:
     return (
         f"{info.data}, {info.split}: {info.examples:,} sentences, {info.search}. {quality.title}: "
         f"`{quality.signature}`; {chrf.title}: `{chrf.signature}`. Perplexity is per token of the "
-        f"vocabulary. `step`: where the weights were taken (of an average, its last), of all that were trained.\n"
+        f"vocabulary. `step`: the step of the selected weights (for an average, its last step), of all steps trained.\n"
     )
 
 
 def reported(runs: dict[str, Any]) -> str:
-    """What others published, and ours beside it where the data and the metric are the same."""
+    """Published figures, beside ours where data and metric are the same."""
     rows = []
     for data, system, score, paper, ours in REPORTED:
         beside = "" if ours is None else f"{bleu_of(reports(runs[find(runs, ours)])['test']):.2f}"
         rows.append((data, system, f"{score} (reported)", f"<{paper}>", beside))
-    return table(("data", "system", "BLEU", "where", "ours"), rows, left=4)
+    return table(("data", "system", "BLEU", "source", "ours"), rows, left=4)
 
 
 def page(
@@ -265,42 +255,42 @@ def page(
     every = [*runs.values(), *(language or {}).values(), *(sentences or {}).values()]
     german, chinese = systems_of(runs, MULTI30K), systems_of(runs, TATOEBA)
     luong, lstmn = variants_of(runs, "luong"), variants_of(runs, "lstmn")
-    speeds = [found for path in timings if (found := throughput(path))]
+    speeds = [section for path in timings if (section := throughput(path))]
     commands = "".join(f"    {run['command']}\n" for run in every)
     parts = [
         TOP,
         "## Multi30k, English to German\n" + about(runs, german) + "\n" + figures(runs, german),
-        "### By the length of the source\n" + lengths(runs, german),
-        "### What attention bought\n" + verdict(runs),
+        "### BLEU by source length\n" + lengths(runs, german),
+        "### The effect of attention\n" + verdict(runs),
         "### Luong's scores and alignments\n" + figures(runs, luong) + "\n" + lengths(runs, luong),
         "### LSTMN's two fusions\n" + figures(runs, lstmn) + "\n" + lengths(runs, lstmn),
-        "### What others report\nFrom their papers and pages, not measured here.\n\n" + reported(runs),
+        "### Published figures\nFrom the papers and pages named, not measured here.\n\n" + reported(runs),
         "## Tatoeba, English to Chinese\n"
         + "\n".join([about(runs, chinese), figures(runs, chinese), lengths(runs, chinese)]),
         *(["## Throughput\n" + "\n".join(speeds)] if speeds else []),
         *language_page.sections(language or {}, generation),
         *sentences_page.sections(sentences or {}),
-        "## Again\nMachines:\n\n" + machines(every) + "\nThe commands (`<folder>` holds the sets by their names, such "
-        "as `multi30k/`; each run's whole config is in `benchmarks/results/`):\n\n" + commands,
+        "## Reproduction\nMachines:\n\n" + machines(every) + "\nCommands (`<folder>` contains the data sets by name, "
+        "such as `multi30k/`; the complete config of each run is in `benchmarks/results/`):\n\n" + commands,
     ]
     return "\n".join(parts)
 
 
 def whole() -> str:
-    """The page of all that was recorded."""
+    """The page of all recorded runs."""
     systems, language, sentences = (recorded(name) for name in ("systems", "language", "sentences"))
     generation = sorted(RESULTS.glob("generation*.json"))
     return page(systems, timing_files(), language=language, sentences=sentences, generation=generation)
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """The runs of a suite, where there are any."""
+    """The runs of a suite; empty if there are none."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def timing_files() -> list[Path]:
-    """What was measured of training and decoding, where it was."""
+    """The files of timings of training and decoding."""
     return sorted(RESULTS.glob("translation_*.json"))
 
 

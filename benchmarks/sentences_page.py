@@ -1,4 +1,4 @@
-"""What classifiers of sentences reach, as sections of docs/results.md: out of results/sentences.json."""
+"""Sections of docs/results.md on text classifiers, from results/sentences.json."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,37 +11,37 @@ from regard.tasks import report_of
 
 SETS = {
     "trec": (
-        "TREC: questions by what they ask for",
+        "TREC: types of questions",
         "6 classes. Validation is a tenth of the training file, held out.",
         "CNN-rand 88.2 (reported)",
     ),
     "sst2": (
-        "SST-2: opinions of films",
+        "SST-2: sentiment of film reviews",
         "2 classes. Trained on whole sentences.",
         "CNN-rand 83.5 (reported, trained on phrases too, which is more data)",
     ),
 }
-"""What a set is called, what is to be known of it, and what <https://github.com/harvardnlp/sent-conv-torch> reports."""
+"""Title, notes, and the figure that <https://github.com/harvardnlp/sent-conv-torch> reports."""
 
-CHOSEN = "Settings were chosen by validation in trials of a few seeds, in which test figures were seen too."
+CHOSEN = "Settings were chosen by validation figures in trials with a few seeds, which also printed test figures."
 WITH, WITHOUT = "structured", "structured_no_penalty"
 Runs = dict[str, Any]
 
 
 def sections(runs: Runs) -> list[str]:
-    """One a set that was run."""
+    """One section per data set with recorded runs."""
     groups = seeds_by_name(runs)
-    made = [of_set(name, groups) for name in SETS]
-    return [section for section in made if section]
+    texts = [of_set(name, groups) for name in SETS]
+    return [text for text in texts if text]
 
 
 def reports(runs: Sequence[Any], split: str) -> list[Report]:
-    """The evaluations of some runs on a split."""
+    """The evaluations on a split."""
     return [report_of(run[split]) for run in runs if split in run]
 
 
 def of_set(name: str, groups: dict[str, list[Any]]) -> str:
-    """Accuracy of every system, and how alike its rows of attention are."""
+    """Accuracy of every system, and the overlap of its rows of attention."""
     own = {key.removeprefix(f"{name}_"): runs for key, runs in groups.items() if key.startswith(f"{name}_")}
     rows = []
     for runs in own.values():
@@ -61,11 +61,11 @@ def of_set(name: str, groups: dict[str, list[Any]]) -> str:
         )
     if not rows:
         return ""
-    called, known, reported = SETS[name]
+    heading, about, reported = SETS[name]
     counts = [f"{reports(runs, split)[0].info.examples:,} of {split}" for split in ("validation", "test")]
     head = ("system", "parameters", "validation", "test", "macro F1", "overlap", "‖AAᵀ − I‖²", "seeds")
     return (
-        f"## {called}\nAccuracy in per cent; sentences: {', '.join(counts)}. {known} No word vectors from elsewhere. "
+        f"## {heading}\nAccuracy in per cent; sentences: {', '.join(counts)}. {about} No pretrained word vectors. "
         f"Mean ± standard deviation over the seeds. `overlap`: mean cosine of two rows of attention, on the test. "
         f"Trained on {hardware(next(iter(own.values()))[0]['machine'])}. {CHOSEN}\n\n"
         f"{table(head, rows)}\n<https://github.com/harvardnlp/sent-conv-torch>: {reported}.{penalty(own)}\n"
@@ -73,12 +73,12 @@ def of_set(name: str, groups: dict[str, list[Any]]) -> str:
 
 
 def title(runs: Sequence[Any]) -> str:
-    """A system as people call it."""
-    called = TEXT_CLASSIFICATION_MODELS[runs[0]["config"]["model_name"]].title
+    """The title of a system, with the coefficient of its penalty."""
+    system = TEXT_CLASSIFICATION_MODELS[runs[0]["config"]["model_name"]].title
     coefficient = runs[0]["config"]["model"].get("penalty")
     if coefficient is None:
-        return called
-    return f"{called}, penalty {coefficient:g}" if coefficient else f"{called}, no penalty"
+        return system
+    return f"{system}, penalty {coefficient:g}" if coefficient else f"{system}, no penalty"
 
 
 def accuracy(runs: Sequence[Any], split: str) -> str:
@@ -87,33 +87,33 @@ def accuracy(runs: Sequence[Any], split: str) -> str:
 
 
 def penalty(own: dict[str, list[Any]]) -> str:
-    """What the penalty does, from seeds that were run with it and without."""
+    """The effect of the penalty, over the seeds with runs with and without it."""
     pair = [{report.info.seed: report for report in reports(own.get(key, ()), "test")} for key in (WITH, WITHOUT)]
     seeds = sorted(set(pair[0]) & set(pair[1]))
     if len(seeds) < 2:
         return ""
-    having, lacking = ([reports[seed] for seed in seeds] for reports in pair)
+    penalised, unpenalised = ([reports[seed] for seed in seeds] for reports in pair)
     rows_apart, better, worse = (
         clearly_above([of(one) for one in more], [of(one) for one in less])
         for of, more, less in (
-            (cosine, lacking, having),
-            (right, having, lacking),
-            (right, lacking, having),
+            (cosine, unpenalised, penalised),
+            (share_correct, penalised, unpenalised),
+            (share_correct, unpenalised, penalised),
         )
     )
     gain = "clearly better" if better else "clearly worse" if worse else "not clearly different"
     return (
-        f" With the penalty rows of attention overlap {'clearly less' if rows_apart else 'not clearly less'}; accuracy "
-        f"is {gain} (two standard errors, seed by seed)."
+        f" With the penalty, rows of attention overlap {'clearly less' if rows_apart else 'not clearly less'}; "
+        f"accuracy is {gain} (two standard errors, seed by seed)."
     )
 
 
 def cosine(report: Report) -> float:
-    """How alike the rows are; not at all, where there are none."""
+    """The mean cosine of two rows of attention; 0 for a system without rows."""
     metric = report.metric("overlap")
     return 0.0 if metric is None else metric.value
 
 
-def right(report: Report) -> float:
-    """The share of right answers."""
+def share_correct(report: Report) -> float:
+    """Accuracy."""
     return figure_of(report, "accuracy")

@@ -97,10 +97,10 @@ def batches_of(pairs: Pairs, *, tokens: int, count: int, bucketed: bool) -> list
 def our_batch(rows: Sequence[tuple[list[int], list[int]]], *, packed: bool) -> Batch:
     """The rows as our models read them."""
     build = PackedTokens if packed else PaddedTokens
-    labels = build.of([[*target, EOS] for _, target in rows]).ids
+    labels = build.from_lists([[*target, EOS] for _, target in rows]).ids
     return Batch(
-        source=build.of([source for source, _ in rows]),
-        target=build.of([[BOS, *target] for _, target in rows]),
+        source=build.from_lists([source for source, _ in rows]),
+        target=build.from_lists([[BOS, *target] for _, target in rows]),
         labels=labels,
         num_tokens=int((labels != PAD).sum()),
     )

@@ -25,7 +25,7 @@ NUM_COLORS = 96
 """Text and flat areas need no more; a full-colour file is four times as large."""
 TEXT = "Tuesday, 5 March 2024"
 SCREENS = {
-    "studio-watch": ("watch", {"model": "bahdanau", "text": TEXT, "site": "alignment", "head": 0, "i": 5, "j": 9}),
+    "studio-watch": ("watch", {"model": "bahdanau", "text": TEXT, "site": "alignment", "head": 0, "i": 5, "j": 13}),
     "studio-compute": (
         "compute",
         {
@@ -34,7 +34,7 @@ SCREENS = {
             "site": "decoder.1.cross_attention",
             "head": 1,
             "i": 5,
-            "j": 9,
+            "j": 13,
             "x.stage": "weights",
             "x.quantity": "weight",
         },
@@ -49,7 +49,7 @@ def take_pictures(folder: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("There is no Chromium. Install it, or put it on the PATH.")
-    command = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser", "--port", "0"]
+    command = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser"]
     with tempfile.TemporaryDirectory() as home:
         studio = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"XDG_DATA_HOME": home, "PATH": ""})
         try:

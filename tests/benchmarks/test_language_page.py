@@ -84,10 +84,10 @@ def runs():
 
 def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
     told = "\n".join(language_page.sections(runs, ()))
-    assert "all 82,430 words of the test" in told
+    assert "over all 82,430 words of the test" in told
     assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in told
     assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in told
-    assert "Read in crops of 128 tokens, each from the start, the test: GPT 99.50." in told
+    assert "Test perplexity in crops of 128 tokens, each from the start: GPT 99.50." in told
     assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in told
     assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in told
     # one's own sizes and equal ones are never in one table
@@ -100,12 +100,12 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
     told = language_page.spans(runs)
     assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in told
     assert "| uniform weights, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
-    assert "**Holds on this text, trained so.**" in told
+    assert "**Holds on this text with this training.**" in told
     assert "4-gram RNN is on par" in told
     other = copy.deepcopy(runs)
     for seed in SEEDS:
         set_metric(other[f"equal_key_value-{seed}"]["test"], "perplexity", 99.0 + seed)
-    assert "**Does not hold on this text, trained so.**" in language_page.spans(other)
+    assert "**Does not hold on this text with this training.**" in language_page.spans(other)
     for seed in (1, 2):
         del other[f"equal_lstm-{seed}"]
     assert "hold" not in language_page.spans(other).lower()

@@ -279,7 +279,7 @@ def test_on_a_gpu_an_edit_reaches_a_graphed_step(edit, loops):
     batch, kind = batch_of(system)
     compute = ComputeSettings(device="cuda", precision="fp32", step="graphed")
     engine = Engine(system.make(torch.float32), settings(compute=compute), partial(kind, fuse=fuse), capturable=True)
-    learn = partial(engine.learn, ((engine.reshape(batch), True),), num_tokens=9, learning_rate=1e-3)
+    learn = partial(engine.train_step, ((engine.reshape(batch), True),), num_tokens=9, learning_rate=1e-3)
     for _ in range(WARM_UP + 2):
         learn()
     assert loops

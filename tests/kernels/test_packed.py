@@ -117,7 +117,9 @@ def test_heads_read_packed_rows_as_they_read_the_rectangle(compiled, monkeypatch
     found = []
     for serves in (True, False):
         if not serves:
-            monkeypatch.setattr(MultiHeadAttention, "_kernel_serves", lambda *_: False)
+            monkeypatch.setattr(
+                MultiHeadAttention, "_packed_unsupported_reasons", lambda *_: iter(("tested without it",))
+            )
         torch.manual_seed(1)
         states, source = (torch.randn(count, 64, device="cuda", requires_grad=True) for count in (15, 16))
         loss = (torch.compile(run) if compiled and serves else run)(states, source)

@@ -13,20 +13,12 @@ from regard.testing.attention import alignment_case, check_grid
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
-BLOCKS = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.S)
-
-
-def run_blocks(count):
-    """The names that the first code blocks of the page define."""
-    names = {}
-    for block in BLOCKS[:count]:
-        exec(compile(block, CONTRIBUTING.name, "exec"), names)
-    return names
-
-
 def manhattan():
-    """The score as the page defines it."""
-    return run_blocks(1)["Manhattan"]()
+    """The score as the first code block of the page defines it."""
+    block = re.search(r"```python\n(.*?)```", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL)[1]
+    names = {}
+    exec(compile(block, CONTRIBUTING.name, "exec"), names)
+    return names["Manhattan"]()
 
 
 @cache
@@ -34,7 +26,7 @@ def case_of(align_name):
     return alignment_case(manhattan(), align_name, query_size=8, key_size=8)
 
 
-# the compiler cannot see through the run-time checks of shapes: `check_score` below runs without them
+# torch.compile cannot trace the run-time checks of shapes; tests/test_guides.py runs `check_score` without them
 CHECKS = [check for check in (*SCORE_CHECKS, check_grid, *CASE_CHECKS) if check.__name__ != "check_compiled"]
 
 
@@ -42,8 +34,3 @@ CHECKS = [check for check in (*SCORE_CHECKS, check_grid, *CASE_CHECKS) if check.
 @pytest.mark.parametrize("align_name", ALIGNMENTS)
 def test_manhattan(align_name, check):
     check(case_of(align_name))
-
-
-@pytest.mark.unchecked
-def test_manhattan_by_check_score():
-    assert "check_score" in run_blocks(len(BLOCKS))

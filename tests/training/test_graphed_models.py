@@ -114,7 +114,7 @@ def halve(model):
 
 
 def hook_up(model):
-    model.encoder.layers[0].register_forward_hook(lambda module, inputs, output: 0.5 * output)
+    model.encoder[0].register_forward_hook(lambda module, inputs, output: 0.5 * output)
 
 
 def replace_data(model):
@@ -149,7 +149,8 @@ def test_a_model_that_waits_for_the_device_trains_eagerly_and_one_line_says_so(t
 def test_a_graphed_training_resumes(tmp_path):
     def bahdanau():
         torch.manual_seed(0)
-        return translation.make("bahdanau", {}, torch.float32, source_vocab_size=12, target_vocab_size=12)
+        sizes = {"source_vocab_size": 12, "target_vocab_size": 12}
+        return translation.make("bahdanau", sizes, torch.float32)
 
     compute = ComputeSettings(device="cuda", precision="fp32")
     whole, first, second = (bahdanau() for _ in range(3))

@@ -207,7 +207,7 @@ def check_cuda_equals_cpu(case: AttentionCase) -> None:
                     mask = make_mask(torch.tensor(LENGTHS, device=device))
                     attended = case.attend(inputs, mask=mask, return_weights=return_weights)
                     # the cached copies that `attend` has used, so that their parameters have the gradients
-                    gradients = gradients_of(attended, inputs, case.parts(dtype, device))
+                    gradients = gradients_of(attended, inputs, case.parts(dtype, inputs[0].device))
                     results.append([attended.context, *gradients])
                 where = f"{case}, mask {mask_name}, {dtype}, return_weights={return_weights}"
                 assert_finite(results[1], f"{where}: numbers on CUDA are finite")
