@@ -7,6 +7,7 @@ and the active recorders are notified.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -40,10 +41,9 @@ def attend_prepared(
     group_size: int = 1,
     context_term: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
-    """`attend` with prepared keys, the first of which has position `first_key` in its sequence.
+    """`attend` with prepared keys, of which the first has position `first_key`.
 
-    `group_size` query heads share each key head. `context_term` gives what a position scheme adds to the context, from
-    the weights.
+    `group_size` query heads share each key head; `context_term` maps weights to a position scheme's part of the context.
     """
     if mask is not None:
         check_mask(mask, queries)
@@ -53,15 +53,13 @@ def attend_prepared(
     lowered = None if must_form else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
         request = fused_request(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
-        context = attend_fused(request)
+        attended = Attended(context=attend_fused(request))
         if indices is None:
-            # the fused context is complete; weights of a few queries are formed beside it
-            return Attended(context=context)
-        keys = expand_groups(keys, group_size)
-        weights = weights_for(
-            queries, keys, indices, score=score, align=align, mask=mask, first_key=first_key, values=values
-        )
-        return Attended(context=context, weights=weights)
+            return attended
+        # the fused context is complete; weights of a few queries are formed beside it
+        options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
+        weights = weights_for(queries, expand_groups(keys, group_size), indices, values=values, **options)
+        return replace(attended, weights=weights)
     formed = attend_formed(
         queries,
         expand_groups(keys, group_size),

@@ -92,7 +92,7 @@ class Trace(Recorder, Mapping[str, tuple[AttentionMap, ...]]):
             )
         return tuple(self._maps[path])
 
-    # recorders are told apart by identity: a Mapping would compare contents, which are tensors
+    # recorders are compared by identity: a Mapping would compare contents, which are tensors
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

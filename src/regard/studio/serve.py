@@ -60,7 +60,7 @@ def serve_studio(
     # no access log: the first address contains the token
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
-    # the socket listens already, so that a page opened now waits in its backlog
+    # the socket is open already, so that a page opened now waits in its backlog
     show(address)
     if browser:
         # a thread, because opening a browser may block

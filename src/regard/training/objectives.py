@@ -8,9 +8,9 @@ Segments are trained by truncated back-propagation: the state is carried from on
 not. Batch elements that begin a new text (a new epoch, a crop) begin with the model's own start.
 
 An objective is a module around the model, so that a wrapper (several processes, sharded weights, mixed precision) has
-one forward from batch to loss. `fuse` is asked at every step for an object of the model's protocol that may be faster,
-such as `regard.fused.fuse`: this package imports no models. Its answer is not kept, since it depends on the model's
-type, which sharding changes.
+one forward from batch to loss. `fuse`, such as `regard.fused.fuse`, returns an object of the model's protocol that may
+be faster; it is an argument, since this package imports no models. It is called at every step, because its result
+depends on the model's type, which sharding changes.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Objective(nn.Module):
 
 
 class CropObjective(nn.Module):
-    """A segment to the summed loss in nats; every segment by itself."""
+    """A segment to the summed loss in nats; segments are independent."""
 
     def __init__(
         self, model: nn.Module, *, label_smoothing: float = 0.0, fuse: Callable[[Any], Any] = unchanged

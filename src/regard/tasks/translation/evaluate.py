@@ -111,15 +111,9 @@ def evaluate(
     characters = tokenizers.source.kind == "characters"
     # truncation makes every metric worse, so it is reported
     num_cut = sum(translation.num_dropped > 0 for translation in translations)
+    search = "greedy" if beam == 1 else f"beam {beam}"
     return make_report(
-        run_info(
-            translator,
-            task=TASK,
-            split=split,
-            num_examples=len(pairs),
-            steps=steps,
-            search="greedy" if beam == 1 else f"beam {beam}",
-        ),
+        run_info(translator, task=TASK, split=split, num_examples=len(pairs), steps=steps, search=search),
         scores={name_of(form): bleu(hypotheses, references, form=form) for form in forms_of(corpus)}
         | {"chrf": chrf(hypotheses, references)},
         exact=exact_match(hypotheses, references),
