@@ -43,7 +43,7 @@ def attend_prepared(
 ) -> Attended:
     """`attend` with prepared keys, of which the first has position `first_key`.
 
-    `group_size` query heads share each key head; `context_term` maps weights to a position scheme's part of the context.
+    `group_size` query heads share each key head; `context_term` maps weights to a position scheme's term.
     """
     if mask is not None:
         check_mask(mask, queries)
