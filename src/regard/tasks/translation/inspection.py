@@ -89,18 +89,15 @@ def inspect_translation(
     count_numbers(sites, lengths, max_numbers)
     # without attention there is nothing to record
     maps = dict(record(model, source, tokens.prefix).items()) if sites else {}
-    text_output = tokenizers.target.decode(hypothesis.ids)
     return Inspection(
         input=text,
-        output=text_output,
+        output=tokenizers.target.decode(hypothesis.ids),
         forced=output is not None,
         log_prob=hypothesis.log_prob,
         axes=axes_of(tokenizers, tokens),
         sites=find_sites(model, lambda: probe(model), maps),
         maps=maps,
-        panels=()
-        if hypothesis.weights is None
-        else (AlignmentPanel(weights=hypothesis.weights, query_axis=TARGET, key_axis=SOURCE),),
+        panels=panels_of(hypothesis),
         # <eos> is in `source` but not in `ids`
         num_dropped=len(ids) + 1 - len(source),
         # the inspection is a greedy search itself, so this response is known
@@ -110,6 +107,13 @@ def inspect_translation(
         seconds=time.perf_counter() - began,
         seconds_per_token=None if seconds is None else seconds / max(len(tokens.labels), 1),
     )
+
+
+def panels_of(hypothesis: Hypothesis) -> tuple[AlignmentPanel, ...]:
+    """The weights that the model reports, if it attends to its source."""
+    if hypothesis.weights is None:
+        return ()
+    return (AlignmentPanel(weights=hypothesis.weights, query_axis=TARGET, key_axis=SOURCE),)
 
 
 def model_call(tokens: TranslationTokens) -> ModelCall:
