@@ -10,7 +10,7 @@ EXPLANATIONS = {
         ),
         "rnn_encoder_decoder": LocalizedText(
             en="One recurrent network encodes the source in a vector, which is an input of every step of the decoder.",
-            zh="一个循环网络把源句编码成向量，它是解码器每一步的输入。",
+            zh="一个循环网络把源句编码成一个向量，作为解码器每一步的输入。",
         ),
         "seq2seq": LocalizedText(
             en="Deep LSTMs trained end to end on the reversed source; the source vector is only the initial state.",
@@ -48,7 +48,7 @@ EXPLANATIONS = {
         ),
         "lstm": LocalizedText(
             en="The text so far is encoded in a state of fixed size; gates control what is stored and erased.",
-            zh="已读的文本编码在大小固定的状态里，由门控制保存与清除的内容。",
+            zh="已处理的文本编码在大小固定的状态里，由门控制保存与清除的内容。",
         ),
         "lstmn": LocalizedText(
             en="An LSTM that stores its past states separately and attends to them at every word.",
@@ -112,15 +112,15 @@ EXPLANATIONS = {
         ),
         "cosine": LocalizedText(
             en="The cosine of the angle between query and key: the length of a key has no effect.",
-            zh="查询与键夹角的余弦：键的长度不起作用。",
+            zh="查询与键夹角的余弦：键的模长不影响分数。",
         ),
         "dot": LocalizedText(
             en="The dot product of query and key, which must have the same size.",
-            zh="查询与键的点积，两者大小必须相同。",
+            zh="查询与键的点积，两者维数必须相同。",
         ),
         "general": LocalizedText(
             en="A learned matrix between query and key, whose sizes may differ.",
-            zh="查询与键之间有一个可学习的矩阵，两者大小可以不同。",
+            zh="查询与键之间有一个可学习的矩阵，两者维数可以不同。",
         ),
         "concat": LocalizedText(
             en="One layer on the concatenation of query and key: the additive score with both matrices in one.",
@@ -140,7 +140,7 @@ EXPLANATIONS = {
         ),
         "scaled_dot": LocalizedText(
             en="The dot product divided by √d: variance 1 at every size d, so the softmax keeps its gradient.",
-            zh="点积除以维度的平方根：任何维度下方差都是 1，softmax 不会失去梯度。",
+            zh="点积除以 √d：无论维度 d 多大，方差都是 1，softmax 不会失去梯度。",
         ),
     },
     "alignment": {
@@ -166,11 +166,11 @@ EXPLANATIONS = {
         ),
         "local_monotonic": LocalizedText(
             en="A window around the same position in the source: source and target are assumed to be parallel.",
-            zh="源句中相同位置附近的窗口：假定源句与译文大致同步。",
+            zh="源句中相同位置附近的窗口：假定源句与译文词序大致相同。",
         ),
         "local_predictive": LocalizedText(
             en="A window around a predicted position, with a Gaussian that favours its centre.",
-            zh="预测一个位置，取它周围的窗口，并用高斯函数加强中心。",
+            zh="预测一个位置，取它周围的窗口，并用高斯函数使权重偏向中心。",
         ),
         "sparsemax": LocalizedText(
             en="The distribution nearest to the scores: keys with low scores have weight exactly 0.",
@@ -196,7 +196,7 @@ EXPLANATIONS = {
         ),
         "window": LocalizedText(
             en="Only keys within a distance of the query, so the cost grows linearly with the length.",
-            zh="只允许与查询距离有限的键，开销随长度线性增长。",
+            zh="只允许与查询的距离在一定范围内的键，开销随长度线性增长。",
         ),
         "causal": LocalizedText(
             en="No key after the query, so that all positions of a text can be trained in parallel.",
@@ -218,7 +218,7 @@ EXPLANATIONS = {
     "position": {
         "learned": LocalizedText(
             en="A learned vector for each position, added to the embedding; limited to the trained length.",
-            zh="每个位置一个可学习的向量，加到词嵌入上；长度受训练所限。",
+            zh="每个位置一个可学习的向量，加到词嵌入上；不能超过训练时的长度。",
         ),
         "sinusoidal": LocalizedText(
             en="Sines and cosines of different frequencies, added to the embedding; nothing is learned.",
@@ -243,15 +243,24 @@ EXPLANATIONS = {
 CLAIMS = {
     "pooling": (
         "平均汇聚、固定核与可学习的核",
-        "平均汇聚不如固定宽度的核，固定宽度不如学习得到的宽度；样本变多时，只有宽度随之缩小才会收敛。",
+        "关注近处各点的核优于全体平均，学习得到的宽度优于固定宽度；样本足够多时，核回归收敛到真实曲线，前提是带宽随之缩小。",
     ),
-    "scaling": ("为何除以 √d", "点积的方差等于维度 d；不缩放时 softmax 随 d 增大而饱和，梯度消失。"),
-    "embedding_scale": ("为何词嵌入乘以 √d", "比较词嵌入与位置编码的范数：缩放之前与之后。"),
-    "permutation": ("打乱顺序", "自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点。"),
+    "scaling": (
+        "为何除以 √d",
+        "各分量方差为 1 时，d 维点积的方差为 d；d 增大时 softmax 饱和，梯度消失；除以 √d 可以避免这两点。",
+    ),
+    "embedding_scale": (
+        "为何词嵌入乘以 √d",
+        "词嵌入的初始范数约为 1，位置编码的范数约为 √d：词嵌入乘以 √d 后与位置编码相当，不会被它淹没。",
+    ),
+    "permutation": (
+        "打乱顺序",
+        "自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。",
+    ),
     "attention_span": (
         "注意力的跨度",
-        "可以关注前 15 个词的语言模型主要只用最近 5 个；键、值、预测分开有益，但没有注意力的 4-gram RNN 与之相当。",
+        "可以关注最近 15 个词的语言模型主要只用最近 5 个；键、值、预测分开有帮助，但没有注意力的 4-gram RNN 与之相当。",
     ),
-    "causal_mask": ("没有因果掩码", "没有因果掩码时，训练损失骤降，但不能生成：模型照抄了下一个词。"),
+    "causal_mask": ("没有因果掩码", "没有因果掩码，语言模型会作弊：它照抄下一个词，训练损失骤降，却不能生成文本。"),
 }
 """Title and claim of each experiment in Chinese; in English they come from the experiment."""

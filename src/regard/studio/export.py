@@ -13,7 +13,7 @@ from regard.serving import MissingError
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.schema.base import LocalizedText
 
-HEAD = LocalizedText(en="head {}", zh="第 {} 头")
+HEAD = LocalizedText(en="head {}", zh="头 {}")
 
 
 def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:

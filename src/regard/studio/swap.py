@@ -41,12 +41,12 @@ IS_RANDOM = LocalizedText(en="it samples, so every inspection would differ", zh=
 NO_PADDING = LocalizedText(en="a single input has no padding", zh="单个输入没有填充")
 NEEDS_PREFIX = LocalizedText(en="it needs the length of a prefix", zh="它需要前缀的长度")
 NEEDS_FUNCTION = LocalizedText(en="it needs a function of two positions", zh="它需要一个关于两个位置的函数")
-IS_ADDED = LocalizedText(en="it is added to the states before attention", zh="它在注意力之前就加到状态上")
+IS_ADDED = LocalizedText(en="it is added to the states before attention", zh="它在注意力之前就已加到状态上")
 NO_COMMON_SIZE = LocalizedText(
-    en="the score here does not compare vectors of equal size", zh="这里的评分函数比较的不是同样大小的向量"
+    en="the score here does not compare vectors of equal size", zh="这里的评分函数比较的不是维数相同的向量"
 )
 ODD_SIZE = LocalizedText(
-    en="it rotates pairs of dimensions, and their number is odd here", zh="它成对旋转维度，而此处维度为奇数"
+    en="it rotates pairs of dimensions, and their number is odd here", zh="它成对旋转各个维度，而此处维数为奇数"
 )
 NOT_POSITIVE = LocalizedText(
     en="it needs positive scores, which the score here does not guarantee",

@@ -23,7 +23,7 @@ MECHANISMS: Mapping[str, FamilyInfo] = {
     "score": (LocalizedText(en="Scores", zh="评分函数"), SCORES),
     "alignment": (LocalizedText(en="Alignments", zh="对齐函数"), ALIGNMENTS),
     "mask": (LocalizedText(en="Masks", zh="掩码"), MASKS),
-    "position": (LocalizedText(en="Positions", zh="位置方案"), POSITIONS),
+    "position": (LocalizedText(en="Positions", zh="位置编码"), POSITIONS),
 }
 
 TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard, sampled"}
@@ -31,9 +31,11 @@ TITLES = {"alibi": "ALiBi", "hard_gumbel": "Hard, Gumbel", "hard_sampled": "Hard
 
 IN_CHINESE = {
     "Perplexity per word": "每词困惑度",
+    "BLEU, tokenised lower-case": "BLEU（分词、小写）",
+    "beam 5": "束宽 5",
     "Accuracy, %": "准确率（%）",
     "one stream, the state carried": "整篇作为一条流，状态连续传递",
-    "16 streams side by side, each from the start": "16 条流并行，各从头开始",
+    "16 streams side by side, each from the start": "16 条流并行，各自从头开始",
 }
 """Words of results; names and signatures are the same in both languages."""
 
@@ -152,7 +154,7 @@ def in_chinese(result: Mapping[str, Any]) -> str:
     parts = [
         f"{metric}：{result['score']:.1f}",
         f"数据 {result['data']}",
-        f"{result['split']}（{result['sentences']:,} 句）",
+        f"{result['split']} 集（{result['sentences']:,} 句）",
     ]
     if result["parameters"]:
         parts += [f"{result['parameters'] / 1e6:.1f} M 参数", f"{result['steps']:,} 步"]

@@ -36,7 +36,7 @@ OPENING: tuple[LessonBlock, ...] = (
         "我吃了一个苹果，然后吃了一个香蕉: I ate an apple and then a banana. Both times 一个 is the same word, yet it "
         'becomes "an" once and "a" once. The numbers here are set by hand, to be small enough to follow.',
         "我吃了一个苹果，然后吃了一个香蕉：I ate an apple and then a banana。两次都是“一个”，却一次译成 an，"
-        "一次译成 a。为了便于跟算，这里的数字是手工设定的。",
+        "一次译成 a。这里的数字是手工设定的，小到可以跟着计算。",
     ),
     formula(
         rf"s_{{ij}} = \mathrm{{content}}_j - |i - j|, \qquad "
@@ -98,7 +98,7 @@ def questions_without_noun() -> list[LessonBlock]:
             ),
         ),
         question(
-            both("And for the second article, which is more probable?", "同样的规则下，第二个冠词更可能是"),
+            both("And for the second article, which is more probable?", "第二个冠词呢：哪一个更可能？"),
             [both('"a", as it should', "a，这是对的"), both('"an", which is wrong', "an，这是错的")],
             int(second > 0.5),
             both(
@@ -136,7 +136,7 @@ def curves() -> ChartBlock:
     labels = (both("first 一个 (an)", "第一个“一个”（an）"), both("second 一个 (a)", "第二个“一个”（a）"))
     return chart(
         both("P(an)", "an 的概率"),
-        both("visible words ahead", "可见的后面词数"),
+        both("visible words ahead", "可见的后续词数"),
         same("P(an)"),
         *(series(label, steps.float(), by_ahead[:, index], points=False) for index, label in enumerate(labels)),
     )

@@ -31,7 +31,7 @@ INTRODUCTION = text(
     '"Where are you" is translated to 你在哪里, in reverse order. Before each word, the decoder scores every source '
     "word: its previous state $s$ is the query, the encoder's states $h_j$ are keys and values. The parameters below "
     "are set by hand; a model learns them.",
-    "“Where are you” 译成“你在哪里”，语序正好相反。生成每个词之前，解码器为每个源词打分："
+    "“Where are you”译成“你在哪里”，语序正好相反。生成每个词之前，解码器为每个源词打分："
     "解码器的上一状态 $s$ 是查询，编码器状态 $h_j$ 既是键也是值。下面的参数是手工设定的，真实模型会自己学到。",
 )
 FORMULA = formula(
@@ -41,7 +41,7 @@ CLOSING = text(
     "$s$ has 2 numbers and $h_j$ has 4: their sizes may differ, because $W$ and $U$ project both to the hidden layer. "
     "$U h_j$ does not depend on the decoder, so it is computed once per sentence. The cost: every pair needs a hidden "
     "layer, where a dot product needs one number.",
-    "$s$ 有 2 个数，$h_j$ 有 4 个：大小可以不同，因为 $W$ 与 $U$ 把两者都投影到隐藏层。$U h_j$ 与解码器无关，"
+    "$s$ 有 2 个数，$h_j$ 有 4 个：维数可以不同，因为 $W$ 与 $U$ 把两者都投影到隐藏层。$U h_j$ 与解码器无关，"
     "每句只需计算一次。代价是：每一对都要计算一个隐藏层，而点积只需要一个数。",
 )
 
@@ -62,7 +62,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         matrix(both("Encoder states h", "编码器状态 h"), SOURCE, ("1", "2", "3", "4"), STATES),
         decoder_state(state, score),
         matrix(both("1. W s + U h: the hidden layer", "1. W s + U h：隐藏层"), SOURCE, UNITS, hidden),
-        matrix(both("2. tanh: between -1 and 1", "2. tanh：压到 -1 与 1 之间"), SOURCE, UNITS, hidden.tanh()),
+        matrix(both("2. tanh: between -1 and 1", "2. tanh：介于 -1 与 1 之间"), SOURCE, UNITS, hidden.tanh()),
         best_source(step, scores, weights),
         matrix(
             both("3. Scores e, 4. weights a", "3. 分数 e，4. 权重 a"),
@@ -73,8 +73,8 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         text(
             f"5. Context: $c$ = {numbers(attended.context[0])}, the weighted sum of the states. It is an input of the "
             f"decoder, which generates {TARGET[step]}.",
-            f"5. 上下文：$c$ = {numbers(attended.context[0])}，即各状态的加权和。它输入解码器，"
-            f"解码器生成“{TARGET[step]}”。",
+            f"5. 上下文：$c$ = {numbers(attended.context[0])}，即各状态的加权和。它作为解码器的输入，"
+            f"解码器据此生成“{TARGET[step]}”。",
         ),
         CLOSING,
     ]
@@ -113,6 +113,6 @@ def best_source(step: int, scores: Float[Tensor, " 3"], weights: Float[Tensor, "
         best,
         both(
             f'The row of "{SOURCE[best]}" has the largest sum: score {score}, weight {weight}.',
-            f"“{SOURCE[best]}” 那一行的和最大：分数 {score}，权重 {weight}。",
+            f"“{SOURCE[best]}”那一行的和最大：分数 {score}，权重 {weight}。",
         ),
     )

@@ -135,8 +135,8 @@ def reference_blocks() -> list[LessonBlock]:
             both(
                 f"The query of 啼唱 (sing) matches what sings, {NOUNS[singing]} ({number(weights[0, singing])}); that "
                 f"of 树荫 (shade) what gives shade, {NOUNS[shading]} ({number(weights[1, shading])}).",
-                f"“啼唱”的查询匹配会叫的：{NOUNS[singing]}（{number(weights[0, singing])}）；“树荫”的查询匹配能遮阴的："
-                f"{NOUNS[shading]}（{number(weights[1, shading])}）。",
+                f"“啼唱”的查询匹配会鸣叫的：{NOUNS[singing]}（{number(weights[0, singing])}）；"
+                f"“树荫”的查询匹配能遮阴的：{NOUNS[shading]}（{number(weights[1, shading])}）。",
             ),
         ),
         matrix(

@@ -28,7 +28,7 @@ OPENING: tuple[LessonBlock, ...] = (
     text(
         "On a desk there are four grey objects made of paper and a red cup of coffee. The cup stands out by its "
         "colour: an involuntary cue. If you want to read, you search for something else: a voluntary cue.",
-        "桌上有四样灰色的纸制品，还有一杯红杯子装的咖啡。杯子因颜色而显眼：这是非自主提示。"
+        "桌上有四样灰色的纸制品，还有一杯用红色杯子装的咖啡。杯子因颜色而显眼：这是非自主提示。"
         "如果你想阅读，就会主动去找别的东西：这是自主提示。",
     ),
     matrix(both("The keys: features of the objects", "键：各物体的特征"), OBJECTS, ("red 红", "text 文字"), KEYS),
@@ -47,7 +47,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     wish = settings["wish"]
     weights, contexts = attend_to_objects([0.0, wish])
     without = both(
-        "Without an intention, $w = 0$: which object gets most weight?", "没有意图（$w = 0$）时，哪个物体的权重最大？"
+        "Without an intention, $w = 0$: which object gets most weight?", "不想阅读（$w = 0$）时，哪个物体的权重最大？"
     )
     cups, pages = number(contexts[1, 0]), number(contexts[1, 1], 0)
     return [

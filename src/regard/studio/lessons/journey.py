@@ -51,7 +51,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
             "each row are distributed over the words so far and still sum to 1. With another seed the numbers change, "
             "the zeros do not.",
             f"没有掩码时，第一个词有 {ahead} 的权重落在后面的词上。加上掩码后，每行权重只分配给到目前为止的词，"
-            "和仍为 1。换一个种子，数字会变，零不会变。",
+            "总和仍为 1。换一个种子，数字会变，这些 0 不会变。",
         ),
     ]
 
@@ -67,7 +67,7 @@ def first_word(weights: Float[Tensor, "3 3"]) -> LessonBlock:
     """What weight does the first word give itself?"""
     choices = torch.tensor([0.0, 1 / len(WORDS), 1.0])
     return question(
-        both('What weight does "Your" give itself?', "“Your” 给自己多少权重？"),
+        both('What weight does "Your" give itself?', "“Your”给自己多少权重？"),
         [same(number(choice)) for choice in choices],
         # the nearest choice, so that the answer follows from the computed weight
         int((choices - weights[0, 0]).abs().argmin()),
@@ -83,13 +83,13 @@ def attended_words(weights: Float[Tensor, "3 3"]) -> LessonBlock:
     words = [word for word, weight in zip(WORDS, weights[1], strict=True) if weight > 0]
     choices = (WORDS[:1], WORDS[:2], WORDS)
     return question(
-        both('Which words does "journey" attend to?', "“journey” 关注哪些词？"),
+        both('Which words does "journey" attend to?', "“journey”关注哪些词？"),
         [same(", ".join(choice)) for choice in choices],
         [list(choice) for choice in choices].index(words),
         both(
             f'{number(weights[1, 0])} to "Your", {number(weights[1, 1])} to itself, and to "starts" exactly '
             f"{number(weights[1, 2], 0)}.",
-            f"“Your” 占 {number(weights[1, 0])}，自己占 {number(weights[1, 1])}，“starts” 恰好是 "
+            f"“Your”占 {number(weights[1, 0])}，自己占 {number(weights[1, 1])}，“starts”恰好是 "
             f"{number(weights[1, 2], 0)}。",
         ),
     )

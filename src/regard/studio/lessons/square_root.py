@@ -124,7 +124,7 @@ def entropy_question(entropies: Float[Tensor, " 2"]) -> LessonBlock:
         int(entropies.argmin()),
         both(
             f"Entropy {number(entropies[0])} against {number(entropies[1])} nats; 0 is a single key.",
-            f"熵为 {number(entropies[0])} 对 {number(entropies[1])} 纳特；0 表示只看一个键。",
+            f"熵为 {number(entropies[0])} 对 {number(entropies[1])} 纳特；0 表示全部权重在一个键上。",
         ),
     )
 

@@ -39,7 +39,7 @@ SOURCE, TARGET, PREFIX = "source", "target", "prefix"
 TITLES = {
     SOURCE: Title(en="source", zh="源句"),
     TARGET: Title(en="target", zh="译文"),
-    PREFIX: Title(en="target so far", zh="已写的译文"),
+    PREFIX: Title(en="target so far", zh="已生成的译文"),
 }
 
 

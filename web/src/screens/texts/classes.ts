@@ -48,8 +48,8 @@ export const t = texts({
     overlapText: "两行之间的余弦平均为 {cosine}：0 表示没有共同的词，1 表示权重相同。‖AAᵀ − I‖² = {penalty}。",
     overlapLabel: "每两行之间的余弦",
     noRows: "{title} 没有查询行",
-    noRowsAttends: "它的词在各层内部互相关注：下面显示各个头。",
-    noRowsNone: "它对词没有注意力，没有可显示的权重。",
+    noRowsAttends: "它的词在各层中互相关注；各个头显示在下面。",
+    noRowsNone: "它对词没有注意力，因此没有可显示的权重。",
     unknown: "词表里没有：{words}",
   },
 });

@@ -31,10 +31,10 @@ export const t = texts({
   },
   zh: {
     title: "时间线",
-    lead: "注意力机制的历史：从 1964 年到 Transformer 及其后。点击任意一项即可展开。",
-    filled: "实心标记表示这里有对应的模型。",
-    axis: "事件密集的年份占得更宽，锯齿处省略了若干年。",
-    keys: "方向键移动，回车展开，Esc 关闭。",
+    lead: "注意力机制的历史：从 1964 年到 Transformer 及其后。点击任意一项即可打开。",
+    filled: "实心标记表示这个工作台里有对应的模型。",
+    axis: "条目密集的年份占得更宽，锯齿处省略了若干年。",
+    keys: "方向键移动，回车打开，Esc 关闭。",
     picture: "注意力机制的历史",
     itemName: "{title}，{year} 年，{family}",
     explanation: "说明",
@@ -54,6 +54,6 @@ export const t = texts({
     saveSvg: "矢量图（SVG）",
     loading: "正在读取时间线",
     emptyTitle: "时间线是空的",
-    emptyDetail: "服务器没有列出任何系统或机制。",
+    emptyDetail: "服务器上既没有系统，也没有机制。",
   },
 });
