@@ -77,7 +77,7 @@ browser: page
 		(command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk >/dev/null) || \
 		echo "There is no Chromium, and it could not be installed: the page goes untested."
-	$(BIN)/python -m pytest -m browser tests/studio
+	$(BIN)/python -m pytest -m browser tests/studio -n auto --dist loadfile
 
 test-gpu:
 	$(PYTHON) -m benchmarks.gpu_tests

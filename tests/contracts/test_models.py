@@ -50,3 +50,8 @@ def test_keeps_the_contract(name, change, check):
 
 def test_the_table_is_in_history_order():
     assert_table_is_sound(TRANSLATION_MODELS)
+
+
+@pytest.mark.parametrize("name", TRANSLATION_MODELS)
+def test_every_field_of_a_config_has_a_default(name):
+    assert TRANSLATION_MODELS[name].config().source_vocab_size > 4

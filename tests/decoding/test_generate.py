@@ -223,7 +223,7 @@ def test_next_to_no_temperature_takes_the_best():
 
 def test_errors_are_sentences():
     model = Counting()
-    with pytest.raises(ValueError, match=r"prompt 1 is empty, .* comes after a token\. Give <eos> alone"):
+    with pytest.raises(ValueError, match=r"prompt 1 is empty, .* predicts the token after a token\. Pass <eos>"):
         stream(model, [[3], []])
     with pytest.raises(ValueError, match="prompt 0 has tokens from -1 to 3, expected 0 or more"):
         stream(model, [[3, -1]])

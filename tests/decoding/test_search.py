@@ -264,7 +264,7 @@ def test_ties_in_a_beam_do_not_depend_on_the_batch():
     ("make", "sentence"),
     [
         (lambda: Beam(size=0), "size is 0, expected 1 hypothesis or more"),
-        (lambda: Beam(size=3, num_best=4), "num_best is 4, but the beam looks for 3"),
+        (lambda: Beam(size=3, num_best=4), "num_best is 4, but the beam has 3 hypotheses"),
         (lambda: Beam(length_penalty=-1.0), "length_penalty is -1.0"),
         (lambda: LengthLimit(0.0, 0), "leaves no room for a token"),
         (lambda: LengthLimit(-1.0, 5), "leaves no room for a token"),

@@ -158,7 +158,7 @@ def test_the_command_serves_the_page_and_the_api(folder):
                 break
             except httpx.ConnectError:
                 time.sleep(0.05)
-        assert "<html" in page.text or "Did you run" in page.text
+        assert "<html" in page.text or "make page" in page.text
         state = httpx.get(f"{address[1]}/api/state", headers={"Authorization": f"Bearer {address[2]}"}).json()
         assert sum(not card["fixed_input"] for card in state["models"]) == 6
     finally:

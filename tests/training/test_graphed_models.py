@@ -30,7 +30,11 @@ from tests.training.toy import Letters, Toy, loss_of, settings
 
 pytestmark = [pytest.mark.cuda, pytest.mark.unchecked]
 
-MAKERS = {"translation": translation.make, "language": language.make, "sentences": sentences.make}
+MAKERS = {
+    "translation": translation.make,
+    "language_modeling": language.make,
+    "text_classification": sentences.make,
+}
 CAPTURABLE = [
     pytest.param(family, *case.values, id=f"{family}-{case.id}")
     for family, table in FAMILIES.items()
@@ -45,7 +49,7 @@ def batches_of(family, name):
             order = [(number + row) % len(translation.SOURCES) for row in range(len(translation.SOURCES))]
             pairs = [Example(tuple(translation.SOURCES[row]), tuple(translation.TARGETS[row][1:])) for row in order]
             yield collate(pairs, packed=TRANSLATION_MODELS[name].packs)
-        elif family == "language":
+        elif family == "language_modeling":
             tokens = language.TOKENS.roll(number, dims=1)
             fresh = torch.full((len(tokens),), number == 0)
             yield Segment(tokens=tokens[:, :-1], labels=tokens[:, 1:], fresh=fresh, num_tokens=tokens[:, 1:].numel())
@@ -55,9 +59,9 @@ def batches_of(family, name):
 
 
 def objective_of(family, name):
-    if family == "language":
+    if family == "language_modeling":
         return StreamObjective if name in language.ROLLING else CropObjective
-    return {"translation": Objective, "sentences": ClassificationObjective}[family]
+    return {"translation": Objective, "text_classification": ClassificationObjective}[family]
 
 
 def engine_of(family, name, change, step):

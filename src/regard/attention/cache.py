@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.masks.algebra import check_count
 from regard.contracts import register_pytree
 
 
@@ -137,8 +138,7 @@ class WindowCache:
     length: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"size is {self.size}, expected 1 position or more.")
+        check_count("size", self.size, 1)
 
     @property
     def first(self) -> int:
@@ -167,8 +167,7 @@ class FixedCache(PreallocatedCache):
     capacity: int
 
     def __post_init__(self) -> None:
-        if self.capacity < 1:
-            raise ValueError(f"capacity is {self.capacity}, expected 1 position or more.")
+        check_count("capacity", self.capacity, 1)
 
     def append(self, keys: Float[Tensor, "... L key"], values: Float[Tensor, "... L value"]) -> "FixedCache":
         """The cache with more positions."""

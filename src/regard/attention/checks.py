@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.masks.algebra import ComposableMask, as_mask
-from regard.contracts import Cache, Memory, PackedTokens, PositionScheme
+from regard.attention.masks.algebra import ComposableMask, as_mask, check_count
+from regard.contracts import Cache, Memory, PackedTokens, PositionInfo, PositionScheme
 from regard.kernels import is_concrete
 
 
@@ -52,6 +52,8 @@ def check_states(name: str, states: object, module: object = None) -> None:
         raise ValueError(f"{name} have shape {tuple(states.shape)}, expected (.., length, size).")
     if not states.is_floating_point():
         raise TypeError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
+    if states.layout != torch.strided:
+        raise TypeError(f"{name} are sparse ({states.layout}), expected a dense tensor: {name}.to_dense().")
     # the first parameter represents all: modules are moved and converted as a whole
     parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
     if parameter is None:
@@ -149,7 +151,7 @@ def check_memory(memory: object, owner: str) -> None:
 def check_probability(name: str, value: float) -> None:
     """A probability below 1."""
     # a comparison with a string would raise without the argument's name
-    if isinstance(value, str):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is {value!r}, expected a number from 0 up to, not including, 1.")
     # written so that NaN is refused too
     if not 0.0 <= value < 1.0:
@@ -195,12 +197,12 @@ def check_query_indices(
     return indices
 
 
-def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int) -> None:
+def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int, source_size: int = 1) -> None:
     """Heads of equal size, in groups of equal size."""
-    if min(hidden_size, num_heads, num_kv_heads) < 1:
-        raise ValueError(
-            f"hidden_size={hidden_size}, num_heads={num_heads}, num_kv_heads={num_kv_heads}: expected 1 or more."
-        )
+    check_count("hidden_size", hidden_size, 1)
+    check_count("num_heads", num_heads, 1)
+    check_count("num_kv_heads", num_kv_heads, 1)
+    check_count("source_size", source_size, 1)
     # the suggestion is the next multiple: -(-a // b) rounds up
     if hidden_size % num_heads:
         raise ValueError(
@@ -240,6 +242,12 @@ def check_mask_over_heads(
     return rule
 
 
+def check_position_info(position_info: object) -> None:
+    """Positions of queries and keys as an object, or none."""
+    if position_info is not None and not isinstance(position_info, PositionInfo):
+        raise TypeError(f"position_info is a {type(position_info).__name__}, expected PositionInfo(positions=...).")
+
+
 def check_cache(cache: object, packed: object = None) -> None:
     """A cache is an instance, not a class or a flag."""
     # a class has the attributes of the protocol too and would pass as an instance
@@ -264,8 +272,13 @@ def check_same_batch(cache: Cache, keys: Float[Tensor, "... H K key"]) -> None:
 
 def check_packed(packed: PackedTokens, states: Float[Tensor, "N size"], mask: object) -> None:
     """The states are those of the packed tokens, and no mask is given."""
+    if not isinstance(packed, PackedTokens):
+        raise TypeError(f"packed is a {type(packed).__name__}, expected PackedTokens.")
     if mask is not None:
         raise ValueError("mask and packed were both given, but packed tokens have no padding. Leave out the mask.")
+    if states.ndim != 2:
+        raise ValueError(f"packed states have shape {tuple(states.shape)}, expected (tokens, size): one row per token.")
+    # a kernel takes its bounds from the packed tokens alone, so other rows would be out of bounds
     if states.shape[0] != packed.ids.shape[0]:
         raise ValueError(
             f"there are {states.shape[0]} states, but packed has {packed.ids.shape[0]} tokens. Pass the PackedTokens "

@@ -91,7 +91,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         source_size = hidden_size if source_size is None else source_size
-        check_heads(hidden_size, num_heads, num_kv_heads)
+        check_heads(hidden_size, num_heads, num_kv_heads, source_size)
         check_probability("dropout", dropout)
         self.hidden_size, self.source_size = hidden_size, source_size
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
@@ -220,6 +220,8 @@ class MultiHeadAttention(nn.Module):
         """Check the arguments, and prepare the memory of self-attention."""
         check_states("queries", queries, self)
         check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
+        if packed is not None:
+            check_packed(packed, queries, None)
         first_key, is_self_attention = 0, memory is None
         if cache is not None:
             check_cache(cache, packed)
@@ -243,6 +245,7 @@ class MultiHeadAttention(nn.Module):
         elif packed is None:
             memory = self._checked_memory(memory, queries)
         else:
+            check_memory(memory, "MultiHeadAttention")
             check_same_batch_size(packed, memory)
         return HeadInputs(
             projected=self.query_proj(queries),

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.backends import fused_request, lower, reasons_to_form
-from regard.attention.checks import check_mask, check_query_indices, check_scores
+from regard.attention.checks import check_mask, check_position_info, check_query_indices, check_scores
 from regard.attention.masks.algebra import ComposableMask, as_mask
 from regard.attention.masks.padding import KeyMask
 from regard.attention.scores.with_bias import Biased
@@ -45,6 +45,7 @@ def attend_prepared(
 
     `group_size` query heads share each key head; `context_term` maps weights to a position scheme's term.
     """
+    check_position_info(position_info)
     if mask is not None:
         check_mask(mask, queries)
     indices = check_query_indices(queries, weights_for_queries, return_weights)

@@ -23,7 +23,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 # a context variable and no global: each thread and each asyncio task has recorders of its own
 _recorders: ContextVar[tuple[Any, ...]] = ContextVar("regard_recorders", default=())
@@ -81,7 +82,8 @@ def device_of(model: Any) -> torch.device:
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # taken from an instance, so that it fits the installed version of torch
-INTERNAL = frozenset(vars(nn.Module()))
+# torch.compile(model) marks the original model, whose own code is unchanged
+INTERNAL = frozenset(vars(nn.Module())) | {"_is_torch_compile"}
 """What every module has; of these, hooks, children, parameters and the mode are compared by themselves."""
 RECURRENT_LISTS = frozenset({"_all_weights", "_flat_weight_refs", "_flat_weights", "_flat_weights_names"})
 """Where torch's recurrent layers list their own parameters again. Fused code calls such layers as they are."""
@@ -114,6 +116,9 @@ def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str
         reasons.append("autocast is enabled")
     if torch._C._are_functorch_transforms_active():
         reasons.append("a torch.func transform is active")
+    # set_default_device is such a mode too, and changes no call of fused code
+    if any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()):
+        reasons.append("a TorchFunctionMode is active")
     return reasons
 
 

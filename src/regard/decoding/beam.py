@@ -50,7 +50,7 @@ class Beam:
             raise ValueError(f"size is {self.size}, expected 1 hypothesis or more.")
         if not 1 <= self.num_best <= self.size:
             raise ValueError(
-                f"num_best is {self.num_best}, but the beam looks for {self.size}. "
+                f"num_best is {self.num_best}, but the beam has {self.size} hypotheses. "
                 f"Use a num_best from 1 to {self.size}, or a larger size."
             )
         if not 0 <= self.length_penalty < float("inf"):
@@ -95,7 +95,9 @@ def beam_step(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"
     """
     num_sources, width = live.shape
     if logits.shape[1] <= UNK:
-        raise ValueError(f"the model knows {logits.shape[1]} tokens, expected the four marks at least.")
+        raise ValueError(
+            f"the model has a vocabulary of {logits.shape[1]} tokens, expected at least the 4 special tokens."
+        )
     # faster than logsumexp, which makes several passes over the logits
     log_probs = logits.log_softmax(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     # the best `size` of all continuations are among the best `size` of every hypothesis
@@ -199,9 +201,7 @@ class BackPointers:
         hypotheses = []
         for source, ends in enumerate(self.ends):
             if not ends:
-                raise ValueError(
-                    f"the model leaves no token possible for source {source}: all it may say has logit -inf."
-                )
+                raise ValueError(f"the model gives every permitted token of source {source} the logit -inf.")
             # stable: of equal scores the earlier end comes first
             ranked = sorted(ends, key=lambda end: (not end.finished, -end.score))[:count]
             token_lists, parent_lists = tokens[source].tolist(), parents[source].tolist()

@@ -146,14 +146,13 @@ def check_prompts(prompts: Sequence[Sequence[int]], vocab_size: int | None = Non
     for row, prompt in enumerate(prompts):
         if not len(prompt):
             raise ValueError(
-                f"prompt {row} is empty, but a model says what comes after a token. Give <eos> alone, behind which a "
-                f"new text begins."
+                f"prompt {row} is empty, but a model predicts the token after a token. Pass <eos> to begin a new text."
             )
         if min(prompt) < 0 or (vocab_size is not None and max(prompt) >= vocab_size):
             expected = "0 or more" if vocab_size is None else f"0 to {vocab_size - 1}"
             raise ValueError(
                 f"prompt {row} has tokens from {min(prompt)} to {max(prompt)}, expected {expected}. Encode it with the "
-                f"tokenizer that the model learned with."
+                f"tokenizer that the model was trained with."
             )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import nn
+
 from regard.contracts import evaluating, unwrap
 from regard.fused.bahdanau import FusedBahdanau
 from regard.fused.gpt import FusedGPT
@@ -41,6 +43,8 @@ def which(model: Any) -> str:
     A model that a fused implementation trains decodes with its own code, and the other way round.
     """
     module = unwrap(model)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"model is {model!r}, expected a model or a predictor, such as regard.load(folder).")
     name, fused = type(module).__name__, fuse(module)
     if fused is module:
         return f"{name} decodes and trains with its own code: regard.fused has no implementation of it."

@@ -180,6 +180,7 @@ class GraphSteps:
         self.graph = take_graph(model, ids.shape[0], capacity, self.signature())
         self.graph.load(state.caches, ids)
         self.readable: State | None = None
+        self.is_closed = False
 
     def signature(self) -> Signature:
         """What the graph's addresses depend on."""
@@ -213,5 +214,7 @@ class GraphSteps:
         raise NotImplementedError(f"a captured graph cannot continue with {len(rows)} of its rows.")
 
     def close(self) -> None:
-        """Give the graph back."""
-        give_back(self.model, self.graph)
+        """Give the graph back, once: afterwards it may belong to another text."""
+        if not self.is_closed:
+            self.is_closed = True
+            give_back(self.model, self.graph)

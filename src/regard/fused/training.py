@@ -2,7 +2,7 @@
 
 A readable training step of a recurrent decoder launches some hundred small kernels for every target position. A fused
 loop launches fewer, and forms the gradients of weights, keys and values once after the loop (kernels/recurrent). As one
-CUDA graph on an H200 a training step is 1.6 to 1.9 times as fast; on a CPU it is 0.9 to 1.2 times as fast
+CUDA graph on an H200 a training step is 1.6 to 1.9 times as fast; on a CPU it is 0.6 to 1.2 times as fast
 (benchmarks/results/ablation*.json), and so loops run on CUDA devices only.
 """
 

@@ -101,7 +101,7 @@ class FusedTransformer:
 
 
 def prepare(encoded: Encoded) -> Encoded:
-    """Contiguous memories and their masks as numbers; unchanged where a source has no token to attend to."""
+    """The encoded source with its mask as a bias; unchanged where a source has no token to attend to."""
     mask = encoded.memories[0].mask
     assert mask is not None
     # read on the host once per batch, not at every step

@@ -32,7 +32,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 STATIC = Path(str(files("regard.studio").joinpath("static")))
 NOT_BUILT_PAGE = (
     "<!doctype html><meta charset=utf-8><title>regard studio</title><p>The page is not built. "
-    "Did you run <code>make</code>? The API works: <code>GET /api/state</code>."
+    "Run <code>make page</code> in the repository. The API works: send <code>Authorization: Bearer TOKEN</code> to "
+    "<code>GET /api/state</code>."
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, module_reference, nearest
 from regard.contracts import Capabilities, Title
-from regard.models import FAMILIES
+from regard.models import LANGUAGE_MODELS, TEXT_CLASSIFICATION_MODELS, TRANSLATION_MODELS
 from regard.tasks.base import Task
 from regard.tasks.language_modeling import setup as language_modeling
 from regard.tasks.language_modeling.run import LanguageModelingRun
@@ -23,7 +23,7 @@ TASKS = {
         title=Title(en="Translation", zh="翻译"),
         verb="translate",
         input="text",
-        models=FAMILIES["translation"],
+        models=TRANSLATION_MODELS,
         run_type=TranslationRun,
         setup=translation.setup_translation,
         open=translation.open_translator,
@@ -37,7 +37,7 @@ TASKS = {
         title=Title(en="Language modeling", zh="语言建模"),
         verb="generate",
         input="text",
-        models=FAMILIES["language"],
+        models=LANGUAGE_MODELS,
         run_type=LanguageModelingRun,
         setup=language_modeling.setup_language_modeling,
         open=language_modeling.open_text_generator,
@@ -50,7 +50,7 @@ TASKS = {
         title=Title(en="Text classification", zh="文本分类"),
         verb="classify",
         input="text",
-        models=FAMILIES["sentences"],
+        models=TEXT_CLASSIFICATION_MODELS,
         run_type=TextClassificationRun,
         setup=text_classification.setup_text_classification,
         open=text_classification.open_classifier,

@@ -52,8 +52,9 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """Loss of the true targets; the readout computes it without all logits in memory."""
         model: Model = self.fuse(self.model)
-        features = model.features(batch.source, batch.target).features
-        return model.readout.loss(features, batch.labels, label_smoothing=self.label_smoothing)
+        output = model.features(batch.source, batch.target)
+        loss = model.readout.loss(output.features, batch.labels, label_smoothing=self.label_smoothing)
+        return loss if output.penalty is None else loss + output.penalty
 
 
 class CropObjective(nn.Module):
@@ -81,7 +82,8 @@ class CropObjective(nn.Module):
         output = model.features(segment.tokens, self.begin(segment))
         # nothing for crops; a stream copies the state here
         self.end(output.state)
-        return model.readout.loss(output.features, segment.labels, label_smoothing=self.label_smoothing)
+        loss = model.readout.loss(output.features, segment.labels, label_smoothing=self.label_smoothing)
+        return loss if output.penalty is None else loss + output.penalty
 
 
 class StreamObjective(CropObjective):
