@@ -41,10 +41,7 @@ def attend_prepared(
     group_size: int = 1,
     context_term: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
-    """`attend` with prepared keys, of which the first has position `first_key`.
-
-    `group_size` query heads share each key head; `context_term` maps weights to a position scheme's term.
-    """
+    """`attend` with prepared keys, the first at position `first_key`; `context_term` maps weights to a further term."""
     check_position_info(position_info)
     if mask is not None:
         check_mask(mask, queries)
@@ -57,7 +54,7 @@ def attend_prepared(
         attended = Attended(context=attend_fused(request))
         if indices is None:
             return attended
-        # the fused context is complete; weights of a few queries are formed beside it
+        # the context is complete; weights of a few queries are formed beside it
         options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
         weights = weights_for(queries, expand_groups(keys, group_size), indices, values=values, **options)
         return replace(attended, weights=weights)
