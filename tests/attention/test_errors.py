@@ -72,7 +72,7 @@ WRONG_VALUES = {
         lambda: MultiHeadAttention(12, 6, num_kv_heads=4),
         r"num_heads 6 is not divisible by num_kv_heads 4",
     ),
-    "no heads": (lambda: MultiHeadAttention(12, 0), r"num_heads=0"),
+    "no heads": (lambda: MultiHeadAttention(12, 0), r"num_heads is 0"),
     "heads of another size": (lambda: MultiHeadAttention(12, 3)(Q), r"queries have size 8 .*hidden_size=12"),
     "ambiguous mask": (
         lambda: MultiHeadAttention(8, 2)(Q, mask=torch.ones(2, 3, 3, dtype=torch.bool)),
@@ -142,7 +142,7 @@ WRONG_VALUES = {
         lambda: MultiHeadAttention(8, 2, align=LocalMonotonic())(Q, MultiHeadAttention(8, 2).prepare_memory(K)),
         r"LocalMonotonic depends on the step",
     ),
-    "no hidden size": (lambda: MultiHeadAttention(0, 2), r"hidden_size=0"),
+    "no hidden size": (lambda: MultiHeadAttention(0, 2), r"hidden_size is 0"),
     "no step": (lambda: attend(Q, K, V, align=LocalMonotonic()), r"LocalMonotonic depends on the step of each query"),
     "wrong steps": (
         lambda: attend(Q, K, V, align=Diagonal(), position_info=PositionInfo(positions=torch.arange(2))),
