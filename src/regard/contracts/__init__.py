@@ -1,5 +1,6 @@
 """Data types and protocols that packages exchange. Nothing here needs more than torch."""
 
+from regard.contracts import torch_private
 from regard.contracts.attention import (
     Aligned,
     Alignment,
@@ -135,6 +136,7 @@ __all__ = [
     "register_pytree",
     "select_batch",
     "to_double",
+    "torch_private",
     "unsupported_reasons",
     "unwrap",
     "where_batch",

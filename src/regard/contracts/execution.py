@@ -22,9 +22,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
+from torch.overrides import TorchFunctionMode
+
+from regard.contracts import torch_private
 
 # a context variable and no global: each thread and each asyncio task has recorders of its own
 _recorders: ContextVar[tuple[Any, ...]] = ContextVar("regard_recorders", default=())
@@ -80,7 +80,6 @@ def device_of(model: Any) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # taken from an instance, so that it fits the installed version of torch
 # torch.compile(model) marks the original model, whose own code is unchanged
 INTERNAL = frozenset(vars(nn.Module())) | {"_is_torch_compile"}
@@ -99,7 +98,9 @@ def to_double(tensor: Tensor) -> Tensor:
 def has_hooks(model: Any) -> bool:
     """True if any submodule has forward or backward hooks, or all modules have a global one."""
     module = unwrap(model)
-    return bool(_has_any_global_hook()) or any(vars(part)[name] for part in module.modules() for name in HOOKS)
+    return torch_private.global_hooks_registered() or any(
+        vars(part)[name] for part in module.modules() for name in torch_private.HOOKS
+    )
 
 
 def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
@@ -112,12 +113,12 @@ def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str
     if active_recorders():
         reasons.append("attention is being recorded by a trace or an intervention")
     # torch's public function takes one type of device, this one covers all
-    if not autocast and torch._C._is_any_autocast_enabled():
+    if not autocast and torch_private.autocast_active():
         reasons.append("autocast is enabled")
-    if torch._C._are_functorch_transforms_active():
+    if torch_private.transforms_active():
         reasons.append("a torch.func transform is active")
-    # set_default_device is such a mode too, and changes no call of fused code
-    if any(not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()):
+    # torch.set_default_device is such a mode too, and changes no call of fused code
+    if torch_private.function_mode_active():
         reasons.append("a TorchFunctionMode is active")
     return reasons
 
@@ -134,7 +135,7 @@ def unsupported_reasons(model: Any, *, gradients: bool = False, autocast: bool =
     # the comparison below cannot be traced
     if torch.compiler.is_compiling():
         return reasons
-    if _has_any_global_hook():
+    if torch_private.global_hooks_registered():
         reasons.append("a global module hook is registered")
     snapshot = _snapshots.get(module)
     # settings around the call are checked every time, the structure in full only after a change
@@ -189,7 +190,7 @@ class Snapshot:
             values=[tuple(space.values()) for space in spaces],
             # a hook or a child that is added to an empty dictionary changes no value above
             empty=[
-                *(vars(part)[name] for part in parts for name in HOOKS),
+                *(vars(part)[name] for part in parts for name in torch_private.HOOKS),
                 *(each for each in children if not each),
             ],
             tensors=tensors,
@@ -260,7 +261,7 @@ def compare(part: nn.Module, reference: nn.Module, path: str) -> Iterator[str]:
     if type(part) is not type(reference):
         yield f"{name} is a {type(part).__name__} in place of a {type(reference).__name__}"
         return
-    for hooks in HOOKS:
+    for hooks in torch_private.HOOKS:
         if vars(part)[hooks]:
             yield f"{name} has {hooks.strip('_').replace('_', ' ')}"
     for kind in ("_parameters", "_buffers"):

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.utils import _pytree
+
+from regard.contracts import torch_private
 
 Tree = TypeVar("Tree")
 Kind = TypeVar("Kind", bound=type)
@@ -32,15 +33,13 @@ def register_pytree(kind: Kind) -> Kind:
     # annotations must be classes, so modules of these dataclasses do not postpone their evaluation
     static = {field.name for field in fields(kind) if field.type in CONSTANTS or field.metadata.get("static")}
     names = tuple(field.name for field in fields(kind))
-    _pytree.register_pytree_node(
+    torch_private.register_node(
         kind,
-        partial(_flatten, names, static),
-        partial(_unflatten, kind),
+        flatten=partial(_flatten, names, static),
+        unflatten=partial(_unflatten, kind),
         # torch.export writes this name into files, so it must be the same in every process
-        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        to_dumpable_context=list,
-        from_dumpable_context=_context_from_json,
-        flatten_with_keys_fn=partial(_flatten_with_keys, names, static),
+        name=f"{kind.__module__}.{kind.__qualname__}",
+        from_json=_context_from_json,
     )
     return kind
 
@@ -51,12 +50,6 @@ def _flatten(names: tuple[str, ...], static: set[str], node: Any) -> tuple[list[
     children = {name: value for name, value in values.items() if name not in static and value is not None}
     constants = tuple((name, value) for name, value in values.items() if name not in children)
     return list(children.values()), (tuple(children), constants)
-
-
-def _flatten_with_keys(names: tuple[str, ...], static: set[str], node: Any) -> tuple[list[Any], Context]:
-    children, context = _flatten(names, static, node)
-    keys = map(_pytree.GetAttrKey, context[0])
-    return list(zip(keys, children, strict=True)), context
 
 
 def _unflatten(kind: type, children: Any, context: Context) -> Any:

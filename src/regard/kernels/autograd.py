@@ -16,15 +16,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from regard.contracts import torch_private
+
 
 def is_mapped(tensor: Tensor) -> bool:
     """True if torch.func maps or differentiates over the tensor."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return not torch.compiler.is_compiling() and torch_private.is_wrapped(tensor)
 
 
 def is_tracing() -> bool:
     """True under torch.compile or a torch.func transform, which custom autograd functions do not support."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return torch.compiler.is_compiling() or torch_private.transforms_active()
 
 
 def product_dtype(tensor: Tensor) -> torch.dtype:

@@ -8,14 +8,15 @@ are softmax_i(-1/2 |x - x_i|^2 / h^2 + log w_i), with w_i the sample weights.
 Nadaraya 1964, https://doi.org/10.1137/1109020; Watson 1964, https://www.jstor.org/stable/25049340
 """
 
+import numbers
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from regard.attention import attend
 from regard.regression.bandwidth import LeaveOneOut, learn_bandwidth
@@ -65,17 +66,25 @@ def check_method(method: Any, kernel: Kernel, num_features: int) -> None:
         raise ValueError(f"method 'binned' is for one feature, X has {num_features}. Use method='auto'.")
 
 
-def check_weights(sample_weight: Float[np.ndarray, " N"]) -> None:
-    """Refuse negative weights, and weights that are all 0."""
-    if (sample_weight < 0).any():
+def check_weights(sample_weight: Any, num_rows: int) -> Float[np.ndarray, " N"]:
+    """One weight per row, all 1 by default; refuse negative weights, and weights that are all 0."""
+    if sample_weight is None:
+        return np.ones(num_rows)
+    if isinstance(sample_weight, numbers.Number):
+        sample_weight = np.full(num_rows, sample_weight)
+    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.shape != (num_rows,):
+        raise ValueError(f"sample_weight has the shape {weights.shape}, expected ({num_rows},): one number per row.")
+    if (weights < 0).any():
         raise ValueError(
-            f"sample_weight has a negative entry, {sample_weight.min()}. A weight is how often a row counts: use 0 to "
+            f"sample_weight has a negative entry, {weights.min()}. A weight is how often a row counts: use 0 to "
             f"leave it out."
         )
-    if not (sample_weight > 0).any():
+    if not (weights > 0).any():
         raise ValueError(
             "sample_weight is 0 for every row, so there is nothing to predict from. Give one row a positive weight."
         )
+    return weights
 
 
 def merge_duplicates(
@@ -120,8 +129,7 @@ class NadarayaWatson(RegressorMixin, MultiOutputMixin, BaseEstimator):
     def fit(self, X: object, y: object, sample_weight: object = None) -> "NadarayaWatson":  # noqa: N803 - scikit-learn's name
         """Store the training set, and learn the bandwidth if it is to be learned."""
         inputs, targets = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64)
-        check_weights(weights)
+        weights = check_weights(sample_weight, len(inputs))
         kernel = find_kernel(self.kernel)
         check_method(self.method, kernel, inputs.shape[1])
         bandwidth = check_bandwidth(self.bandwidth, inputs.shape[1], kernel)
@@ -202,8 +210,7 @@ class AveragePooling(RegressorMixin, MultiOutputMixin, BaseEstimator):
     def fit(self, X: object, y: object, sample_weight: object = None) -> "AveragePooling":  # noqa: N803 - scikit-learn's name
         """Compute the weighted mean of the targets."""
         inputs, targets = validate_data(self, X, y, multi_output=True, y_numeric=True)
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64)
-        check_weights(weights)
+        weights = check_weights(sample_weight, len(inputs))
         self.mean_ = np.average(targets, axis=0, weights=weights)
         return self
 

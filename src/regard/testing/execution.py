@@ -11,6 +11,7 @@ from torch.autograd import gradcheck
 
 from regard.attention import Attention, which_backend
 from regard.attention.masks import ComposableMask, causal, padding
+from regard.contracts import torch_private
 from regard.testing.cases import (
     LENGTHS,
     NUM_QUERIES,
@@ -169,7 +170,7 @@ def check_shapes(case: AttentionCase, shapes: Iterable[Shape] = SHAPES) -> None:
 def check_compiled(case: AttentionCase) -> None:
     """torch.compile(fullgraph=True) makes one graph of it, with the same context and gradients."""
     # graphs of earlier cases would count towards torch's limit of recompilations
-    torch._dynamo.reset()
+    torch.compiler.reset()
     parts = case.parts(torch.float64)
 
     def attention(lengths: Tensor, *tensors: Tensor) -> Tensor:
@@ -180,7 +181,7 @@ def check_compiled(case: AttentionCase) -> None:
     inputs, lengths = tuple(tensor.requires_grad_() for tensor in case.inputs()), torch.tensor(LENGTHS)
     try:
         context = compiled(lengths, *inputs)
-    except torch._dynamo.exc.TorchDynamoException as error:
+    except torch_private.compile_errors() as error:
         raise AssertionError(f"{case}: torch.compile(fullgraph=True) does not make one graph of it. {error}") from error
     expected = attention(lengths, *inputs)
     assert_close(context, expected, 1e-10, f"{case}: compiled and eager contexts are equal")

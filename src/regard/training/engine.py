@@ -306,9 +306,11 @@ def _make_accelerator(settings: ComputeSettings) -> Any:
         from accelerate.state import AcceleratorState, PartialState
     except ImportError:
         raise ImportError("training needs the accelerate package. Install it with: pip install accelerate") from None
-    if PartialState._shared_state and PartialState().num_processes == 1:
-        # accelerate keeps the device and precision of an earlier run in this process
-        AcceleratorState._reset_state(reset_partial_state=True)
+    # accelerate keeps the device and precision of an earlier run in this process; these private names remove them, and
+    # without the names it refuses other settings itself
+    reset = getattr(AcceleratorState, "_reset_state", None)
+    if reset is not None and getattr(PartialState, "_shared_state", None) and PartialState().num_processes == 1:
+        reset(reset_partial_state=True)
     _select_device(settings.device)
     on_cpu, has_cuda = settings.device.startswith("cpu"), torch.cuda.is_available()
     accelerator = Accelerator(cpu=on_cpu, mixed_precision=_precision(settings, on_cuda=has_cuda and not on_cpu))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from regard.contracts import torch_private
 from regard.training.settings import SelectionSettings
 
 TensorList = tuple[Tensor, ...] | list[Tensor]
@@ -36,7 +37,7 @@ class RunningAverage(AveragedModel):
         # n_averaged is on the host, so reading it does not wait for the device
         steps = int(self.n_averaged)
         # averaged + (1 - d) (weights - averaged), the formula above
-        torch._foreach_lerp_(averaged, weights, 1 - min(self.decay, (1 + steps) / (10 + steps)))
+        torch_private.lerp_(averaged, weights, 1 - min(self.decay, (1 + steps) / (10 + steps)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.fx.experimental import _config as symbolic_shapes
+
+from regard.contracts import torch_private
 
 COMPILE = True
 """Whether torch.compile may be used."""
@@ -124,19 +125,14 @@ def compiled_functions() -> BlockFunctions:
 @torch.no_grad()
 def run_compiled(job: Callable[[BlockFunctions], Result], *, num_triples: int) -> Result:
     """Run the job with compiled functions where that pays off, and with eager ones where compilation fails."""
-    # with duck shapes, lengths that are equal in the first call would be compiled as always equal
-    distinct_lengths = symbolic_shapes.patch(use_duck_shape=False)  # type: ignore[attr-defined]
     # autocast would round the sums to half precision
     with torch.autocast("cpu", enabled=False):
         if COMPILE and num_triples >= WORTH_COMPILING and not compile_errors:
             try:
-                with torch._dynamo.config.patch(recompile_limit=64), distinct_lengths:
+                with torch_private.recompile_limit(64), torch_private.distinct_lengths():
                     return job(compiled_functions())
-            except (
-                torch._dynamo.exc.TorchDynamoException,
-                torch._dynamo.exc.FailOnRecompileLimitHit,
-                OSError,  # the cache folder is not writable
-            ) as error:
+            # OSError: the cache folder is not writable
+            except (*torch_private.compile_errors(), OSError) as error:
                 compile_errors.append(str(error))
                 warnings.warn(COMPILE_WARNING + first_lines(error), stacklevel=2)
         return job(BlockFunctions())

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from regard.contracts import torch_private
 from regard.kernels.additive import cpu as blocked
 from regard.kernels.additive.exact import ExactAttention
 from regard.kernels.additive.reference import AdditiveRequest, FlatRequest, attend_flat_plain, flatten_request
@@ -47,8 +47,7 @@ def unsupported_reasons(request: AdditiveRequest) -> Iterator[str]:
     # vmap replaces tensors by wrappers, which the operator cannot unwrap
     if any(is_mapped(tensor) for tensor in (request.queries, request.keys, request.energy, request.values, *masks)):
         yield "torch.func transforms it, which the fused operator does not support"
-    # torch has no public function for this
-    if forward_ad._current_level >= 0:
+    if torch_private.forward_mode_active():
         yield "the fused operator has no forward-mode derivative"
 
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.contracts import torch_private
 from regard.kernels.autograd import differentiable_once, is_concrete, is_tracing, product_dtype
 from regard.kernels.cross_entropy.logits_triton import loss_kernel
 from regard.kernels.cross_entropy.reference import plain_cross_entropy
@@ -188,7 +189,7 @@ def add_product(total: Float[Tensor, "vocab size"], grad: Float[Tensor, "N vocab
     """Add grad^T features to the total, in the total's precision."""
     if grad.dtype == total.dtype:
         total.addmm_(grad.t(), features)
-    elif total.device.type == "cuda" and hasattr(torch.ops.aten.addmm, "dtype_out"):
+    elif total.device.type == "cuda" and torch_private.multiplies_into_float32():
         # newer torch: half precision inputs with a float32 result, without a copy of either
         torch.addmm(total, grad.t(), features, out_dtype=total.dtype, out=total)
     else:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from regard.contracts import Grid, Mask
+from regard.contracts import Grid, Mask, torch_private
 from regard.kernels.dot.reference import DotRequest
 from regard.kernels.dot.sdpa import fold_key_bias, pad_size, to_four_dimensions
 from regard.kernels.triton_support import HALF
@@ -82,7 +82,7 @@ def run_compiled(*tensors: Tensor, **options: Any) -> Tensor:
     Each kind of mask needs a kernel of its own. Past torch's usual limit of 8 kernels it would form the scores instead,
     without a warning.
     """
-    with torch._dynamo.config.patch(recompile_limit=MAX_KERNELS, accumulated_recompile_limit=4 * MAX_KERNELS):
+    with torch_private.recompile_limit(MAX_KERNELS):
         context: Tensor = compiled_flex()(*tensors, **options)
     return context
 
@@ -94,11 +94,11 @@ def block_mask(request: DotRequest) -> BlockMask:
     if torch.compiler.is_compiling():
         return build_block_mask(request.mask, extent)
     # the versions of the mask's tensors are part of the key: lengths may be overwritten in place
-    return cached_block_mask(request.mask, extent, tuple(tensor._version for tensor in request.mask.tensors()))
+    return cached_block_mask(request.mask, extent, tuple(map(torch_private.version_of, request.mask.tensors())))
 
 
 @lru_cache(maxsize=32)
-def cached_block_mask(mask: Mask, extent: "MaskExtent", versions: tuple[int, ...]) -> BlockMask:
+def cached_block_mask(mask: Mask, extent: "MaskExtent", versions: tuple[object, ...]) -> BlockMask:
     """The same mask object over the same positions has the same blocks."""
     return build_block_mask(mask, extent)
 

@@ -15,9 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.contracts import torch_private
 from regard.kernels.autograd import LOOP, differentiable_once
-
-sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
 GateOrder = tuple[int, int, int, int]
 TORCH_ORDER: GateOrder = (0, 1, 2, 3)
@@ -68,7 +67,7 @@ class _Reset(torch.autograd.Function):
         size = state.shape[1]
         # one pass of the sigmoid's derivative over both gates side by side
         grads = torch.cat([product_grad * state, update_grad], dim=-1)
-        return sigmoid_backward(grads, activations), product_grad * activations[:, :size]
+        return torch_private.sigmoid_backward(grads, activations), product_grad * activations[:, :size]
 
 
 class _Blend(torch.autograd.Function):
@@ -85,7 +84,7 @@ class _Blend(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         candidate, update, state = ctx.saved_tensors
         candidate_grad = grad * update
-        return tanh_backward(candidate_grad, candidate), grad * (candidate - state), grad - candidate_grad
+        return torch_private.tanh_backward(candidate_grad, candidate), grad * (candidate - state), grad - candidate_grad
 
 
 def parts_in_order(gates: Float[Tensor, "B four_H"], order: GateOrder) -> list[Float[Tensor, "B H"]]:
@@ -115,14 +114,14 @@ class _Update(torch.autograd.Function):
     def backward(ctx: Any, hidden_grad: Tensor, cell_grad: Tensor) -> tuple[Tensor | None, ...]:
         activations, candidate, cell, squashed = ctx.saved_tensors
         input_gate, forget_gate, _, output_gate = parts_in_order(activations, ctx.order)
-        total = cell_grad + tanh_backward(hidden_grad * output_gate, squashed)
+        total = cell_grad + torch_private.tanh_backward(hidden_grad * output_gate, squashed)
         # the gates' gradients are written side by side, then multiplied by the sigmoid's derivative in one pass
         grads = torch.empty_like(activations)
         input_grad, forget_grad, _, output_grad = parts_in_order(grads, ctx.order)
         torch.mul(total, candidate, out=input_grad)
         torch.mul(total, cell, out=forget_grad)
         torch.mul(hidden_grad, squashed, out=output_grad)
-        grads = sigmoid_backward(grads, activations)
+        grads = torch_private.sigmoid_backward(grads, activations)
         # g is a tanh: its part, uninitialised until here, is overwritten
-        parts_in_order(grads, ctx.order)[2].copy_(tanh_backward(total * input_gate, candidate))
+        parts_in_order(grads, ctx.order)[2].copy_(torch_private.tanh_backward(total * input_gate, candidate))
         return grads, total * forget_gate, total if ctx.needs_input_grad[2] else None, None

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.contracts import torch_private
 from regard.kernels.autograd import LOOP, differentiable_once
 
 
@@ -222,7 +223,7 @@ def score_grad(
     if context_grad is not None:
         grad = torch.bmm(context_grad.unsqueeze(1), values.transpose(1, 2)).squeeze(1).to(weights.dtype)
         grad = grad if weights_grad is None else grad.add_(weights_grad)
-    return torch.ops.aten._softmax_backward_data(grad, weights, -1, weights.dtype)
+    return torch_private.softmax_backward(grad, weights)
 
 
 def add_gradients(
