@@ -350,6 +350,7 @@ def test_a_compiled_part_is_called(system):
     assert calls
 
 
+@pytest.mark.unchecked  # the checks refuse the object that torch.compile returns, from Python 3.12
 def test_a_compiled_model_decodes(system):
     model = system.make()
     answer = system.answer(model)
