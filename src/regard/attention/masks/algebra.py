@@ -225,8 +225,11 @@ class TensorMask(ComposableMask):
         shape = (*(index.numel() for index in grid.leading), grid.queries.numel(), grid.keys.numel())
         own_shape = tuple(self.tensor.shape)
         # broadcasting aligns shapes at their last dimension; leading dimensions that the mask lacks are left out
-        sizes = zip(own_shape[::-1], shape[::-1], strict=False)
-        if len(own_shape) > len(shape) or any(own_size not in (1, size) for own_size, size in sizes):
+        aligned = shape[max(len(shape) - len(own_shape), 0) :]
+        # torch 2.9 cannot trace a zip of different lengths
+        if len(own_shape) != len(aligned) or any(
+            own_size not in (1, size) for own_size, size in zip(own_shape, aligned, strict=True)
+        ):
             raise ValueError(
                 f"mask has shape {own_shape}, which does not broadcast to the scores' shape {shape} "
                 f"(leading dimensions, queries, keys). Insert dimensions of size 1, or use padding(lengths) for keys."
