@@ -4,11 +4,11 @@ A copy without git is told its commit: `REGARD_COMMIT=$(git rev-parse HEAD) make
 """
 
 import json
-import re
 import subprocess
 import sys
 
 from benchmarks.harness import RESULTS, commit, machine
+from benchmarks.versions import outcomes
 
 
 def main() -> int:
@@ -18,13 +18,13 @@ def main() -> int:
     command = [sys.executable, "-m", "pytest", "-m", "cuda", *options]
     done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
-    counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
+    counts, failed = outcomes(done.stdout)
     found = {
         "machine": machine(),
         "commit": commit(),
         "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
-        "counts": {name: int(count) for name, count in counts.items()},
-        "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M),
+        "counts": counts,
+        "failed": failed,
     }
     if not sys.argv[1:]:
         # the record is of all of them
