@@ -1,7 +1,7 @@
 """The suite with another torch, Python or set of packages: `python -m benchmarks.versions NAME [FOLDER ...]`.
 
 It runs with the Python that starts it, one folder of tests after the other, without the browser's. Each folder's result
-is recorded under the name in results/versions.json when it is complete, so folders may be run one by one. Another commit,
+is recorded under the name in results/versions.json when it is complete, so folders may be run one by one. A new commit,
 or other packages, start the record again.
 """
 
