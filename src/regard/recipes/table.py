@@ -20,14 +20,14 @@ from regard.recipes.tinyshakespeare import tinyshakespeare, tinyshakespeare_smal
 class Recipe:
     """A function that returns a complete run, with a title, the amount of data and its origin.
 
-    `task` is the name of the task of its runs.
+    `task` is the name of the task of its runs, or empty where only a run shows it.
     """
 
     make: Callable[..., Any]
     amount: str
     title: str
     origin: str
-    task: str = "translation"
+    task: str = ""
 
 
 GROUP = "regard.recipes"
@@ -38,27 +38,35 @@ RECIPES = {
         amount="29,000 pairs",
         title="image captions, en-de, en-fr, de-en ..",
         origin="https://github.com/multi30k/dataset",
+        task="translation",
     ),
     "tatoeba": Recipe(
         make=tatoeba,
         amount="29,155 to 169,197 pairs",
         title="everyday sentences, en-zh, en-fr, en-de and back",
         origin="https://www.manythings.org/anki",
+        task="translation",
     ),
     "pairs": Recipe(
         make=pairs,
         amount="yours",
         title="your own files: two text files, or one .tsv or .jsonl",
         origin="--source, --target",
+        task="translation",
     ),
     "dates": Recipe(
         make=dates,
         amount="unlimited",
         title="dates in written formats, en-zh, all-iso, any of 22 languages",
         origin="synthetic, with babel",
+        task="translation",
     ),
-    "reverse": Recipe(make=reverse, amount="unlimited", title="strings of letters to reverse", origin="synthetic"),
-    "copy": Recipe(make=copy, amount="unlimited", title="strings of letters to copy", origin="synthetic"),
+    "reverse": Recipe(
+        make=reverse, amount="unlimited", title="strings of letters to reverse", origin="synthetic", task="translation"
+    ),
+    "copy": Recipe(
+        make=copy, amount="unlimited", title="strings of letters to copy", origin="synthetic", task="translation"
+    ),
     "ptb": Recipe(
         make=ptb,
         amount="929,589 words",
