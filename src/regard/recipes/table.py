@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, nearest
+from regard._utils import find_entry_points, find_object, is_reference
 from regard.recipes.multi30k import multi30k
 from regard.recipes.pairs import pairs
 from regard.recipes.ptb import ptb
@@ -120,27 +120,14 @@ def all_recipes() -> dict[str, Recipe]:
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name, or of a reference such as `my_recipe.py:my_run` to a Recipe or a function."""
-    # first, because entry points are found by reading the metadata of all packages
-    if name in RECIPES:
-        return RECIPES[name]
-    entries = find_entry_points(GROUP)
-    if is_reference(name):
-        recipe = import_reference(name)
-    elif name in entries:
-        recipe = load_entry_point(entries[name])
-    else:
-        names = [*RECIPES, *entries]
-        raise ValueError(
-            f"there is no recipe {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}; or "
-            f"your own file.py:name."
-        )
+    recipe = find_object(name, RECIPES, GROUP, "recipe", hint="; or your own file.py:name")
     if isinstance(recipe, Recipe):
         return recipe
     if not callable(recipe):
         raise ValueError(f"{name} is a {type(recipe).__name__}, expected a function that returns a run.")
     # a plain function has no card: its docstring replaces the title
     about = (inspect.getdoc(recipe) or "").partition("\n")[0]
-    origin = name if is_reference(name) else entries[name].value
+    origin = name if is_reference(name) else find_entry_points(GROUP)[name].value
     # the task is known once the function has made a run
     return Recipe(make=recipe, amount="", title=about, origin=origin, task="")
 
