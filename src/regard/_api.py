@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.tasks.language_modeling import TextGenerator
     from regard.tasks.translation import Translator
 
-Verb = Literal["translate", "generate", "classify"]
-
 
 # the overloads give type checkers the result of each form; the implementation distinguishes them at run time
 @overload
@@ -80,19 +78,18 @@ def load(
 
 
 @overload
-def load(
-    folder: str | Path, *, verb: Literal["classify"], device: str | torch.device = "auto", fused: bool = True
-) -> "Predictor": ...
+def load(folder: str | Path, *, verb: str, device: str | torch.device = "auto", fused: bool = True) -> "Predictor": ...
 
 
 def load(
-    folder: str | Path, *, verb: Verb | None = None, device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path, *, verb: str | None = None, device: str | torch.device = "auto", fused: bool = True
 ) -> Any:
     """The predictor of a folder that `regard train` wrote.
 
     `device` is "auto" (the GPU if there is one), a torch.device, or its name, such as "cpu", "cuda:1" or "mps".
-    `fused=False` runs the model's own readable code only. `verb` says what the predictor must be able to do, which a
-    type checker then knows too; another predictor is an error.
+    `fused=False` runs the model's own readable code only. `verb` is that of the task, such as "translate" or one
+    of a task of another package; a folder of a task with another verb is an error. Type checkers know the type of the
+    predictor for the verbs that have options of their own.
     """
     # renamed, since this function has the same name
     from regard.tasks import load as load_predictor

@@ -124,16 +124,16 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
     for line, sentence in [
         (
             ["generate", trained],
-            "holds a bahdanau, a model for translation, which cannot generate. Use it with `regard t",
+            "a bahdanau, a model for translation, which cannot generate. Use it with: echo ... | regard translate",
         ),
         (
             ["generate", classifier],
-            "for text classification, which cannot generate. Use it with `regard classify",
+            "for text classification, which cannot generate. Use it with: regard classify",
         ),
         (["classify", trained, "a"], "a model for translation, which cannot classify"),
         (["classify", writers["gpt"], "a"], "holds a gpt, a model for language modeling, which cannot classify"),
-        (["translate", writers["gpt"]], "which cannot translate. Use it with `regard generate"),
-        (["translate", classifier, "--alignments"], "which cannot translate. Use it with `regard classify"),
+        (["translate", writers["gpt"]], "which cannot translate. Use it with: regard generate"),
+        (["translate", classifier, "--alignments"], "which cannot translate. Use it with: regard classify"),
         (["score", classifier, *score], "there is no class 'a'"),
         (["generate", tmp_path], "has no config.json"),
         (

@@ -159,3 +159,11 @@ def test_tensorboard_is_named_where_it_is_missing(command, tmp_path, capsys, mon
     monkeypatch.setattr("regard.cli.train.find_spec", lambda name: None)
     assert command("train", "copy", "--out", tmp_path / "run", "--tensorboard") == 2
     assert "pip install tensorboard" in flat(capsys.readouterr().err)
+
+
+def test_no_fused_is_saved_and_holds_when_the_run_is_resumed(command, tmp_path):
+    out = tmp_path / "run"
+    assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 1, "--no-fused", *TINY) == 0
+    for options, expected in ((["--steps", 2], False), (["--steps", 3, "--fused"], True)):
+        assert command("train", "--out", out, "--resume", *options) == 0
+        assert json.loads((out / "config.json").read_text())["training"]["compute"]["fused"] is expected

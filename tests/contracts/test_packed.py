@@ -39,6 +39,15 @@ def test_a_shape_too_small_is_refused():
         PackedTokens.from_lists([[4, 5, 6], [7, 8]]).pad_to(batch_size=2, num_tokens=4, max_seqlen=3)
 
 
+def test_padded_sequences_keep_their_tokens_and_larger_batches_are_unchanged():
+    batch = PaddedTokens.from_lists([[4, 5, 6], [7, 8]])
+    padded = batch.pad_to(length=5, batch_size=3)
+    assert padded.ids.tolist() == [[4, 5, 6, PAD, PAD], [7, 8, PAD, PAD, PAD], [PAD] * 5]
+    assert padded.lengths.tolist() == [3, 2, 1]
+    assert batch.pad_to(length=2) is batch
+    assert PaddedTokens.from_lists([[], []]).pad_to(length=1).ids.tolist() == [[PAD], [PAD]]
+
+
 def test_spread_and_gather_are_each_others_gradient():
     packed = PackedTokens.from_lists([[4, 5, 6], [7], [8, 9]])
     states = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)

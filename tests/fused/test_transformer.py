@@ -195,3 +195,18 @@ def test_cuda_equals_readable_steps(dtype, atol):
         encoded, logits, _ = take_steps(fuse(model), source, target)
         assert isinstance(encoded, FusedEncoded)
         assert logits.allclose(take_steps(model, source, target)[1], atol=atol)
+
+
+def test_a_hook_that_is_added_between_two_steps_is_called_from_the_next_encode_on():
+    model, calls = make_transformer(), []
+    fused = fuse(model)
+    tokens = torch.tensor([1])
+    with torch.inference_mode():
+        encoded = fused.encode(PaddedTokens.from_lists([[4, 5, 2]]))
+        state = fused.step(tokens, fused.start(encoded), encoded).state
+        model.decoder[0].feed_forward.register_forward_hook(lambda *_: calls.append("hook"))
+        fused.step(tokens, state, encoded)
+        assert not calls
+        encoded = fused.encode(PaddedTokens.from_lists([[4, 5, 2]]))
+        fused.step(tokens, fused.start(encoded), encoded)
+    assert calls == ["hook"]

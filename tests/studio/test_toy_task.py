@@ -1,5 +1,8 @@
 """A predictor of a task that the package does not know can be inspected, swapped and ablated in the studio."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -33,6 +36,14 @@ class VowelModel(nn.Module):
         memory = self.attention.prepare_memory(vectors, vectors)
         context = self.attention(self.query, memory).context
         return context[0, :, 0].sum(0).flip(0)
+
+
+@dataclass(frozen=True)
+class VowelsPanel:
+    """A panel that neither the contracts nor the page have."""
+
+    name: ClassVar[str] = "vowels"
+    count: int
 
 
 class VowelPredictor:
@@ -80,6 +91,7 @@ class VowelPredictor:
                 ClassesPanel(
                     labels=LABELS, logits=tuple(logits.tolist()), probabilities=tuple(log_probs.exp().tolist())
                 ),
+                VowelsPanel(count=int(self.encode(data).sum())),
             ),
         )
 
@@ -131,7 +143,7 @@ def test_it_is_listed_and_its_axes_and_panels_are_shown(toy, inspection):
     client, _ = toy
     assert "vowels" in [card["name"] for card in client.get("/api/state").json()["models"]]
     assert [axis["name"] for axis in inspection["axes"]] == ["letters", "query"]
-    assert inspection["axes"][0]["tokens"] == list("aeon") and inspection["panels"] == ["classes"]
+    assert inspection["axes"][0]["tokens"] == list("aeon") and inspection["panels"] == ["classes", "vowels"]
     classes = client.get(f"/api/inspections/{inspection['id']}/classes").json()
     assert classes["label"] == inspection["output"] == "many vowels" and classes["overlap"] is None
     assert sum(one["probability"] for one in classes["classes"]) == pytest.approx(1, abs=1e-6)
@@ -177,6 +189,6 @@ def test_it_predicts_refuses_and_lacks_other_panels_with_sentences(toy, inspecti
     assert refused.status_code == 422 and "not one word of letters" in refused.json()["detail"]
     for panel, params in (("next", {"position": 0}), ("tokens", {}), ("state", {})):
         answer = client.get(f"/api/inspections/{inspection['id']}/{panel}", params=params)
-        assert answer.status_code == 422 and "there is classes" in answer.json()["detail"]
+        assert answer.status_code == 422 and "there is classes, vowels" in answer.json()["detail"]
     answer = client.post("/api/generate", json={"model": "vowels", "text": "a"})
     assert answer.status_code == 422 and "token by token" in answer.json()["detail"]

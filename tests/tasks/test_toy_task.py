@@ -1,12 +1,15 @@
 """A task of another package, in one folder: trained, loaded, evaluated, listed and used without an edit of regard."""
 
+import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import regard
 from regard._utils import override
 from regard.recipes import find_recipe, make_run
 from regard.tasks import TASKS, find_task, load, read_report, task_of
@@ -49,6 +52,19 @@ def test_a_task_of_an_installed_package_keeps_the_contract(installed, tmp_path):
     check_task(find_task("last_letter"), make_run("words"), tmp_path / "run")
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["task"], config["corpus"]) == ("last_letter", "random_words")
+
+
+def test_a_task_has_a_verb_of_its_own(installed, monkeypatch, tmp_path):
+    module = importlib.import_module("toy_task.task")
+    monkeypatch.setattr(module, "TASK", replace(module.TASK, verb="judge"))
+    check_task(find_task("last_letter"), make_run("words"), tmp_path / "run")
+    judge = regard.load(tmp_path / "run", verb="judge")
+    assert str(judge.predict(["banana"])[0]) in ("vowel", "consonant")
+    # no command has the verb, so the error names the task's own example of a command
+    with pytest.raises(ValueError, match=r"which cannot translate\. Use it with: regard classify .*run"):
+        regard.load(tmp_path / "run", verb="translate")
+    with pytest.raises(AssertionError, match="the verb 'judge it' is no identifier"):
+        check_task(replace(module.TASK, verb="judge it"), make_run("words"), tmp_path / "other")
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from regard._utils.lock import is_unused, lock_folder
 from regard._utils.names import check_name, find_name, find_variant, hyphenated, nearest
 from regard._utils.references import (
     find_entry_points,
+    find_object,
     import_reference,
     is_reference,
     load_entry_point,
@@ -41,6 +42,7 @@ __all__ = [
     "cut_lines",
     "find_entry_points",
     "find_name",
+    "find_object",
     "find_variant",
     "from_plain",
     "hyphenated",

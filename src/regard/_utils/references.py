@@ -6,7 +6,7 @@ A reference is text that a config can store. Importing one runs the file, as any
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha1
 from importlib.machinery import PathFinder
@@ -14,6 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from regard._utils.names import nearest
 
 SUFFIX = ".py"
 
@@ -107,6 +109,23 @@ def load_entry_point(entry: EntryPoint) -> Any:
         raise ValueError(
             f"{package} offers {entry.name} ({entry.value}), which cannot be imported: {type(error).__name__}: {error}"
         ) from error
+
+
+def find_object(name: str, table: Mapping[str, Any], group: str, what: str, *, hint: str = "") -> Any:
+    """The object of a name of the table, of a reference, or of an entry point of the group."""
+    # first, because entry points are found by reading the metadata of all packages
+    if name in table:
+        return table[name]
+    # a reference has a colon, which no name contains
+    if is_reference(name):
+        return import_reference(name)
+    entries = find_entry_points(group)
+    if name in entries:
+        return load_entry_point(entries[name])
+    names = [*table, *entries]
+    raise ValueError(
+        f"there is no {what} {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}{hint}."
+    )
 
 
 def _import_from_package(path: Path) -> ModuleType:

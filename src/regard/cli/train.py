@@ -51,6 +51,9 @@ Seed = Annotated[int | None, typer.Option(help="The same seed gives the same mod
 Steps = Annotated[int | None, typer.Option(help="Number of training steps.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[str | None, typer.Option(help="auto, fp32 or bf16.")]
+Fused = Annotated[
+    bool | None, typer.Option("--fused/--no-fused", help="Train with the model's fused code (default) or its own.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder; --steps makes it longer.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the run in the folder.")]
 TensorBoardEvents = Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")]
@@ -74,6 +77,7 @@ def train(
     steps: Steps = None,
     device: Device = None,
     precision: Precision = None,
+    fused: Fused = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     tensorboard: TensorBoardEvents = False,
@@ -88,6 +92,7 @@ def train(
         "training.steps": steps,
         "training.compute.device": device,
         "training.compute.precision": precision,
+        "training.compute.fused": fused,
     }
     # a resumed run keeps its own settings, except for those of the options
     run = plan(recipe, model, arguments, settings, assignments or [], earlier=earlier_run(out) if resume else None)

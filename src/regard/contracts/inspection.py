@@ -8,7 +8,7 @@ Shapes: Q queries, K keys, T positions of the output.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -136,7 +136,14 @@ class ClassesPanel:
     weights: Float[Tensor, "Q K"] | None = None
 
 
-Panel = AlignmentPanel | NextTokenPanel | StatePanel | ClassesPanel
+@runtime_checkable
+class InspectionPanel(Protocol):
+    """A further result of an inspection. The page draws the panels that it knows by name, and ignores others.
+
+    A protocol and not a union, so that a task of another package may have panels of its own.
+    """
+
+    name: ClassVar[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +185,7 @@ class Inspection:
     sites: tuple[AttentionSite, ...]
     maps: Mapping[str, tuple[Any, ...]]
     """Module path -> the attention maps recorded there, in order (`AttentionMap`)."""
-    panels: tuple[Panel, ...] = ()
+    panels: tuple[InspectionPanel, ...] = ()
     unknown: tuple[str, ...] = ()
     """Parts of the input that the vocabulary does not know, each once."""
     num_dropped: int = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -67,6 +68,16 @@ class PaddedTokens:
         for index, sequence in enumerate(sequences):
             ids[index, : len(sequence)] = torch.tensor(sequence, dtype=torch.long)
         return cls(ids, lengths)
+
+    def pad_to(self, *, length: int, batch_size: int = 0) -> "PaddedTokens":
+        """The batch padded to at least this length, with sequences of one <pad> up to at least this batch size."""
+        missing = max(length - self.ids.shape[1], 0)
+        added = max(batch_size - self.ids.shape[0], 0)
+        if not missing and not added:
+            return self
+        # `pad` takes the last dimension first; added sequences have a length of 1, because not every model accepts 0
+        ids = F.pad(self.ids, (0, missing, 0, added), value=PAD)
+        return PaddedTokens(ids, F.pad(self.lengths, (0, added), value=1))
 
     @property
     def device(self) -> torch.device:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from regard.contracts.inspection import Title
+
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismEntry:
@@ -25,6 +27,7 @@ class ModelEntry:
     counts: it is estimated by counting, not by gradient descent.
     capturable: batches of equal shape run the same kernels, so a training step can be captured as a CUDA graph.
     variants: the paper's other forms, as changes of the config.
+    summary: one or two sentences on the model, in both languages; the timeline shows them.
     """
 
     build: Callable[..., Any]
@@ -38,3 +41,4 @@ class ModelEntry:
     counts: bool = False
     capturable: bool = False
     variants: tuple[Mapping[str, Any], ...] = ()
+    summary: Title | None = None

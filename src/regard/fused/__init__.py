@@ -40,7 +40,8 @@ def fuse(model: Any) -> Any:
 def which(model: Any) -> str:
     """Which code a model, a fused model or a predictor decodes or trains with, and every reason against the fused one.
 
-    A model that a fused implementation trains decodes with its own code, and the other way round.
+    A model that a fused implementation trains decodes with its own code, and the other way round. For a predictor, the
+    settings of its run decide how it trains.
     """
     module = unwrap(model)
     if not isinstance(module, nn.Module):
@@ -48,14 +49,24 @@ def which(model: Any) -> str:
     name, fused = type(module).__name__, fuse(module)
     if fused is module:
         return f"{name} decodes and trains with its own code: regard.fused has no implementation of it."
-    own_code = f"{name} {fused.verb} with its own code"
-    # a predictor that was loaded with fused=False
-    if getattr(model, "fused", True) is False:
-        return f"{own_code}: fused is False."
     # decoding runs in evaluation mode without gradients, and the reasons depend on both
     with evaluating(module):
-        reasons = fused.unsupported_reasons()
-    return f"{own_code}: {'; '.join(reasons)}." if reasons else f"{name} {fused.verb} with {type(fused).__name__}."
+        reasons = [*disabling_settings(model, fused.verb), *fused.unsupported_reasons()]
+    if reasons:
+        return f"{name} {fused.verb} with its own code: {'; '.join(reasons)}."
+    return f"{name} {fused.verb} with {type(fused).__name__}."
+
+
+def disabling_settings(predictor: Any, verb: str) -> list[str]:
+    """The settings of a predictor that disable its fused implementation; [] for a model, which has none."""
+    # a predictor that was loaded with fused=False also scores texts with the model's own training features
+    reasons = ["fused is False"] if getattr(predictor, "fused", True) is False else []
+    # predictors and runs of other packages need not have these attributes
+    training = getattr(getattr(predictor, "run", None), "training", None)
+    compute = getattr(training, "compute", None)
+    if verb == "trains" and getattr(compute, "fused", True) is False:
+        reasons.append("training.compute.fused is False")
+    return reasons
 
 
 __all__ = [

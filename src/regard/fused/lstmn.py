@@ -14,7 +14,7 @@ from regard.contracts import ClassifierOutput, Memory, ModelOutput, OutputLayer,
 from regard.fused.lstmn_cell import CellLoop, run_stack, run_windowed
 from regard.fused.training import FusedTranslation, loop_reasons
 from regard.kernels.recurrent import DeferredLinear, StepwiseAdditiveAttention
-from regard.layers import LSTMNScore, WindowedMemory, mean_of_words, widened
+from regard.layers import LSTMNScore, WindowedMemory, mean_of_words
 from regard.models.language_modeling import LSTMNLanguageModel
 from regard.models.text_classification import LSTMNEncoder
 from regard.models.translation import LSTMN, DeepFusion, DeepLayer, ShallowFusion
@@ -164,6 +164,6 @@ class FusedLSTMNEncoder:
 
     def loop(self, sentences: PaddedTokens) -> ClassifierOutput:
         """As `LSTMNEncoder.forward`."""
-        model, sentences = self.model, widened(sentences)
+        model, sentences = self.model, sentences.pad_to(length=1)
         tapes = run_stack(model.encoder, model.dropout(model.embedding(model.word_dropout(sentences.ids))))
         return ClassifierOutput(logits=model.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

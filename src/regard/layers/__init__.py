@@ -18,7 +18,7 @@ from regard.layers.lstmn import (
     run_windowed,
     start_windowed,
 )
-from regard.layers.pooling import ClassifierHead, WordDropout, max_of_words, mean_of_words, random_words, widened
+from regard.layers.pooling import ClassifierHead, WordDropout, max_of_words, mean_of_words, random_words
 from regard.layers.recurrent import (
     BidirectionalGRU,
     BidirectionalLSTM,
@@ -89,5 +89,4 @@ __all__ = [
     "start_windowed",
     "unroll",
     "unroll_features",
-    "widened",
 ]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PAD, UNK, PaddedTokens
+from regard.contracts import UNK
 
 
 def random_words(vocab_size: int, input_size: int) -> nn.Embedding:
@@ -40,12 +40,6 @@ class WordDropout(nn.Module):
             return ids
         # padding may be replaced as well: models mask it by the lengths, not by the ids
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.share, UNK)
-
-
-def widened(sentences: PaddedTokens, length: int = 1) -> PaddedTokens:
-    """Pad a batch to at least this length; a batch of empty sentences has length 0."""
-    missing = length - sentences.ids.shape[1]
-    return sentences if missing <= 0 else PaddedTokens(F.pad(sentences.ids, (0, missing), value=PAD), sentences.lengths)
 
 
 def mean_of_words(states: Float[Tensor, "B L size"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B size"]:

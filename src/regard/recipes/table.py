@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, nearest
+from regard._utils import find_entry_points, find_object, is_reference
 from regard.recipes.multi30k import multi30k
 from regard.recipes.pairs import pairs
 from regard.recipes.ptb import ptb
@@ -20,14 +20,14 @@ from regard.recipes.tinyshakespeare import tinyshakespeare, tinyshakespeare_smal
 class Recipe:
     """A function that returns a complete run, with a title, the amount of data and its origin.
 
-    `task` is the name of the task of its runs.
+    `task` is the name of the task of its runs, or empty where only a run shows it.
     """
 
     make: Callable[..., Any]
     amount: str
     title: str
     origin: str
-    task: str = "translation"
+    task: str = ""
 
 
 GROUP = "regard.recipes"
@@ -38,27 +38,35 @@ RECIPES = {
         amount="29,000 pairs",
         title="image captions, en-de, en-fr, de-en ..",
         origin="https://github.com/multi30k/dataset",
+        task="translation",
     ),
     "tatoeba": Recipe(
         make=tatoeba,
         amount="29,155 to 169,197 pairs",
         title="everyday sentences, en-zh, en-fr, en-de and back",
         origin="https://www.manythings.org/anki",
+        task="translation",
     ),
     "pairs": Recipe(
         make=pairs,
         amount="yours",
         title="your own files: two text files, or one .tsv or .jsonl",
         origin="--source, --target",
+        task="translation",
     ),
     "dates": Recipe(
         make=dates,
         amount="unlimited",
         title="dates in written formats, en-zh, all-iso, any of 22 languages",
         origin="synthetic, with babel",
+        task="translation",
     ),
-    "reverse": Recipe(make=reverse, amount="unlimited", title="strings of letters to reverse", origin="synthetic"),
-    "copy": Recipe(make=copy, amount="unlimited", title="strings of letters to copy", origin="synthetic"),
+    "reverse": Recipe(
+        make=reverse, amount="unlimited", title="strings of letters to reverse", origin="synthetic", task="translation"
+    ),
+    "copy": Recipe(
+        make=copy, amount="unlimited", title="strings of letters to copy", origin="synthetic", task="translation"
+    ),
     "ptb": Recipe(
         make=ptb,
         amount="929,589 words",
@@ -112,27 +120,14 @@ def all_recipes() -> dict[str, Recipe]:
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name, or of a reference such as `my_recipe.py:my_run` to a Recipe or a function."""
-    # first, because entry points are found by reading the metadata of all packages
-    if name in RECIPES:
-        return RECIPES[name]
-    entries = find_entry_points(GROUP)
-    if is_reference(name):
-        recipe = import_reference(name)
-    elif name in entries:
-        recipe = load_entry_point(entries[name])
-    else:
-        names = [*RECIPES, *entries]
-        raise ValueError(
-            f"there is no recipe {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}; or "
-            f"your own file.py:name."
-        )
+    recipe = find_object(name, RECIPES, GROUP, "recipe", hint="; or your own file.py:name")
     if isinstance(recipe, Recipe):
         return recipe
     if not callable(recipe):
         raise ValueError(f"{name} is a {type(recipe).__name__}, expected a function that returns a run.")
     # a plain function has no card: its docstring replaces the title
     about = (inspect.getdoc(recipe) or "").partition("\n")[0]
-    origin = name if is_reference(name) else entries[name].value
+    origin = name if is_reference(name) else find_entry_points(GROUP)[name].value
     # the task is known once the function has made a run
     return Recipe(make=recipe, amount="", title=about, origin=origin, task="")
 

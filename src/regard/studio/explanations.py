@@ -1,106 +1,11 @@
-"""One or two sentences on each system, mechanism and experiment, in English and Chinese."""
+"""One or two sentences on each mechanism and experiment, in English and Chinese.
+
+Those on a system are in its ModelEntry.
+"""
 
 from regard.studio.schema.base import LocalizedText
 
 EXPLANATIONS = {
-    "translation": {
-        "rctm": LocalizedText(
-            en="Convolutions encode the source in one vector, from which a recurrent network generates the target.",
-            zh="用卷积把源句编码成一个向量，再由循环网络从它生成译文。",
-        ),
-        "rnn_encoder_decoder": LocalizedText(
-            en="One recurrent network encodes the source in a vector, which is an input of every step of the decoder.",
-            zh="一个循环网络把源句编码成一个向量，作为解码器每一步的输入。",
-        ),
-        "seq2seq": LocalizedText(
-            en="Deep LSTMs trained end to end on the reversed source; the source vector is only the initial state.",
-            zh="端到端训练的深层 LSTM，源句倒序输入；源句向量只用作解码器的初始状态。",
-        ),
-        "bahdanau": LocalizedText(
-            en="Before every word the decoder attends to all source states and uses their weighted sum.",
-            zh="生成每个词之前，解码器关注所有源句状态，并使用它们的加权和。",
-        ),
-        "luong": LocalizedText(
-            en="Simpler scores with the current decoder state as query, and local windows as an alternative.",
-            zh="用解码器的当前状态作查询，评分函数更简单，也可以只关注局部窗口。",
-        ),
-        "lstmn": LocalizedText(
-            en="A recurrent network that stores all its past states and attends to them, instead of one state.",
-            zh="循环网络保存过去的所有状态并关注它们，而不是只有一个状态。",
-        ),
-        "conv_seq2seq": LocalizedText(
-            en="Convolutions instead of recurrence, so positions are trained in parallel; every decoder layer attends.",
-            zh="用卷积代替循环，训练时各位置可以并行；解码器每一层都有注意力。",
-        ),
-        "transformer": LocalizedText(
-            en="Attention without recurrence or convolution: any two words are one step apart, in several heads.",
-            zh="只用注意力，没有循环和卷积：任意两个词只隔一步，且有多个头。",
-        ),
-    },
-    "language_modeling": {
-        "ngram": LocalizedText(
-            en="Counts of the words that follow the last few words, interpolated with shorter contexts; no network.",
-            zh="统计前几个词之后各词出现的次数，并与更短的上下文插值；不用神经网络。",
-        ),
-        "mlp": LocalizedText(
-            en="Word embeddings of the last few words and one hidden layer predict the next word.",
-            zh="用最近几个词的词嵌入和一个隐藏层预测下一个词。",
-        ),
-        "lstm": LocalizedText(
-            en="The text so far is encoded in a state of fixed size; gates control what is stored and erased.",
-            zh="已处理的文本编码在大小固定的状态里，由门控制保存与清除的内容。",
-        ),
-        "lstmn": LocalizedText(
-            en="An LSTM that stores its past states separately and attends to them at every word.",
-            zh="逐个保存过去状态的 LSTM，在每个词处关注这些状态。",
-        ),
-        "attention": LocalizedText(
-            en="An LSTM that attends to its last outputs; one vector is key, value and basis of the prediction.",
-            zh="关注自己最近输出的 LSTM；同一个向量既是键、又是值，还用来预测。",
-        ),
-        "key_value": LocalizedText(
-            en="The output is split in two: a key for comparison, and a value that is also used for the prediction.",
-            zh="把输出一分为二：一半作键用于比较，另一半作值，也用于预测。",
-        ),
-        "key_value_predict": LocalizedText(
-            en="The output is split in three: a key, a value, and a part for the prediction only.",
-            zh="把输出一分为三：键、值，以及专门用于预测的部分。",
-        ),
-        "ngram_rnn": LocalizedText(
-            en="Parts of the last few outputs are concatenated, without attention; nearly as good as attention.",
-            zh="把最近几个输出的各一部分拼接起来，不用注意力，效果与注意力接近。",
-        ),
-        "gpt": LocalizedText(
-            en="The decoder of the Transformer alone, from left to right; keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，从左到右；过去的键和值保存在缓存里。",
-        ),
-        "ttt": LocalizedText(
-            en="The state is a small model, trained by gradient steps on the text as it is processed.",
-            zh="状态本身是一个小模型，处理文本时用梯度步继续训练它。",
-        ),
-    },
-    "text_classification": {
-        "cnn": LocalizedText(
-            en="Convolution filters over neighbouring words; of each only the maximum over the sentence is used.",
-            zh="卷积核作用于相邻的词，每个核只取它在整句上的最大值。",
-        ),
-        "bilstm": LocalizedText(
-            en="An LSTM in each direction; each feature is its maximum over all words.",
-            zh="两个方向各一个 LSTM，每个特征取它在所有词上的最大值。",
-        ),
-        "lstmn_encoder": LocalizedText(
-            en="An LSTM that attends to its past states at every word; the class comes from their mean.",
-            zh="在每个词处关注过去状态的 LSTM；由状态的平均得出类别。",
-        ),
-        "structured_self_attention": LocalizedText(
-            en="Several rows of attention turn a sentence into a matrix; a penalty discourages overlapping rows.",
-            zh="多行注意力把句子变成矩阵；惩罚项抑制各行的重叠。",
-        ),
-        "transformer_encoder": LocalizedText(
-            en="In each layer every word attends to every other, in both directions; the class comes from their mean.",
-            zh="每一层里每个词双向关注所有的词；由它们的平均得出类别。",
-        ),
-    },
     "score": {
         "gaussian": LocalizedText(
             en="The negative squared distance between query and key. With softmax it is kernel regression.",

@@ -11,7 +11,7 @@ from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
 from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
-from regard.contracts import MechanismEntry
+from regard.contracts import MechanismEntry, Title
 from regard.recipes import all_recipes
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.schema.base import LocalizedText
@@ -63,11 +63,11 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
         year=entry.year,
         title=entry.title,
         family=task.name,
-        family_title=LocalizedText(en=task.title.en, zh=task.title.zh),
+        family_title=localized(task.title),
         lane=lane,
         is_system=True,
         command=train_command(task, name),
-        explanation=explanation_of(task.name, name, entry.title),
+        explanation=localized(entry.summary or Title(en=entry.title, zh=entry.title)),
         formula=entry.formula,
         paper=entry.paper,
         file=file_of(entry.build),
@@ -88,7 +88,7 @@ def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Me
         lane=lane,
         is_system=False,
         command=None,
-        explanation=explanation_of(family, name, own_title),
+        explanation=EXPLANATIONS[family][name],
         formula=entry.formula,
         paper=entry.paper,
         file=file_of(entry.build),
@@ -117,9 +117,9 @@ def train_command(task: Task, system: str) -> str | None:
     return f"regard train {words} --model {system.replace('_', '-')} --out runs/{system}"
 
 
-def explanation_of(family: str, name: str, title: str) -> LocalizedText:
-    """The explanation of an entry, or its title if there is none: entries of other packages."""
-    return EXPLANATIONS.get(family, {}).get(name) or LocalizedText(en=title, zh=title)
+def localized(title: Title) -> LocalizedText:
+    """A text of the contracts as a message."""
+    return LocalizedText(en=title.en, zh=title.zh)
 
 
 def file_of(build: Callable[..., Any]) -> str:

@@ -9,6 +9,7 @@ of 0.1 name the recipe only, which determines the task and the corpus.
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, get_type_hints, overload
 
 import torch
@@ -175,9 +176,7 @@ def load_as(
 
 
 @overload
-def load_as(
-    verb: Literal["classify"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
-) -> Predictor: ...
+def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor: ...
 
 
 def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Any:
@@ -185,9 +184,11 @@ def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto
     predictor = load(folder, device=device, fused=fused)
     task = task_of(predictor.run)
     if task.verb != verb:
+        # the task's own example, because not every verb is a command of regard
+        command = task.example_command(predictor.run, quote(str(folder)), "...")
         raise ValueError(
             f"{folder} holds a {predictor.run.model_name}, a model for {task.title.en.lower()}, which cannot {verb}. "
-            f"Use it with `regard {task.verb} {folder}`."
+            f"Use it with: {command}"
         )
     return predictor
 

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, module_reference, nearest
+from regard._utils import find_entry_points, find_object, module_reference
 from regard.contracts import Capabilities, Title
 from regard.models import LANGUAGE_MODELS, TEXT_CLASSIFICATION_MODELS, TRANSLATION_MODELS
 from regard.tasks.base import Task
@@ -64,26 +64,12 @@ TASKS = {
 def all_tasks() -> dict[str, Task]:
     """The tasks of installed packages and of the table, by name."""
     # the table is last, so that a package cannot replace one of its tasks
-    return {**{name: load_task(name) for name in find_entry_points(GROUP)}, **TASKS}
+    return {**{name: find_task(name) for name in find_entry_points(GROUP)}, **TASKS}
 
 
 def find_task(name: str) -> Task:
     """The task of a name or a reference such as `file.py:TASK`."""
-    return TASKS[name] if name in TASKS else load_task(name)
-
-
-def load_task(name: str) -> Task:
-    """A task of another package or of the user's own file."""
-    entries = find_entry_points(GROUP)
-    if is_reference(name):
-        task = import_reference(name)
-    elif name in entries:
-        task = load_entry_point(entries[name])
-    else:
-        names = [*TASKS, *entries]
-        raise ValueError(
-            f"there is no task {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}."
-        )
+    task = find_object(name, TASKS, GROUP, "task")
     if not isinstance(task, Task):
         raise ValueError(f"{name} is a {type(task).__name__}, expected a regard.tasks.Task.")
     return task
@@ -104,7 +90,7 @@ def task_name(run: Any) -> str:
     # importing an entry point is slow, so only those of the run's own package are tried
     top = kind.__module__.split(".")[0]
     for name, entry in find_entry_points(GROUP).items():
-        if entry.module.split(".")[0] == top and load_task(name).run_type is kind:
+        if entry.module.split(".")[0] == top and find_task(name).run_type is kind:
             return name
     # the task is defined beside its run, in the same file or package
     # list(): an import in another thread changes sys.modules during the loop

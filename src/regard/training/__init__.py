@@ -2,7 +2,13 @@
 
 from regard.training.engine import is_main_process
 from regard.training.loader import TrainingData
-from regard.training.objectives import ClassificationObjective, CropObjective, Objective, StreamObjective
+from regard.training.objectives import (
+    ClassificationObjective,
+    CropObjective,
+    ModelObjective,
+    Objective,
+    StreamObjective,
+)
 from regard.training.progress import TensorBoard
 from regard.training.schedules import SCHEDULES
 from regard.training.selection import average_tensors
@@ -28,6 +34,7 @@ __all__ = [
     "Diverged",
     "EverySettings",
     "Interrupted",
+    "ModelObjective",
     "Objective",
     "Result",
     "SGDSettings",

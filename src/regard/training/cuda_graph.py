@@ -127,11 +127,8 @@ class ShapePadder:
         """The same batch with padding, whose labels are <pad>. Segments of a text have one shape and are not padded."""
         if isinstance(batch, ClassificationBatch):
             # no rows are added, because the penalty term of a model would count them
-            sentences = batch.sentences
-            num_rows, length = sentences.ids.shape
-            return replace(
-                batch, sentences=widen(sentences, num_rows=num_rows, length=round_up(length, self.padded_longest))
-            )
+            length = round_up(batch.sentences.ids.shape[1], self.padded_longest)
+            return replace(batch, sentences=batch.sentences.pad_to(length=length))
         if not isinstance(batch, Batch):
             return batch
         source, target = batch.source, batch.target
@@ -155,7 +152,7 @@ class ShapePadder:
     def _padded(self, batch: Batch, source: PaddedTokens, target: PaddedTokens) -> Batch:
         num_rows = round_up(source.ids.shape[0], self.padded_rows)
         padded = [
-            widen(side, num_rows=num_rows, length=round_up(side.ids.shape[1], self.padded_longest))
+            side.pad_to(batch_size=num_rows, length=round_up(side.ids.shape[1], self.padded_longest))
             for side in (source, target)
         ]
         labels = torch.full_like(padded[1].ids, PAD)
@@ -174,15 +171,6 @@ class ShapePadder:
 
 SHAPE_PADDER = ShapePadder()
 """The padding of the training engine: few shapes, and therefore few graphs."""
-
-
-def widen(rows: PaddedTokens, *, num_rows: int, length: int) -> PaddedTokens:
-    """Pad to a larger rectangle; added rows have one token, because no model accepts empty rows."""
-    ids = torch.full((num_rows, length), PAD, dtype=rows.ids.dtype)
-    ids[: rows.ids.shape[0], : rows.ids.shape[1]] = rows.ids
-    lengths = torch.ones(num_rows, dtype=rows.lengths.dtype)
-    lengths[: len(rows.lengths)] = rows.lengths
-    return PaddedTokens(ids, lengths)
 
 
 def round_up(count: int, multiple: int) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.checkpoint import load_optimizer, pack_optimizer, pack_random, unpack_optimizer, unpack_random
 from regard.contracts import map_tensors, unsupported_reasons
 from regard.training.cuda_graph import SHAPE_PADDER, GraphedStep, StepChoice, choose_step, reasons_against_replay
-from regard.training.objectives import Objective, StreamObjective
+from regard.training.objectives import ModelObjective, Objective, StreamObjective, unchanged
 from regard.training.selection import RunningAverage
 from regard.training.settings import AdamSettings, ComputeSettings, SGDSettings, TrainingSettings
 
@@ -60,6 +60,9 @@ class Engine:
         self.full_model = copy.deepcopy(self.model) if self.sharded else self.model
         self.settings = settings
         self.unwrapped_objective = objective = make_objective(self.model, label_smoothing=settings.label_smoothing)
+        # here and not in each task, so that the setting applies to tasks of other packages too
+        if not settings.compute.fused and isinstance(objective, ModelObjective):
+            objective.fuse = unchanged
         if isinstance(objective, StreamObjective) and settings.compute.accumulation > 1:
             raise ValueError(
                 f"accumulation is {settings.compute.accumulation}, but the rows of a stream are trained together, as "

@@ -10,7 +10,7 @@ not. Batch elements that begin a new text (a new epoch, a crop) begin with the m
 An objective is a module around the model, so that a wrapper (several processes, sharded weights, mixed precision) has
 one forward from batch to loss. `fuse`, such as `regard.fused.fuse`, returns an object of the model's protocol that may
 be faster; it is an argument, since this package imports no models. It is called at every step, because its result
-depends on the model's type, which sharding changes.
+depends on the model's type, which sharding changes. `training.compute.fused=False` replaces it by `unchanged`.
 """
 
 from collections.abc import Callable
@@ -38,8 +38,8 @@ def unchanged(model: Any) -> Any:
     return model
 
 
-class Objective(nn.Module):
-    """A batch of pairs to the summed loss in nats."""
+class ModelObjective(nn.Module):
+    """A module around a model, from a batch to the summed loss of its labels; the base of the objectives below."""
 
     def __init__(
         self, model: nn.Module, *, label_smoothing: float = 0.0, fuse: Callable[[Any], Any] = unchanged
@@ -48,6 +48,10 @@ class Objective(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
         self.fuse = fuse
+
+
+class Objective(ModelObjective):
+    """A batch of pairs to the summed loss in nats."""
 
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """Loss of the true targets; the readout computes it without all logits in memory."""
@@ -57,16 +61,8 @@ class Objective(nn.Module):
         return loss if output.penalty is None else loss + output.penalty
 
 
-class CropObjective(nn.Module):
+class CropObjective(ModelObjective):
     """A segment to the summed loss in nats; segments are independent."""
-
-    def __init__(
-        self, model: nn.Module, *, label_smoothing: float = 0.0, fuse: Callable[[Any], Any] = unchanged
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
-        self.fuse = fuse
 
     def begin(self, segment: Segment) -> Any:
         """The state before the segment."""
@@ -123,20 +119,12 @@ class StreamObjective(CropObjective):
         self.carried, self.restored = None, tensors or None
 
 
-class ClassificationObjective(nn.Module):
+class ClassificationObjective(ModelObjective):
     """A batch of labelled texts to the summed loss in nats.
 
     A label of -100, torch's index that is ignored, is a class that is not among those of the model: such a text has no
     cross-entropy.
     """
-
-    def __init__(
-        self, model: nn.Module, *, label_smoothing: float = 0.0, fuse: Callable[[Any], Any] = unchanged
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.label_smoothing = label_smoothing
-        self.fuse = fuse
 
     def forward(self, batch: ClassificationBatch) -> Float[Tensor, ""]:
         """Loss of the true classes, plus the model's penalty."""

@@ -146,7 +146,8 @@ class ComputeSettings:
     `accumulation` splits each global batch into this many parts, computed one after the other. `precision` "auto" is
     bf16 if the GPU supports it. `step` "graphed" replays each step as one CUDA graph, on one GPU; "auto" is "graphed"
     where that is supported, else "eager"; "compiled", for the Transformer, also compiles the step, which takes minutes
-    at first. `prefetch` is the number of batches that are prepared while the model computes.
+    at first. `prefetch` is the number of batches that are prepared while the model computes. `fused=False` trains and
+    validates with the model's own code instead of its fused implementation (`regard.fused`).
     """
 
     device: str = "auto"
@@ -154,6 +155,7 @@ class ComputeSettings:
     step: StepMode = "auto"
     accumulation: int = 1
     prefetch: int = 4
+    fused: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for values out of range."""

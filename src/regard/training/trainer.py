@@ -121,7 +121,8 @@ def train(
 ) -> Result:
     """Train a model into a folder; at the end the model holds the weights of its model.safetensors.
 
-    `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels.
+    `objective(model, label_smoothing=..)` is a module from a batch of the data to the summed loss of its labels; one
+    that is not derived from `ModelObjective` applies `settings.compute.fused` itself.
     `validate` is called with the model in evaluation mode, on the main process. Each of `callbacks` is called with
     every record of metrics.jsonl. `unit` names what the data have labels for. `capturable` declares that a step on
     batches of one shape always runs the same kernels without a device synchronisation, so that it can be replayed as a

@@ -1,9 +1,8 @@
 """Corpora by the name in config.json: those of the table, of entry points, and of users by reference."""
 
 from dataclasses import is_dataclass
-from typing import Any
 
-from regard._utils import find_entry_points, import_reference, is_reference, load_entry_point, nearest, reference_of
+from regard._utils import find_entry_points, find_object, load_entry_point, reference_of
 from regard.data.corpora.parallel import FileCorpus, Multi30kCorpus, TatoebaCorpus
 from regard.data.corpora.sentences import FileSentenceCorpus
 from regard.data.corpora.synthetic import SyntheticCorpus
@@ -39,17 +38,7 @@ def corpus_name(corpus: type) -> str:
 
 def find_corpus(name: str) -> type:
     """The class of a corpus by its name in config.json."""
-    corpus: Any
-    if name in CORPORA:
-        return CORPORA[name]
-    # a reference has a colon, which no name of a table contains
-    if is_reference(name):
-        corpus = import_reference(name)
-    elif name in (entries := find_entry_points(GROUP)):
-        corpus = load_entry_point(entries[name])
-    else:
-        names = [*CORPORA, *entries]
-        raise ValueError(f"there is no corpus {name!r}; the nearest is {nearest(name, names)!r}. Known: {names}.")
+    corpus = find_object(name, CORPORA, GROUP, "corpus")
     if not (isinstance(corpus, type) and is_dataclass(corpus)):
         raise ValueError(f"{name} is not a dataclass. A corpus is one: its fields are the settings in config.json.")
     return corpus

@@ -1,6 +1,6 @@
 """Language models, in historical order."""
 
-from regard.contracts import ModelEntry
+from regard.contracts import ModelEntry, Title
 from regard.models.language_modeling.gpt import GPT, GPTConfig, State
 from regard.models.language_modeling.key_value_attention import (
     AttentionLanguageConfig,
@@ -27,6 +27,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://aclanthology.org/P96-1041",
         attends=False,
         counts=True,
+        summary=Title(
+            en="Counts of the words that follow the last few words, interpolated with shorter contexts; no network.",
+            zh="统计前几个词之后各词出现的次数，并与更短的上下文插值；不用神经网络。",
+        ),
     ),
     "mlp": ModelEntry(
         build=MLPLanguageModel,
@@ -38,6 +42,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         attends=False,
         capturable=True,
         variants=({"direct": True},),
+        summary=Title(
+            en="Word embeddings of the last few words and one hidden layer predict the next word.",
+            zh="用最近几个词的词嵌入和一个隐藏层预测下一个词。",
+        ),
     ),
     "lstm": ModelEntry(
         build=LSTMLanguageModel,
@@ -49,6 +57,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         attends=False,
         capturable=True,
         variants=({"tied": True},),
+        summary=Title(
+            en="The text so far is encoded in a state of fixed size; gates control what is stored and erased.",
+            zh="已处理的文本编码在大小固定的状态里，由门控制保存与清除的内容。",
+        ),
     ),
     "lstmn": ModelEntry(
         build=LSTMNLanguageModel,
@@ -59,6 +71,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1601.06733",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="An LSTM that stores its past states separately and attends to them at every word.",
+            zh="逐个保存过去状态的 LSTM，在每个词处关注这些状态。",
+        ),
     ),
     "attention": ModelEntry(
         build=AttentionLanguageModel,
@@ -69,6 +85,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="An LSTM that attends to its last outputs; one vector is key, value and basis of the prediction.",
+            zh="关注自己最近输出的 LSTM；同一个向量既是键、又是值，还用来预测。",
+        ),
     ),
     "key_value": ModelEntry(
         build=KeyValue,
@@ -79,6 +99,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="The output is split in two: a key for comparison, and a value that is also used for the prediction.",
+            zh="把输出一分为二：一半作键用于比较，另一半作值，也用于预测。",
+        ),
     ),
     "key_value_predict": ModelEntry(
         build=KeyValuePredict,
@@ -89,6 +113,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1702.04521",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="The output is split in three: a key, a value, and a part for the prediction only.",
+            zh="把输出一分为三：键、值，以及专门用于预测的部分。",
+        ),
     ),
     "ngram_rnn": ModelEntry(
         build=NGramRNN,
@@ -99,6 +127,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1702.04521",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="Parts of the last few outputs are concatenated, without attention; nearly as good as attention.",
+            zh="把最近几个输出的各一部分拼接起来，不用注意力，效果与注意力接近。",
+        ),
     ),
     "gpt": ModelEntry(
         build=GPT,
@@ -110,6 +142,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         attends=True,
         capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
+        summary=Title(
+            en="The decoder of the Transformer alone, from left to right; keys and values of the past are cached.",
+            zh="只用 Transformer 的解码器，从左到右；过去的键和值保存在缓存里。",
+        ),
     ),
     "ttt": ModelEntry(
         build=TTTLanguageModel,
@@ -121,6 +157,10 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         attends=False,
         capturable=True,
         variants=({"inner": "bare"},),
+        summary=Title(
+            en="The state is a small model, trained by gradient steps on the text as it is processed.",
+            zh="状态本身是一个小模型，处理文本时用梯度步继续训练它。",
+        ),
     ),
 }
 

@@ -1,6 +1,6 @@
 """Text classifiers, in historical order."""
 
-from regard.contracts import ModelEntry
+from regard.contracts import ModelEntry, Title
 from regard.models.text_classification.bilstm import BiLSTM, BiLSTMConfig
 from regard.models.text_classification.cnn import CNN, CNNConfig
 from regard.models.text_classification.lstmn import LSTMNEncoder, LSTMNEncoderConfig
@@ -20,6 +20,10 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1408.5882",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="Convolution filters over neighbouring words; of each only the maximum over the sentence is used.",
+            zh="卷积核作用于相邻的词，每个核只取它在整句上的最大值。",
+        ),
     ),
     "bilstm": ModelEntry(
         build=BiLSTM,
@@ -30,6 +34,10 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1503.00075",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="An LSTM in each direction; each feature is its maximum over all words.",
+            zh="两个方向各一个 LSTM，每个特征取它在所有词上的最大值。",
+        ),
     ),
     "lstmn_encoder": ModelEntry(
         build=LSTMNEncoder,
@@ -41,6 +49,10 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         attends=False,
         capturable=True,
         variants=({"num_layers": 2},),
+        summary=Title(
+            en="An LSTM that attends to its past states at every word; the class comes from their mean.",
+            zh="在每个词处关注过去状态的 LSTM；由状态的平均得出类别。",
+        ),
     ),
     "structured_self_attention": ModelEntry(
         build=StructuredSelfAttention,
@@ -51,6 +63,10 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         paper="https://arxiv.org/abs/1703.03130",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="Several rows of attention turn a sentence into a matrix; a penalty discourages overlapping rows.",
+            zh="多行注意力把句子变成矩阵；惩罚项抑制各行的重叠。",
+        ),
     ),
     "transformer_encoder": ModelEntry(
         build=TransformerEncoder,
@@ -62,6 +78,10 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         attends=False,
         capturable=True,
         variants=({"norm": "pre"},),
+        summary=Title(
+            en="In each layer every word attends to every other, in both directions; the class comes from their mean.",
+            zh="每一层里每个词双向关注所有的词；由它们的平均得出类别。",
+        ),
     ),
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.contracts import ClassifierOutput, PaddedTokens
-from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_words, widened
+from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class BiLSTM(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
         # a batch of empty sentences has length 0, over which max is undefined
-        sentences = widened(sentences)
+        sentences = sentences.pad_to(length=1)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         # states at padding are 0, which would exceed negative maxima; the mask excludes them
         return ClassifierOutput(logits=self.output(self.dropout(max_of_words(states, sentences.mask))))

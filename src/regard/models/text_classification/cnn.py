@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.contracts import ClassifierOutput, PaddedTokens
-from regard.layers import WordDropout, random_words, widened
+from regard.layers import WordDropout, random_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class CNN(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
         # a batch of empty sentences has length 0, which convolutions reject
-        sentences = widened(sentences)
+        sentences = sentences.pad_to(length=1)
         words = (
             # padding is zeroed, so that windows at the end of a sentence equal zero padding
             self.embedding(self.word_dropout(sentences.ids))

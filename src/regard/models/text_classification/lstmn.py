@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.contracts import ClassifierOutput, PaddedTokens
-from regard.layers import ClassifierHead, LSTMNStack, WordDropout, mean_of_words, random_words, widened
+from regard.layers import ClassifierHead, LSTMNStack, WordDropout, mean_of_words, random_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class LSTMNEncoder(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Scores of the classes."""
         # as in the other classifiers, a batch of empty sentences gets one position of padding
-        sentences = widened(sentences)
+        sentences = sentences.pad_to(length=1)
         # padding follows the words and no cell attends to later ones; the mean below leaves it out
         tapes = self.encoder.run(self.dropout(self.embedding(self.word_dropout(sentences.ids))))
         return ClassifierOutput(logits=self.classifier(mean_of_words(tapes[-1].hidden, sentences.mask)))

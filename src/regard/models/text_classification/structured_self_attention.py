@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.attention import Attention
 from regard.attention.scores import Dot
 from regard.contracts import ClassifierOutput, PaddedTokens
-from regard.layers import BidirectionalLSTM, ClassifierHead, WordDropout, random_words, widened
+from regard.layers import BidirectionalLSTM, ClassifierHead, WordDropout, random_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class StructuredSelfAttention(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes, the rows of A, and the penalty on their overlap."""
         # the length before widening: the returned weights have one column per position of the caller's batch
-        length, sentences = sentences.ids.shape[1], widened(sentences)
+        length, sentences = sentences.ids.shape[1], sentences.pad_to(length=1)
         states = self.encoder(self.dropout(self.embedding(self.word_dropout(sentences.ids))), sentences.lengths)
         # keys tanh(W_1 h), values h
         memory = self.attention.prepare_memory(torch.tanh(self.key_proj(states)), states, mask=sentences.mask)
@@ -80,7 +80,7 @@ class StructuredSelfAttention(nn.Module):
         return ClassifierOutput(
             # (B, r, 2 H) -> (B, r x 2 H)
             logits=self.classifier(attended.context.flatten(1)),
-            # without the column that `widened` may have added
+            # without the column that `pad_to` may have added
             weights=attended.weights[..., :length],
             # sentences without words have no penalty
             penalty=self.config.penalty * (overlap(attended.weights) * (sentences.lengths > 0)).sum(),

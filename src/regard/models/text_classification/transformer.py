@@ -17,7 +17,7 @@ from regard._utils import find_variant
 from regard.attention.positions import Sinusoidal
 from regard.attention.scores import ScaledDot
 from regard.contracts import ClassifierOutput, PaddedTokens, Score
-from regard.layers import NORMS, Embedding, EncoderLayer, LayerSizes, PostNorm, WordDropout, mean_of_words, widened
+from regard.layers import NORMS, Embedding, EncoderLayer, LayerSizes, PostNorm, WordDropout, mean_of_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class TransformerEncoder(nn.Module):
     def forward(self, sentences: PaddedTokens) -> ClassifierOutput:
         """Logits of the classes."""
         # a batch of empty sentences gets one position of padding, so that attention has a key
-        sentences = widened(sentences)
+        sentences = sentences.pad_to(length=1)
         states = self.dropout(self.positions(self.embedding(self.word_dropout(sentences.ids))))
         # (batch, heads, queries, keys)
         key_mask = sentences.mask[:, None, None, :]

@@ -1,6 +1,6 @@
 """Translation models, in historical order."""
 
-from regard.contracts import ModelEntry
+from regard.contracts import ModelEntry, Title
 from regard.models.translation.bahdanau import Bahdanau, BahdanauConfig
 from regard.models.translation.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
 from regard.models.translation.lstmn import LSTMN, DeepFusion, DeepLayer, LSTMNConfig, ShallowFusion
@@ -20,6 +20,10 @@ TRANSLATION_MODELS = {
         paper="https://aclanthology.org/D13-1176",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="Convolutions encode the source in one vector, from which a recurrent network generates the target.",
+            zh="用卷积把源句编码成一个向量，再由循环网络从它生成译文。",
+        ),
     ),
     "rnn_encoder_decoder": ModelEntry(
         build=RNNEncoderDecoder,
@@ -30,6 +34,10 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1406.1078",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="One recurrent network encodes the source in a vector, which is an input of every step of the decoder.",
+            zh="一个循环网络把源句编码成一个向量，作为解码器每一步的输入。",
+        ),
     ),
     "seq2seq": ModelEntry(
         build=Seq2Seq,
@@ -40,6 +48,10 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1409.3215",
         attends=False,
         capturable=True,
+        summary=Title(
+            en="Deep LSTMs trained end to end on the reversed source; the source vector is only the initial state.",
+            zh="端到端训练的深层 LSTM，源句倒序输入；源句向量只用作解码器的初始状态。",
+        ),
     ),
     "bahdanau": ModelEntry(
         build=Bahdanau,
@@ -50,6 +62,10 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1409.0473",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="Before every word the decoder attends to all source states and uses their weighted sum.",
+            zh="生成每个词之前，解码器关注所有源句状态，并使用它们的加权和。",
+        ),
     ),
     "luong": ModelEntry(
         build=Luong,
@@ -64,6 +80,10 @@ TRANSLATION_MODELS = {
             *({"score": score, "alignment": alignment} for score in LUONG_SCORES for alignment in LUONG_ALIGNMENTS),
             {"input_feeding": False},
         ),
+        summary=Title(
+            en="Simpler scores with the current decoder state as query, and local windows as an alternative.",
+            zh="用解码器的当前状态作查询，评分函数更简单，也可以只关注局部窗口。",
+        ),
     ),
     "lstmn": ModelEntry(
         build=LSTMN,
@@ -75,6 +95,10 @@ TRANSLATION_MODELS = {
         attends=True,
         capturable=True,
         variants=({"fusion": "shallow"},),
+        summary=Title(
+            en="A recurrent network that stores all its past states and attends to them, instead of one state.",
+            zh="循环网络保存过去的所有状态并关注它们，而不是只有一个状态。",
+        ),
     ),
     "conv_seq2seq": ModelEntry(
         build=ConvSeq2Seq,
@@ -85,6 +109,10 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1705.03122",
         attends=True,
         capturable=True,
+        summary=Title(
+            en="Convolutions instead of recurrence, so positions are trained in parallel; every decoder layer attends.",
+            zh="用卷积代替循环，训练时各位置可以并行；解码器每一层都有注意力。",
+        ),
     ),
     "transformer": ModelEntry(
         build=Transformer,
@@ -97,6 +125,10 @@ TRANSLATION_MODELS = {
         capturable=True,
         packs=True,
         variants=({"norm": "pre"}, {"score": "additive"}, {"shared_embeddings": False}),
+        summary=Title(
+            en="Attention without recurrence or convolution: any two words are one step apart, in several heads.",
+            zh="只用注意力，没有循环和卷积：任意两个词只隔一步，且有多个头。",
+        ),
     ),
 }
 

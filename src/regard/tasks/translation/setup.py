@@ -35,7 +35,8 @@ class TranslationValidation:
         pairs = self.pairs[: self.run.validation.sentences]
         if pairs:
             name, metric = quality_of(self.run.data)
-            translator = Translator(model=model, tokenizers=self.tokenizers, run=self.run)
+            fused = self.run.training.compute.fused
+            translator = Translator(model=model, tokenizers=self.tokenizers, run=self.run, fused=fused)
             outputs = translator.predict([pair.source for pair in pairs], beam=1)
             metrics[name] = metric([output.text for output in outputs], [pair.target for pair in pairs])
         return metrics
