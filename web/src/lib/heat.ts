@@ -1,7 +1,8 @@
 // A heat map: the layout of its cells, labels and numbers, and drawing on a canvas.
 import { colourOf, inkOn } from "./colour";
+import { fixed, withSign } from "./format";
 import { isSpace, type DisplayToken } from "./labels";
-import { at, differenceAt, poolWindow, type Weights, type Window } from "./weights";
+import { at, poolWindow, type Weights, type Window } from "./weights";
 
 export type Box = { left: number; top: number; width: number; height: number };
 export type Layout = { width: number; height: number; plot: Box; upright: boolean; labels: boolean };
@@ -149,22 +150,29 @@ function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
   }
 }
 
+/** The rows whose numbers are printed in this view; null if the cells are too small. */
+export function numberedRows(layout: Layout, view: Window, signed: boolean): { first: number; last: number } | null {
+  const [wide, high] = [layout.plot.width / view.columns, layout.plot.height / view.rows];
+  if (wide < (signed ? 36 : 30) || high < 18) return null;
+  return { first: Math.max(0, Math.floor(view.top + 1e-6)), last: Math.ceil(view.top + view.rows - 1e-6) - 1 };
+}
+
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture): void {
   const { layout, view, weights, table, signed } = picture;
   const { wide, high } = sizes(picture);
-  if (wide < (signed ? 36 : 30) || high < 18) return;
+  if (!numberedRows(layout, view, signed)) return;
   context.font = picture.font.replace(/\d+px/, "11px");
   context.textAlign = "center";
   context.textBaseline = "middle";
   for (const row of visible(view.top, view.rows, weights.queries, Infinity)) {
     for (const column of visible(view.left, view.columns, weights.keys, Infinity)) {
-      const value = signed ? differenceAt(weights, row, column) : at(weights, row, column);
-      if (Math.abs(value) < 0.005) continue;
+      const value = at(weights, row, column);
+      if (value === null || Math.abs(value) < 0.005) continue;
       const x = layout.plot.left + (column + 0.5 - view.left) * wide;
       const y = layout.plot.top + (row + 0.5 - view.top) * high;
       if (x < layout.plot.left || y < layout.plot.top) continue;
       context.fillStyle = inkOn(colourOf(table, weights.data[row * weights.keys + column]!));
-      context.fillText(`${signed && value > 0 ? "+" : ""}${value.toFixed(2)}`, x, y);
+      context.fillText(signed ? withSign(fixed(value, 2)) : fixed(value, 2), x, y);
     }
   }
 }
