@@ -68,7 +68,10 @@ def export_page(entry: CachedInspection, path: str, head: int, language: str) ->
         for number in (range(count) if head < 0 else (head,))
     )
     titles = (getattr(query_axis.title, language), getattr(key_axis.title, language))
-    return Page(Picture.of(panels, titles), language).html()
+    inspection = entry.inspection
+    # the input and, if there is one, the output
+    title = " → ".join(text for text in (inspection.input, inspection.output) if text)
+    return Page(Picture.of(panels, titles, title), language).html()
 
 
 def axes_of(entry: CachedInspection, path: str) -> tuple[str, str]:

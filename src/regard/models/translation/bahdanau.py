@@ -78,7 +78,7 @@ class Bahdanau(nn.Module):
 
     @property
     def context_sizes(self) -> dict[str, int]:
-        """Size of the paper's context by module path: the values [h_j; C h_j] begin with h_j, which inspections show."""
+        """Size of the paper's context by module path: the values [h_j; C h_j] begin with h_j."""
         return {"attention": 2 * self.config.hidden_size}
 
     def reset_parameters(self) -> None:
