@@ -77,6 +77,52 @@ def test_missing_characters_are_said_once(tmp_path, monkeypatch):
     assert "看" in texts((tmp_path / "map.svg").read_bytes())
 
 
+def turned(svg):
+    """The texts of an SVG that are rotated."""
+    root = ElementTree.fromstring(svg)
+    return {
+        element.text
+        for element in root.iter("{http://www.w3.org/2000/svg}text")
+        if "rotate(-90" in element.get("transform", "")
+    }
+
+
+def test_a_long_label_alone_is_turned():
+    tokens = ["2", "0", "年", "▁", "<eos>"]
+    svg = figure.figure_bytes(picture_of(torch.eye(5), tokens), "svg")
+    assert turned(svg) & {"2", "0", "年", "␣", "<eos>"} == {"<eos>"}
+    # a lone space would be a bar, and the space of tokenizers a line
+    assert texts(svg).count("␣") == 2 and "▁" not in texts(svg)
+
+
+def test_an_alignment_of_a_date_has_its_sentence_and_its_numbers(tmp_path):
+    weights = torch.full((14, 20), 0.125)
+    show(weights, title="May 3, 2031 → 2031年5月3日", file=tmp_path / "map.svg")
+    labels = texts((tmp_path / "map.svg").read_bytes())
+    assert "May 3, 2031 → 2031年5月3日" in labels
+    # rounded as in the studio's page: halves away from zero
+    assert labels.count("0.13") == weights.numel()
+
+
+def test_a_font_that_was_installed_after_the_list_of_matplotlib_is_used(tmp_path, monkeypatch):
+    from matplotlib import font_manager
+
+    manager, files = font_manager.fontManager, cjk_files()
+    if not files:
+        pytest.skip("no font with Chinese letters is installed")
+    monkeypatch.setattr(manager, "ttflist", [font for font in manager.ttflist if font.fname not in files])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        show(torch.eye(3), tokens=["我", "看", "你"], file=tmp_path / "map.png")
+    assert any(font.name in figure.CJK_FONTS for font in manager.ttflist)
+
+
+def cjk_files():
+    from matplotlib import font_manager
+
+    return [file for file in font_manager.findSystemFonts() if "NotoSansCJK" in file or "NotoSansSC" in file]
+
+
 def test_a_font_that_has_the_characters_is_used(monkeypatch):
     from matplotlib import font_manager
 

@@ -60,6 +60,30 @@ def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, inspect, w
                 assert not row[len(true) :].any()
 
 
+@pytest.mark.parametrize("name", ["bahdanau", "transformer"])
+def test_a_map_in_single_precision_has_the_weights_of_every_row(name, inspect, weights, client, monkeypatch):
+    inspection = inspect(name)
+    site, where = inspection["sites"][-1]["path"], f"/api/inspections/{inspection['id']}"
+    answer = client.get(f"{where}/weights", params={"site": site, "head": 0, "exact": True})
+    exact = weights(inspection, site, 0)
+    assert answer.headers["x-type"] == "float32" and float(answer.headers["x-high"]) == exact.max()
+    np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(exact.shape), exact)
+    monkeypatch.setattr("regard.studio.routes.inspections.MAX_EXACT", exact.size - 1)
+    large = client.get(f"{where}/weights", params={"site": site, "head": 0, "exact": True})
+    assert large.headers["x-type"] == "uint8" and len(large.content) == exact.size
+
+
+def test_several_rows_come_at_once(inspect, weights, client):
+    inspection = inspect("bahdanau")
+    where, exact = f"/api/inspections/{inspection['id']}/row", weights(inspection, "attention", 0)
+    answer = client.get(where, params={"site": "attention", "head": 0, "query": 1, "count": 2})
+    np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(2, -1), exact[1:3])
+    assert (
+        client.get(where, params={"site": "attention", "head": 0, "query": 1, "count": len(exact)}).status_code == 404
+    )
+    assert client.get(where, params={"site": "attention", "head": 0, "query": 0, "count": 65}).status_code == 422
+
+
 def test_the_same_question_has_the_same_name_and_another_text_another(inspect):
     assert inspect("bahdanau")["id"] == inspect("bahdanau")["id"]
     assert (

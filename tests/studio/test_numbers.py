@@ -4,9 +4,13 @@ import contextlib
 import io
 import random
 
+import numpy as np
 import pytest
+import torch
 
-from tests.studio.conftest import NAMES
+import regard
+from regard.contracts import EOS, PaddedTokens
+from tests.studio.conftest import NAMES, TEXT
 
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
 QUANTITIES = ("query", "key", "value", "score", "allowed", "weight", "product", "context")
@@ -51,8 +55,6 @@ def test_ten_random_numbers_are_what_their_snippets_print(name, inspect, client)
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer"])
 def test_the_pipeline_adds_up(name, inspect, client):
-    import numpy as np
-
     inspection = inspect(name)
     site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])
     computation = client.get(
@@ -64,6 +66,25 @@ def test_the_pipeline_adds_up(name, inspect, client):
     scores = np.array(computation["scores"])
     np.testing.assert_allclose(weights, np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum(), atol=1e-5)
     assert ("tanh" in computation["score_formula"]) == (name == "bahdanau")
+
+
+def test_the_values_and_the_context_of_rnnsearch_are_those_of_the_paper(inspect, client, folder):
+    inspection = inspect("bahdanau")
+    where, request = f"/api/inspections/{inspection['id']}", {"site": "attention", "query": 1, "first_dimension": 64}
+    computation = client.get(f"{where}/compute", params=request).json()
+    system = regard.load(folder / "bahdanau")
+    model, size = system.model, 2 * system.model.config.hidden_size
+    assert computation["value_size"] == size
+    source = PaddedTokens.from_lists([[*system.tokenizers.source.encode(TEXT), EOS]])
+    with torch.inference_mode():
+        states = model.encoder(model.source_embedding(source.ids), source.lengths)[0]
+    np.testing.assert_allclose(computation["values"], states[:, 64:128].numpy(), atol=1e-6)
+    for quantity in ("value", "context", "product"):
+        more = {"quantity": quantity, "key": 2, "dimension": size - 1}
+        number = client.get(f"{where}/number", params=request | more).json()
+        assert printed(number["snippet"]) == pytest.approx(number["value"], abs=1e-6, rel=1e-6)
+        refused = client.get(f"{where}/number", params=request | more | {"dimension": size})
+        assert refused.status_code == 404 and f"there are {size}" in refused.json()["detail"]
 
 
 def test_scores_of_a_causal_head_are_masked_ahead(inspect, client):

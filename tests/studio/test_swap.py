@@ -114,6 +114,37 @@ def test_entropy_rises_with_the_temperature(inspect, client):
     np.testing.assert_allclose(warm["entropy_after"], even, atol=1e-3)
 
 
+@pytest.mark.parametrize(("name", "site"), [("bahdanau", "attention"), ("transformer", "decoder.0.self_attention")])
+def test_sigmoid_has_the_bias_of_its_paper_and_no_entropy_above_that_of_equal_weights(
+    name, site, inspect, client, weights, studio
+):
+    inspection = inspect(name)
+    result = swap(client, inspection, site=site, head=0, align="sigmoid")
+    values = torch.from_numpy(weights({"id": result["id"]}, site, 0)).double()
+    maps = studio.inspections.find(inspection["id"]).inspection.maps[site]
+    expected, start = torch.zeros_like(values), 0
+    for one in maps:
+        # without heads, the only batch element is first
+        scores = one.scores[0, 0] if one.scores.ndim > 3 else one.scores[0]
+        allowed = torch.ones_like(one.weights) if one.allowed is None else one.allowed.expand(one.weights.shape)
+        allowed = (allowed[0, 0] if allowed.ndim > 3 else allowed[0]).double()
+        rows = (scores.double() - allowed.sum(-1, keepdim=True).log()).sigmoid() * allowed
+        expected[start : start + len(rows), : rows.shape[1]] = rows
+        start += len(rows)
+    torch.testing.assert_close(values, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result["sum_after"], values.sum(-1).numpy(), atol=1e-5)
+    np.testing.assert_allclose(result["sum_before"], 1, atol=1e-5)
+    shares = values / values.sum(-1, keepdim=True)
+    np.testing.assert_allclose(result["entropy_after"], torch.special.entr(shares).sum(-1).numpy(), atol=1e-5)
+    assert max(result["entropy_after"]) <= np.log(values.shape[1]) + 1e-6
+
+
+def test_the_formula_of_sigmoid_has_its_bias(inspect, client):
+    inspection = inspect("bahdanau")
+    offered = client.get(f"/api/inspections/{inspection['id']}/swaps", params={"site": "attention"}).json()
+    assert next(one["formula"] for one in offered["aligns"] if one["name"] == "sigmoid").endswith("b = -log(keys)")
+
+
 def test_heads_in_figures(inspect, client):
     inspection = inspect("transformer")
     result = client.get(f"/api/inspections/{inspection['id']}/heads").json()

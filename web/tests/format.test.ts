@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { csvCell } from "../src/lib/exports";
 import { escaped } from "../src/lib/figure";
-import { bigInteger, exact, number, percent } from "../src/lib/format";
+import { bigInteger, exact, fixed, number, percent, wholePercent, withSign } from "../src/lib/format";
 
 it("writes numbers", () => {
   expect(number(0.12345)).toBe("0.123");
@@ -26,6 +26,21 @@ it("writes shares", () => {
   expect(percent(1)).toBe("100 %");
   expect(percent(0)).toBe("0 %");
   expect(percent(1e-5)).toBe("< 0.1 %");
+});
+
+it("rounds a number in the same way everywhere", () => {
+  expect([fixed(0.16610591, 2), percent(0.16610591), wholePercent(0.16610591)]).toEqual(["0.17", "17 %", "17"]);
+  expect(fixed(-0.001, 2)).toBe("0.00");
+  for (let k = 0; k <= 4000; k += 1) {
+    // among them are numbers such as 1.115, whose product with 100 is rounded up
+    const value = k / 2000;
+    expect(Number(wholePercent(value))).toBe(Math.round(Number(fixed(value, 2)) * 100));
+    if (value >= 0.0995) expect(percent(value)).toBe(`${wholePercent(value)} %`);
+  }
+});
+
+it("signs differences", () => {
+  expect([withSign("0.25"), withSign("-0.25"), withSign("0 %"), withSign("< 0.1 %")]).toEqual(["+0.25", "-0.25", "0 %", "< 0.1 %"]);
 });
 
 it("groups digits", () => expect(bigInteger(1234567)).toBe("1,234,567"));

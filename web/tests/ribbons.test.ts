@@ -1,6 +1,7 @@
 // The layout of ribbons: the largest font that fits, nothing outside, a ribbon for each visible weight.
 import { describe, expect, it } from "vitest";
 import { layOutRibbons, ribbons } from "../src/lib/ribbons";
+import { fromNumbers } from "../src/lib/weights";
 
 const measure = (text: string, size: number) => text.length * size * 0.6;
 const tokens = (text: string) => [...text].map((sign, k) => ({ text: sign, first: k, last: k }));
@@ -28,6 +29,6 @@ describe("layOutRibbons", () => {
 
 it("draws visible weights, the thickest last", () => {
   const layout = layOutRibbons(tokens("a"), tokens("xyz"), 400, 320, measure);
-  const weights = { queries: 1, keys: 3, high: 1, data: new Uint8Array([204, 0, 51]) };
+  const weights = fromNumbers([[0.8, 0, 0.2]]);
   expect(ribbons(weights, layout).map((band) => band.column)).toEqual([2, 0]);
 });

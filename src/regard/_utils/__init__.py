@@ -1,6 +1,7 @@
 """Files, folder lock, names, JSON of dataclasses: helpers that import nothing else of the package."""
 
 from regard._utils.config_io import from_plain, override, to_plain
+from regard._utils.decimals import fixed
 from regard._utils.files import (
     append_line,
     atomic_file,
@@ -44,6 +45,7 @@ __all__ = [
     "find_name",
     "find_object",
     "find_variant",
+    "fixed",
     "from_plain",
     "hyphenated",
     "import_reference",

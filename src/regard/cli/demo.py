@@ -159,7 +159,7 @@ def draw_attention(console: Console, predictor: Predictor, text: str, pictures: 
     )
     draw()
     for path in pictures:
-        draw(file=path, overwrite=overwrite)
+        draw(title=f"{text} → {translation.text}", file=path, overwrite=overwrite)
     console.print(Text("  ".join(map(str, pictures)), style="dim", overflow="fold"))
     if not has_matplotlib():
         console.print("No PNG and SVG: matplotlib is not installed (pip install matplotlib).", style="yellow")

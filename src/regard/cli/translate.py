@@ -65,7 +65,7 @@ def translate(
         # a program at the other end of a pipe gets its lines at once
         sys.stdout.flush()
         if attention is not None:
-            draw(translations, attention, overwrite=overwrite)
+            draw(lines, translations, attention, overwrite=overwrite)
             # the first block only
             attention = None
         first += len(lines)
@@ -89,9 +89,10 @@ def write(translation: Translation, number: int, *, num_best: int, alignments: b
         sys.stdout.write(f"{text}{links}\n")
 
 
-def draw(translations: list[Translation], file: Path, *, overwrite: bool) -> None:
+def draw(lines: list[str], translations: list[Translation], file: Path, *, overwrite: bool) -> None:
     """Write the attention of the first line that is not empty."""
-    first = next((translation for translation in translations if translation.weights is not None), None)
+    pairs = zip(lines, translations, strict=True)
+    source, first = next((pair for pair in pairs if pair[1].weights is not None), ("", None))
     if first is None or first.weights is None:
         raise ValueError("there is no line to draw the attention of. Give a line that is not empty.")
     show(
@@ -99,6 +100,7 @@ def draw(translations: list[Translation], file: Path, *, overwrite: bool) -> Non
         query_tokens=first.tokens,
         key_tokens=first.source_tokens,
         axes=("target", "source"),
+        title=f"{source} → {first.text}",
         file=file,
         overwrite=overwrite,
     )

@@ -8,9 +8,12 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from regard._utils import fixed
 from regard.display.picture import VIRIDIS, Panel, Picture
 
 CJK_FONTS = (
@@ -32,7 +35,8 @@ CJK_FONTS = (
     "Yu Gothic",
     "Malgun Gothic",
 )
-LABEL_POINTS, MAX_NUMBERED = 10, 12
+LABEL_POINTS, MAX_NUMBERED, MAX_NUMBERED_ALONE = 10, 12, 24
+"""Points of a label; keys or queries up to which weights are written into the cells, of four panels and of one."""
 BAD_COLOUR = "#dddddd"
 
 
@@ -129,8 +133,12 @@ def draw_panels(figure: Any, picture: Picture, fonts: list[str], rows: int, colu
         at_left, at_bottom = number % columns == 0, number + columns >= len(picture.panels)
         label(axes.yaxis, panel.query_tokens if at_left or not same_tokens else (), fonts, height)
         label(axes.xaxis, panel.key_tokens if at_bottom or not same_tokens else (), fonts, width)
-        if len(picture.panels) <= 4 and max(weights.shape) <= MAX_NUMBERED:
+        most = MAX_NUMBERED_ALONE if len(picture.panels) == 1 else MAX_NUMBERED
+        if len(picture.panels) <= 4 and max(weights.shape) <= most:
             write_numbers(axes, picture, panel)
+    if picture.title:
+        # parse_math=False: a sentence may contain dollar signs
+        figure.suptitle(picture.title, fontsize=11, fontfamily=fonts, parse_math=False, wrap=True)
     figure.supxlabel(picture.axes[1], fontsize=9)
     figure.supylabel(picture.axes[0], fontsize=9)
     figure.colorbar(image, ax=grid, label="weight", aspect=30, fraction=0.04, pad=0.02)
@@ -144,9 +152,10 @@ def label(axis: Any, tokens: tuple[str, ...], fonts: list[str], inches: float) -
     # parse_math=False: a token such as $x$ is text
     axis.set_ticks(ticks, [tokens[tick] for tick in ticks], fontsize=8, fontfamily=fonts, parse_math=False)
     axis.set_tick_params(length=0)
-    # labels of several characters would overlap side by side
-    if axis.axis_name == "x" and any(len(tokens[tick]) > 2 for tick in ticks):
-        axis.set_tick_params(rotation=90)
+    if axis.axis_name == "x":
+        for tick, text in zip(ticks, axis.get_ticklabels(), strict=True):
+            # a label of several characters would overlap its neighbours; each of the others stays upright
+            text.set_rotation(90 if len(tokens[tick]) > 2 else 0)
 
 
 def write_numbers(axes: Any, picture: Picture, panel: Panel) -> None:
@@ -155,7 +164,7 @@ def write_numbers(axes: Any, picture: Picture, panel: Panel) -> None:
         for key, value in enumerate(values):
             if math.isfinite(value):
                 ink = "black" if picture.share(value) > 0.6 else "white"
-                axes.text(key, query, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=7)
+                axes.text(key, query, fixed(value, 2), ha="center", va="center", color=ink, fontsize=7)
 
 
 def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
@@ -164,9 +173,26 @@ def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
 
     tokens = (token for panel in picture.panels for token in (*panel.query_tokens, *panel.key_tokens))
     default = font_manager.get_font(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf").get_charmap()
-    missing = {letter for token in tokens for letter in token if ord(letter) not in default}
+    missing = {letter for text in (*tokens, picture.title) for letter in text if ord(letter) not in default}
     if not missing:
         return ["DejaVu Sans"]
+    best, covered = best_font(missing)
+    if covered < missing and add_new_fonts():
+        best, covered = best_font(missing)
+    uncovered = sorted(missing - covered)
+    if uncovered and embedded:
+        warnings.warn(
+            f"no installed font has {''.join(uncovered[:8])!r}: boxes are drawn instead. Install Noto Sans CJK, or "
+            f"write .svg or .html, which use the reader's fonts.",
+            stacklevel=2,
+        )
+    return ["DejaVu Sans", best] if covered else ["DejaVu Sans"]
+
+
+def best_font(missing: set[str]) -> tuple[str, set[str]]:
+    """The font of CJK_FONTS with the most of these characters, and those that it has."""
+    from matplotlib import font_manager
+
     available: dict[str, set[str]] = {}
     # a family may have several files (weights, scripts), whose characters are joined
     for font in font_manager.fontManager.ttflist:
@@ -176,11 +202,18 @@ def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
             available[font.name] = available.get(font.name, set()) | covered
     # the most characters; among equals the earlier one in the list
     best = max(available, key=lambda name: (len(available[name]), -CJK_FONTS.index(name)), default="")
-    uncovered = sorted(missing - available.get(best, set()))
-    if uncovered and embedded:
-        warnings.warn(
-            f"no installed font has {''.join(uncovered[:8])!r}: boxes are drawn instead. Install Noto Sans CJK, or "
-            f"write .svg or .html, which use the reader's fonts.",
-            stacklevel=2,
-        )
-    return ["DejaVu Sans", best] if available.get(best) else ["DejaVu Sans"]
+    return best, available.get(best, set())
+
+
+def add_new_fonts() -> bool:
+    """Add the fonts that were installed after matplotlib stored its list; False if there are none."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    known = {Path(font.fname) for font in manager.ttflist}
+    files = [file for file in font_manager.findSystemFonts() if Path(file) not in known]
+    for file in files:
+        # a file that is no font, or that matplotlib cannot read, is no reason to draw nothing
+        with suppress(OSError, RuntimeError, ValueError):
+            manager.addfont(file)
+    return bool(files)

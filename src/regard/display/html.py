@@ -1,7 +1,7 @@
 """Heat maps as one self-contained HTML page, with the exact number on hover.
 
-Weights are stored as 16-bit steps of the colour scale in base64, 2.7 bytes each, exact to 1/131068 of the scale. The
-template is page.html in this folder.
+Weights are stored in single precision in base64, 5.3 bytes each, so that every digit of the page is that of the weight.
+The template is page.html in this folder.
 """
 
 import base64
@@ -11,8 +11,6 @@ from importlib.resources import files
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from regard._utils import check_name
 from regard.display.picture import VIRIDIS, Panel, Picture
@@ -47,9 +45,6 @@ TEXTS = {
 }
 """Texts of the page and of its script."""
 
-STEPS = 65534
-NOT_A_NUMBER = 65535
-
 
 class Page:
     """The page of a picture, in English (en) or Chinese (zh); a notebook displays it."""
@@ -70,7 +65,7 @@ class Page:
         titles = dict.fromkeys(panel.path for panel in self.picture.panels if panel.path)
         rows, columns = self.picture.axes
         fields = {
-            "title": ", ".join(list(titles)[:3]) or texts["attention"],
+            "title": self.picture.title or ", ".join(list(titles)[:3]) or texts["attention"],
             "lang": self.language,
             **{name: texts[name].format(rows=rows, columns=columns) for name in ("module", "heads", "hint", "script")},
         }
@@ -103,23 +98,16 @@ def payload(picture: Picture) -> dict[str, Any]:
             "head": panel.head,
             "queries": index_of(panel.query_tokens),
             "keys": index_of(panel.key_tokens),
-            "weights": encode(panel, picture),
+            "weights": encode(panel),
         }
         for panel in picture.panels
     ]
-    scale = {"low": picture.low, "high": picture.high, "steps": STEPS, "colours": VIRIDIS}
-    return {"scale": scale, "labels": list(labels), "panels": panels}
+    scale = {"low": picture.low, "high": picture.high, "colours": VIRIDIS}
+    return {"title": picture.title, "scale": scale, "labels": list(labels), "panels": panels}
 
 
-def encode(panel: Panel, picture: Picture) -> str:
-    """Weights as steps from low to high, two bytes each, low byte first."""
+def encode(panel: Panel) -> str:
+    """Weights in single precision, four bytes each, the low byte first; what is not finite is NaN."""
+    finite = panel.weights.where(panel.weights.isfinite(), torch.nan)
     # little endian on every machine, as the script reads it
-    return base64.b64encode(steps(panel.weights, picture).numpy().astype("<u2").tobytes()).decode()
-
-
-def steps(weights: Float[Tensor, "Q K"], picture: Picture) -> Tensor:
-    """Each weight as a number of steps."""
-    share = (weights.double() - picture.low) / (picture.high - picture.low)
-    # 65535 is reserved for what is not finite
-    rounded = (share * STEPS).round().clamp(0, STEPS)
-    return torch.where(weights.isfinite(), rounded, NOT_A_NUMBER).long()
+    return base64.b64encode(finite.to(torch.float32).numpy().astype("<f4").tobytes()).decode()

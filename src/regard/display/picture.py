@@ -51,16 +51,18 @@ class Picture:
     high: float
     axes: tuple[str, str] = ("queries", "keys")
     """Names of the rows and of the columns."""
+    title: str = ""
+    """What is attended to, such as a sentence with its translation; '' for none."""
 
     @classmethod
-    def of(cls, panels: tuple[Panel, ...], axes: tuple[str, str] = ("queries", "keys")) -> "Picture":
+    def of(cls, panels: tuple[Panel, ...], axes: tuple[str, str] = ("queries", "keys"), title: str = "") -> "Picture":
         """A picture whose scale goes from 0, or the smallest weight if negative, to the largest weight."""
         # masked scores are -inf and would make every other difference invisible
         finite = torch.cat([panel.weights[panel.weights.isfinite()] for panel in panels])
         low, high = (finite.amin().item(), finite.amax().item()) if finite.numel() else (0.0, 0.0)
         low = min(low, 0.0)
         # a constant map still needs a range, by which `share` divides
-        return cls(panels=panels, low=low, high=high if high > low else low + 1.0, axes=axes)
+        return cls(panels=panels, low=low, high=high if high > low else low + 1.0, axes=axes, title=visible(title))
 
     def share(self, value: float) -> float:
         """The position of a number on the scale, from 0 to 1."""
@@ -79,7 +81,8 @@ def colour(share: float) -> tuple[int, int, int]:
 
 def visible(token: str) -> str:
     """A token with control characters escaped and lone spaces as ␣, so that it cannot move the cursor."""
-    if token and not token.strip(" "):
+    # ▁ is the space of tokenizers, which alone would be drawn as a bar
+    if token and not token.strip(" ▁"):
         return "␣" * len(token)
     # escape sequences in a token could otherwise control the terminal
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in token)

@@ -169,14 +169,16 @@ def show(
     batch_index: int = 0,
     heads: str | Sequence[int] = "each",
     axes: tuple[str, str] = ("queries", "keys"),
+    title: str = "",
     file: str | Path | None = None,
     overwrite: bool = False,
 ) -> Page | None:
     """Draw attention weights: a trace, one of its maps, or a tensor (Q, K), (B, Q, K) or (B, H, Q, K).
 
     `path` chooses a module of a trace and all below it. `tokens` label both queries and keys; `query_tokens` and
-    `key_tokens` label them separately. `heads` is 'each', 'mean' or indices; `axes` names the rows and the columns. The
-    steps of a decoder are joined along the queries. In a notebook the page is returned, elsewhere None.
+    `key_tokens` label them separately. `heads` is 'each', 'mean' or indices; `axes` names the rows and the columns, and
+    `title` is a line above them, such as a sentence with its translation. The steps of a decoder are joined along the
+    queries. In a notebook the page is returned, elsewhere None.
     """
     target = None if file is None else checked_file(Path(file), overwrite=overwrite)
     panels = choose_panels(
@@ -187,7 +189,7 @@ def show(
         query_tokens=tokens if query_tokens is None else query_tokens,
         key_tokens=tokens if key_tokens is None else key_tokens,
     )
-    picture = Picture.of(panels, axes)
+    picture = Picture.of(panels, axes, title)
     if target is not None:
         suffix = target.suffix.lower()
         page = suffix == ".html"

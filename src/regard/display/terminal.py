@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, Group
 from rich.style import Style
 from rich.text import Text
 
+from regard._utils import fixed
 from regard.display.picture import Panel, Picture, colour
 
 SHADES = " ·░▒▓█"
@@ -30,8 +31,10 @@ class TerminalPicture:
         self.picture = picture
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Columns | Text]:
-        """Panels, several in a line if they fit, then the scale."""
+        """The title, panels, several in a line if they fit, then the scale."""
         panels = [Group(*self.lines(panel, options.max_width)) for panel in self.picture.panels]
+        if self.picture.title:
+            yield Text(self.picture.title, style="bold", overflow="fold")
         yield Columns(panels, padding=(0, 3))
         yield self.scale()
 
@@ -72,7 +75,7 @@ class TerminalPicture:
         share = self.picture.share(value)
         if width == NUMBER_WIDTH:
             # ".25" instead of "0.25" fits the cell
-            number = f"{value:.2f}"
+            number = fixed(value, 2)
             # "1.0" for 1: the cell has room for three characters and a space
             return f"{number[1:] if number.startswith('0') else number[:3]:>{width}}", ink_on(round(100 * share))
         return SHADES[round(share * (len(SHADES) - 1))] * width, block_of(round(100 * share))
@@ -80,11 +83,11 @@ class TerminalPicture:
     def scale(self) -> Text:
         """The colour scale and the names of the axes."""
         low, high = self.picture.low, self.picture.high
-        line = Text(f"{low:.2f} ")
+        line = Text(f"{fixed(low, 2)} ")
         for step in range(len(SHADES)):
             line.append(*self.cell(low + (high - low) * step / (len(SHADES) - 1), SHADE_WIDTH))
         rows, columns = self.picture.axes
-        return line.append(f" {high:.2f}   rows: {rows}, columns: {columns}")
+        return line.append(f" {fixed(high, 2)}   rows: {rows}, columns: {columns}")
 
 
 # cached by percent: at most 101 styles, while a picture has thousands of cells

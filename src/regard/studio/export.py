@@ -1,6 +1,6 @@
-"""Weights as bytes, as thumbnails, and as a self-contained HTML file.
+"""Weights in single precision, as bytes, as thumbnails, and as a self-contained HTML file.
 
-For pictures a weight is one of 256 steps; the row of one query has all digits.
+What the page prints comes from the numbers in single precision; bytes, 256 steps, are for colours.
 """
 
 import torch
@@ -25,12 +25,14 @@ def picture(weights: Float[Tensor, "Q K"]) -> tuple[bytes, float]:
     return steps.to("cpu", torch.uint8).numpy().tobytes(), high
 
 
-def exact_row(weights: Float[Tensor, "Q K"], query: int) -> bytes:
-    """The weights of one query in single precision, little-endian."""
-    if query >= weights.shape[0]:
-        raise MissingError(f"there are {weights.shape[0]} queries, counted from 0; there is no query {query}.")
+def exact_rows(weights: Float[Tensor, "Q K"], first: int, count: int) -> bytes:
+    """The weights of `count` queries in single precision, little-endian."""
+    if first + count > weights.shape[0]:
+        raise MissingError(
+            f"there are {weights.shape[0]} queries, counted from 0; there is no query {first + count - 1}."
+        )
     # little-endian on every machine
-    return weights[query].to("cpu", torch.float32).numpy().astype("<f4").tobytes()
+    return weights[first : first + count].to("cpu", torch.float32).numpy().astype("<f4").tobytes()
 
 
 def thumbnail(weights: Float[Tensor, "Q K"], size: int) -> UInt8[Tensor, "size size"]:
@@ -66,7 +68,10 @@ def export_page(entry: CachedInspection, path: str, head: int, language: str) ->
         for number in (range(count) if head < 0 else (head,))
     )
     titles = (getattr(query_axis.title, language), getattr(key_axis.title, language))
-    return Page(Picture.of(panels, titles), language).html()
+    inspection = entry.inspection
+    # the input and, if there is one, the output
+    title = " → ".join(text for text in (inspection.input, inspection.output) if text)
+    return Page(Picture.of(panels, titles, title), language).html()
 
 
 def axes_of(entry: CachedInspection, path: str) -> tuple[str, str]:

@@ -5,14 +5,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.analysis import diagonal_mass, entropy, mean_distance, mean_over_active
+from regard.analysis import diagonal_mass, mean_distance, mean_over_active
 from regard.contracts import AttentionMap
 from regard.serving import MissingError, RefusedError
 from regard.studio.export import thumbnail
 from regard.studio.inspection_cache import CachedInspection
 from regard.studio.inspections import layer_of, respond
 from regard.studio.schema.numbers import AblateRequest, AblationResult, HeadMeasures, HeadOverview
-from regard.studio.swap import intervene_at
+from regard.studio.swap import intervene_at, normalized_entropy
 
 THUMBNAIL = 24
 
@@ -26,7 +26,7 @@ def all_heads(entry: CachedInspection) -> HeadOverview:
         distances = mean_distance(weights, stretched=site.is_cross)
         diagonals = diagonal_mass(weights, stretched=site.is_cross)
         # over queries with any weight: the others have no distribution
-        entropies = mean_over_active(entropy(weights), weights)
+        entropies = mean_over_active(normalized_entropy(weights), weights)
         peaks = mean_over_active(weights.amax(-1), weights)
         measures += [
             HeadMeasures(

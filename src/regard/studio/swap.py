@@ -74,6 +74,8 @@ SWAPPED_ALIGNS: Mapping[str, Callable[[], Alignment]] = {
     "entmax": Entmax,
     "sigmoid": Sigmoid,
 }
+SWAPPED_FORMULAS: Mapping[str, str] = {"sigmoid": f"{ALIGNMENTS['sigmoid'].formula}, b = -log(keys)"}
+"""Formulas with what a swap chooses."""
 # the size of the window, which masks without one ignore
 SWAPPED_MASKS: Mapping[str, Callable[[int], ComposableMask | None]] = {
     "window": window,
@@ -118,7 +120,7 @@ def options(entry: CachedInspection, path: str) -> SwapOptions:
         choices = [
             Option(
                 name=name,
-                formula=entry.formula,
+                formula=SWAPPED_FORMULAS.get(name, entry.formula),
                 year=entry.year,
                 refusal=refuse(name, supported, needs_vectors=needs_vectors),
             )
@@ -153,6 +155,8 @@ class Swap:
         scores = self.scores(attention_map, first_query, first_key) / request.temperature
         align = attention_map.align if request.align == "own" else SWAPPED_ALIGNS[request.align]()
         allowed = self.allowed(attention_map, first_query, first_key)
+        if request.align == "sigmoid":
+            scores = scores + sigmoid_bias(scores, allowed)
         weights: Tensor = align(scores, allowed, attention_map.position_info).weights
         if request.head < 0 or attention_map.weights.ndim < 4:
             return weights
@@ -200,6 +204,13 @@ class Swap:
         return None if rule is None else rule.allowed(grid)
 
 
+def sigmoid_bias(scores: Float[Tensor, "... Q K"], allowed: Bool[Tensor, "..."] | None) -> Float[Tensor, "... Q 1"]:
+    """-log(number of keys that a query may attend to): the bias of Ramapuram et al. 2024."""
+    # counted by query: a decoder that takes steps has more keys at each of them
+    keys = torch.ones_like(scores) if allowed is None else allowed.broadcast_to(scores.shape).to(scores.dtype)
+    return -keys.sum(-1, keepdim=True).clamp_min(1).log()
+
+
 def alibi_bias(attention_map: AttentionMap, first_query: int, first_key: int) -> Float[Tensor, "... Q K"]:
     """The linear bias of ALiBi, in the shape of the scores."""
     scores = attention_map.scores
@@ -239,7 +250,7 @@ def check_swap(entry: CachedInspection, request: SwapRequest) -> None:
 
 
 def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, CachedInspection]:
-    """Entropies and outputs before and after the swap, and the swapped weights as an inspection."""
+    """Measures and outputs before and after the swap, and the swapped weights as an inspection."""
     check_swap(entry, request)
     rule = Swap(request, is_causal=entry.site(request.site).is_causal)
     before, after = entry.weights(request.site), swapped_weights(entry, rule)
@@ -251,8 +262,10 @@ def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, Cac
     heads = slice(None) if request.head < 0 else slice(request.head, request.head + 1)
     message = SwapResult(
         id=name,
-        entropy_before=entropy(before[heads]).mean(0).tolist(),
-        entropy_after=entropy(after[heads]).mean(0).tolist(),
+        entropy_before=normalized_entropy(before[heads]).mean(0).tolist(),
+        entropy_after=normalized_entropy(after[heads]).mean(0).tolist(),
+        sum_before=before[heads].sum(-1).mean(0).tolist(),
+        sum_after=after[heads].sum(-1).mean(0).tolist(),
         before=outcome,
         after=swapped_outcome,
     )
@@ -266,6 +279,12 @@ def swap(entry: CachedInspection, request: SwapRequest) -> tuple[SwapResult, Cac
         swapped={request.site: after.cpu()},
     )
     return message, result
+
+
+def normalized_entropy(weights: Float[Tensor, "H Q K"]) -> Float[Tensor, "H Q"]:
+    """The entropy of each query's weights divided by their sum: only a distribution has an entropy."""
+    # clamped, because a query that attends to nothing has the sum 0
+    return entropy(weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny))
 
 
 def swapped_weights(entry: CachedInspection, rule: Swap) -> Float[Tensor, "H Q K"]:

@@ -8,7 +8,7 @@ const FONT = "Inter, system-ui, Noto Sans CJK SC, PingFang SC, Microsoft YaHei, 
 
 export function matrixSvg(weights: Weights, rows: DisplayToken[], columns: DisplayToken[], title: string): string {
   const left = 16 + 9 * longest(rows);
-  const top = 40 + 9 * longest(columns);
+  const top = 40 + Math.max(18, 9 * longest(columns.filter(isLong)));
   const [width, height] = [left + CELL * columns.length + 16, top + CELL * rows.length + 16];
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"`,
@@ -27,14 +27,21 @@ export function matrixSvg(weights: Weights, rows: DisplayToken[], columns: Displ
     });
   });
   columns.forEach((column, c) => {
-    const x = left + CELL * (c + 0.7);
-    parts.push(`<text transform="translate(${x} ${top - 6}) rotate(-90)">${escaped(column.text)}</text>`);
+    const place = isLong(column)
+      ? `transform="translate(${left + CELL * (c + 0.7)} ${top - 6}) rotate(-90)"`
+      : `x="${left + CELL * (c + 0.5)}" y="${top - 6}" text-anchor="middle"`;
+    parts.push(`<text ${place}>${escaped(column.text)}</text>`);
   });
   return `${parts.join("\n")}\n</svg>\n`;
 }
 
 export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
+/** Wider than its column. */
+function isLong(token: DisplayToken): boolean {
+  return [...token.text].length > 1;
 }
 
 function longest(tokens: DisplayToken[]): number {

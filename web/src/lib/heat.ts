@@ -1,10 +1,11 @@
 // A heat map: the layout of its cells, labels and numbers, and drawing on a canvas.
 import { colourOf, inkOn } from "./colour";
+import { fixed, withSign } from "./format";
 import { isSpace, type DisplayToken } from "./labels";
-import { at, differenceAt, poolWindow, type Weights, type Window } from "./weights";
+import { at, poolWindow, type Weights, type Window } from "./weights";
 
 export type Box = { left: number; top: number; width: number; height: number };
-export type Layout = { width: number; height: number; plot: Box; upright: boolean; labels: boolean };
+export type Layout = { width: number; height: number; plot: Box; labels: boolean };
 export type Cell = { row: number; column: number };
 export type Colours = { ink: string; muted: string; accent: string; paper: string };
 
@@ -31,7 +32,7 @@ const SMALL_CELL = 8;
 const MAX_LABEL_WIDTH = 128;
 const MIN_LABEL_DISTANCE = 12;
 
-/** Cells as large as fit, square if possible; labels wider than their cell are upright. */
+/** Cells as large as fit, square if possible; a label of a column that is wider than its cell is turned. */
 export function layOut(
   available: number,
   rows: string[],
@@ -49,11 +50,16 @@ export function layOut(
   const widest = Math.min(compact || horizontal > maxWidth ? largest.wide : Math.max(largest.wide, horizontal), maxWidth);
   const cellWidth = whole(tallest < SMALL_CELL ? Math.min(widest, tallest) : widest);
   const cellHeight = whole(Math.min(tallest, Math.max(cellWidth, tallest > 18 && !compact ? 18 : 0)));
-  const upright = longest(columns) > cellWidth - 2;
-  const top = compact ? 0 : upright ? Math.ceil(longest(columns)) + 8 : 24;
+  const turned = longest(columns.filter((column) => isTurned(measure(column), cellWidth)));
+  const top = compact ? 0 : Math.max(24, Math.ceil(turned) + 8);
   const width = Math.min(plotWidth, cellWidth * columns.length);
   const plot = { left: gutter, top, width, height: cellHeight * rows.length };
-  return { width: gutter + width + 1, height: top + plot.height + 1, plot, upright, labels: !compact };
+  return { width: gutter + width + 1, height: top + plot.height + 1, plot, labels: !compact };
+}
+
+/** Whether the label of a column is set along it, because it is wider than the column. */
+export function isTurned(labelWidth: number, cellWidth: number): boolean {
+  return labelWidth > cellWidth - 2;
 }
 
 export type Measure = (text: string) => number;
@@ -140,31 +146,40 @@ function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
       column === selected?.column || column === hovered?.column,
       columns[column]!.text,
     );
+    const { text } = columns[column]!;
+    const turned = isTurned(context.measureText(text).width, layout.plot.width / columns.length);
     context.save();
-    context.translate(x, top - (layout.upright ? 6 : 11));
-    if (layout.upright) context.rotate(-Math.PI / 2);
-    context.textAlign = layout.upright ? "left" : "center";
-    context.fillText(fit(context, columns[column]!.text, layout.upright ? top - 8 : Infinity), 0, 0);
+    context.translate(x, top - (turned ? 6 : 11));
+    if (turned) context.rotate(-Math.PI / 2);
+    context.textAlign = turned ? "left" : "center";
+    context.fillText(turned ? fit(context, text, top - 8) : text, 0, 0);
     context.restore();
   }
+}
+
+/** The rows whose numbers are printed in this view; null if the cells are too small. */
+export function numberedRows(layout: Layout, view: Window, signed: boolean): { first: number; last: number } | null {
+  const [wide, high] = [layout.plot.width / view.columns, layout.plot.height / view.rows];
+  if (wide < (signed ? 36 : 30) || high < 18) return null;
+  return { first: Math.max(0, Math.floor(view.top + 1e-6)), last: Math.ceil(view.top + view.rows - 1e-6) - 1 };
 }
 
 function drawNumbers(context: CanvasRenderingContext2D, picture: Picture): void {
   const { layout, view, weights, table, signed } = picture;
   const { wide, high } = sizes(picture);
-  if (wide < (signed ? 36 : 30) || high < 18) return;
+  if (!numberedRows(layout, view, signed)) return;
   context.font = picture.font.replace(/\d+px/, "11px");
   context.textAlign = "center";
   context.textBaseline = "middle";
   for (const row of visible(view.top, view.rows, weights.queries, Infinity)) {
     for (const column of visible(view.left, view.columns, weights.keys, Infinity)) {
-      const value = signed ? differenceAt(weights, row, column) : at(weights, row, column);
-      if (Math.abs(value) < 0.005) continue;
+      const value = at(weights, row, column);
+      if (value === null || Math.abs(value) < 0.005) continue;
       const x = layout.plot.left + (column + 0.5 - view.left) * wide;
       const y = layout.plot.top + (row + 0.5 - view.top) * high;
       if (x < layout.plot.left || y < layout.plot.top) continue;
       context.fillStyle = inkOn(colourOf(table, weights.data[row * weights.keys + column]!));
-      context.fillText(`${signed && value > 0 ? "+" : ""}${value.toFixed(2)}`, x, y);
+      context.fillText(signed ? withSign(fixed(value, 2)) : fixed(value, 2), x, y);
     }
   }
 }

@@ -1,9 +1,10 @@
 // Inspections: the one on the page, requested as the user types, and the weights of any, cached.
 import { asProblem, bytes, Latest, post, type Problem } from "./api";
 import { ResponseCache } from "./cache";
+import { ExactRows } from "./exactRows.svelte";
 import { server } from "./server.svelte";
 import type { Inspection } from "./types";
-import type { Weights } from "./weights";
+import { fromValues, type Weights } from "./weights";
 
 /** The longest text that the server accepts, in characters. */
 export const MAX_TEXT = 4000;
@@ -67,28 +68,44 @@ export const inspections = {
     );
   },
 
-  /** The weights of a head (-1: the mean) for pictures. `inspection` may be a swap result, which has the id of an inspection. */
+  /**
+   * The weights of a head (-1: the mean), exact or, of a large map, as colours with exact rows on request. `inspection`
+   * may be a swap result, which has the id of an inspection.
+   */
   weights(inspection: { id: string }, site: string, head: number, signal?: AbortSignal): Promise<Weights> {
     return cachedWeights.get(JSON.stringify([inspection.id, site, head]), async () => {
-      const { data, headers } = await bytes(`${path(inspection)}/weights`, { site, head }, signal);
-      const [queries, keys, high] = ["X-Queries", "X-Keys", "X-High"].map((name) =>
-        Number(headers.get(name)),
-      );
-      return { queries: queries ?? 0, keys: keys ?? 0, high: high ?? 0, data: new Uint8Array(data) };
+      const { data, headers } = await bytes(`${path(inspection)}/weights`, { site, head, exact: true }, signal);
+      const [queries, keys, high] = ["X-Queries", "X-Keys", "X-High"].map((name) => Number(headers.get(name) ?? 0)) as [
+        number,
+        number,
+        number,
+      ];
+      if (headers.get("X-Type") === "float32") return fromValues(new Float32Array(data), queries, keys);
+      const rows = new ExactRows(queries, keys, (first, count) => inspections.rows(inspection, site, head, first, count));
+      const value = (i: number, j: number) => rows.get(i)?.[j] ?? null;
+      return { queries, keys, high, data: new Uint8Array(data), value, need: rows.need, all: rows.all };
     });
   },
 
-  /** The exact weights of one query. */
-  row(
+  /** The exact weights of some queries. */
+  async rows(
     inspection: { id: string },
     site: string,
     head: number,
     query: number,
+    count: number,
     signal?: AbortSignal,
-  ): Promise<Float32Array> {
+  ): Promise<Float32Array[]> {
+    const { data } = await bytes(`${path(inspection)}/row`, { site, head, query, count }, signal);
+    const all = new Float32Array(data);
+    const keys = all.length / count;
+    return Array.from({ length: count }, (_, row) => all.subarray(row * keys, (row + 1) * keys));
+  },
+
+  /** The exact weights of one query. */
+  row(inspection: { id: string }, site: string, head: number, query: number, signal?: AbortSignal): Promise<Float32Array> {
     return cachedRows.get(JSON.stringify([inspection.id, site, head, query]), async () => {
-      const { data } = await bytes(`${path(inspection)}/row`, { site, head, query }, signal);
-      return new Float32Array(data);
+      return (await inspections.rows(inspection, site, head, query, 1, signal))[0]!;
     });
   },
 };

@@ -1,6 +1,6 @@
 // The layout of the tokens and ribbons of an alignment: two rows if they fit, else two columns.
 import type { DisplayToken } from "./labels";
-import { at, type Weights } from "./weights";
+import { shade, type Weights } from "./weights";
 
 export const MAX_TOKENS = 60;
 
@@ -63,7 +63,7 @@ export function ribbons(weights: Weights, layout: RibbonLayout): Ribbon[] {
   const thickest = layout.across ? layout.size : 12;
   layout.queries.forEach((query, row) => {
     layout.keys.forEach((key, column) => {
-      const share = at(weights, row, column);
+      const share = shade(weights, row, column);
       if (share < MIN_WEIGHT) return;
       const path = layout.across ? down(key, query) : over(key, query);
       all.push({ row, column, path, thickness: Math.max(0.75, Math.min(1, share) * thickest), share });

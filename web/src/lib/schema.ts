@@ -217,7 +217,9 @@ export interface paths {
         };
         /**
          * Weights
-         * @description One head as a picture, a byte per weight; X-High is the weight of byte 255.
+         * @description One head, a byte per weight; with `exact` a map of up to 262,144 weights is in single precision, little-endian.
+         *
+         *     X-Type is float32 or uint8, and X-High the largest weight, which is that of byte 255.
          */
         get: operations["weights_api_inspections__name__weights_get"];
         put?: never;
@@ -237,7 +239,7 @@ export interface paths {
         };
         /**
          * Row
-         * @description The exact weights of one query in single precision, little-endian.
+         * @description The exact weights of `count` queries from `query` on, in single precision, little-endian.
          */
         get: operations["row_api_inspections__name__row_get"];
         put?: never;
@@ -1369,9 +1371,10 @@ export interface components {
         };
         /**
          * SwapResult
-         * @description The result of a swap: entropies in nats, one per query, and outputs, None if the model does not respond.
+         * @description The result of a swap: measures of each query, and outputs, None if the model does not respond.
          *
-         *     `id` is an inspection whose site has the swapped weights.
+         *     `id` is an inspection whose site has the swapped weights. An entropy, in nats, is that of the weights divided by their
+         *     sum, which is not 1 for alignments such as sigmoid.
          */
         SwapResult: {
             /** Id */
@@ -1380,6 +1383,10 @@ export interface components {
             entropy_before: number[];
             /** Entropy After */
             entropy_after: number[];
+            /** Sum Before */
+            sum_before: number[];
+            /** Sum After */
+            sum_after: number[];
             before: components["schemas"]["Outcome"] | null;
             after: components["schemas"]["Outcome"] | null;
         };
@@ -2277,6 +2284,7 @@ export interface operations {
                 site: string;
                 /** @description -1 is the mean of all heads */
                 head?: number;
+                exact?: boolean;
             };
             header?: never;
             path: {
@@ -2358,6 +2366,7 @@ export interface operations {
                 query: number;
                 /** @description -1 is the mean of all heads */
                 head?: number;
+                count?: number;
             };
             header?: never;
             path: {

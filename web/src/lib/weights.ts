@@ -1,16 +1,55 @@
-// Attention weights as bytes, for pictures: merged to characters, pooled to pixels, subtracted.
+// Attention weights: merged to characters, subtracted, and as bytes for colours, pooled to pixels.
 export type Span = { first: number; last: number };
 
-/** weight = byte / 255 * high; rows are queries. Differences: (byte - 128) / 127 * high. */
-export type Weights = { queries: number; keys: number; high: number; data: Uint8Array };
+/**
+ * The weights of one head; rows are queries. `value` is the exact number; of a large map, which has `need`, it is null
+ * until `need` has requested its row. `data` has 256 steps from 0 to `high` for colours: what is printed is a `value`.
+ */
+export type Weights = {
+  queries: number;
+  keys: number;
+  high: number;
+  data: Uint8Array;
+  value: (i: number, j: number) => number | null;
+  need?: (first: number, last: number) => void;
+  /** Of a large map: all of its exact numbers. */
+  all?: () => Promise<Weights>;
+};
 
-export function at(weights: Weights, i: number, j: number): number {
-  return ((weights.data[i * weights.keys + j] ?? 0) / 255) * weights.high;
+/** The exact weight; null while its row is not here. */
+export function at(weights: Weights, i: number, j: number): number | null {
+  return i >= 0 && j >= 0 && i < weights.queries && j < weights.keys ? weights.value(i, j) : null;
 }
 
-/** The value in a `difference`. */
-export function differenceAt(weights: Weights, i: number, j: number): number {
-  return (((weights.data[i * weights.keys + j] ?? 128) - 128) / 127) * weights.high;
+/** The exact weight, or of a large map the step of its colour: to draw and to compare, not to print. */
+export function shade(weights: Weights, i: number, j: number): number {
+  if (weights.need) return ((weights.data[i * weights.keys + j] ?? 0) / 255) * weights.high;
+  return weights.value(i, j) ?? 0;
+}
+
+/** The same weights with every exact number, for files. */
+export async function complete(weights: Weights): Promise<Weights> {
+  return weights.all ? await weights.all() : weights;
+}
+
+/** Every exact number, row by row. */
+export function numbersOf(weights: Weights): number[][] {
+  return Array.from({ length: weights.queries }, (_, i) =>
+    Array.from({ length: weights.keys }, (_, j) => at(weights, i, j) ?? Number.NaN),
+  );
+}
+
+/** From numbers >= 0, query by query. */
+export function fromValues(values: ArrayLike<number>, queries: number, keys: number): Weights {
+  let high = 0;
+  for (let k = 0; k < values.length; k += 1) high = Math.max(high, values[k]!);
+  const data = Uint8Array.from(values, (value) => step(value, high));
+  return { queries, keys, high, data, value: (i, j) => values[i * keys + j] ?? null };
+}
+
+/** From rows of numbers >= 0, for small pictures that do not come from the server. */
+export function fromNumbers(values: number[][]): Weights {
+  return fromValues(values.flat(), values.length, values[0]?.length ?? 0);
 }
 
 /** Two maps on one scale: equal bytes are equal weights. */
@@ -24,21 +63,39 @@ export function alike(one: Weights, other: Weights): [Weights, Weights] {
 /** Merged to labels: the sum over the tokens of a key label, the mean over those of a query label. */
 export function merge(weights: Weights, queryLabels: Span[], keyLabels: Span[]): Weights {
   if (isIdentity(queryLabels, weights.queries) && isIdentity(keyLabels, weights.keys)) return weights;
-  const sums = new Float64Array(queryLabels.length * keyLabels.length);
-  let highest = 0;
-  queryLabels.forEach((row, r) => {
-    const count = row.last - row.first + 1;
-    keyLabels.forEach((column, c) => {
-      let sum = 0;
-      for (let i = row.first; i <= row.last; i += 1) {
-        for (let j = column.first; j <= column.last; j += 1) sum += weights.data[i * weights.keys + j] ?? 0;
-      }
-      sums[r * keyLabels.length + c] = sum / count;
-      highest = Math.max(highest, sum / count);
-    });
-  });
-  const data = Uint8Array.from(sums, (sum) => (highest > 0 ? Math.round((sum / highest) * 255) : 0));
-  return { queries: queryLabels.length, keys: keyLabels.length, high: (highest / 255) * weights.high, data };
+  const [queries, keys] = [queryLabels.length, keyLabels.length];
+  const { need, all } = weights;
+  const value = (r: number, c: number) => mean(queryLabels[r]!, keyLabels[c]!, (i, j) => at(weights, i, j));
+  const shades = (r: number, c: number) => mean(queryLabels[r]!, keyLabels[c]!, (i, j) => shade(weights, i, j)) ?? 0;
+  const merged = fromValues(cells(queries, keys, shades), queries, keys);
+  if (!need || !all) return merged;
+  return {
+    ...merged,
+    value,
+    need: (first, last) => need(queryLabels[first]?.first ?? 0, queryLabels[last]?.last ?? 0),
+    all: async () => merge(await all(), queryLabels, keyLabels),
+  };
+}
+
+/** The sum over the keys and the mean over the queries of a pair of labels; null if one of the numbers is. */
+function mean(row: Span, column: Span, value: (i: number, j: number) => number | null): number | null {
+  let sum = 0;
+  for (let i = row.first; i <= row.last; i += 1) {
+    for (let j = column.first; j <= column.last; j += 1) {
+      const one = value(i, j);
+      if (one === null) return null;
+      sum += one;
+    }
+  }
+  return sum / (row.last - row.first + 1);
+}
+
+function cells(queries: number, keys: number, value: (i: number, j: number) => number): Float64Array {
+  return Float64Array.from({ length: queries * keys }, (_, k) => value(Math.floor(k / keys), k % keys));
+}
+
+function step(value: number, high: number): number {
+  return high > 0 ? Math.round((value / high) * 255) : 0;
 }
 
 /** Max-pooling to at most height x width. */
@@ -52,6 +109,8 @@ export function pool(weights: Weights, height: number, width: number): Weights {
     keys: columns,
     high: weights.high,
     data: poolWindow(weights, window, rows, columns),
+    // a pixel covers several weights: it has a colour and no number
+    value: () => null,
   };
 }
 
@@ -98,38 +157,33 @@ export function poolWindow(
   return out;
 }
 
-/** after - before, on one scale about 0: read it with `differenceAt`, draw it with scale="difference". */
+/** after - before, on one scale about 0: byte 128 + 127 is `high`, 128 - 127 is -`high`; drawn with scale="difference". */
 export function difference(after: Weights, before: Weights): Weights {
-  const cells = after.queries * after.keys;
-  const values = new Float64Array(cells);
-  let high = 0;
-  for (let k = 0; k < cells; k += 1) {
-    values[k] = ((after.data[k] ?? 0) * after.high - (before.data[k] ?? 0) * before.high) / 255;
-    high = Math.max(high, Math.abs(values[k]!));
-  }
+  const { queries, keys } = after;
+  const values = cells(queries, keys, (i, j) => shade(after, i, j) - shade(before, i, j));
+  const high = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const data = Uint8Array.from(values, (value) => 128 + (high > 0 ? Math.round((value / high) * 127) : 0));
-  return { queries: after.queries, keys: after.keys, high, data };
-}
-
-/** From numbers >= 0, for small pictures that do not come from the server. */
-export function fromNumbers(values: number[][]): Weights {
-  const flat = values.flat();
-  const high = flat.reduce((max, value) => Math.max(max, value), 0);
-  const data = Uint8Array.from(flat, (value) => (high > 0 ? Math.round((value / high) * 255) : 0));
-  return { queries: values.length, keys: values[0]?.length ?? 0, high, data };
+  const value = (i: number, j: number) => {
+    const [one, other] = [at(after, i, j), at(before, i, j)];
+    return one === null || other === null ? null : one - other;
+  };
+  if (!after.need && !before.need) return { queries, keys, high, data, value };
+  const need = (first: number, last: number) => [after, before].forEach((map) => map.need?.(first, last));
+  const all = async () => difference(await complete(after), await complete(before));
+  return { queries, keys, high, data, value, need, all };
 }
 
 /** The column with the most weight in a row. */
 export function strongestKey(weights: Weights, i: number): number {
   let best = 0;
-  for (let j = 1; j < weights.keys; j += 1) if (at(weights, i, j) > at(weights, i, best)) best = j;
+  for (let j = 1; j < weights.keys; j += 1) if (shade(weights, i, j) > shade(weights, i, best)) best = j;
   return best;
 }
 
 /** The row with the most weight on a column. */
 export function strongestQuery(weights: Weights, j: number): number {
   let best = 0;
-  for (let i = 1; i < weights.queries; i += 1) if (at(weights, i, j) > at(weights, best, j)) best = i;
+  for (let i = 1; i < weights.queries; i += 1) if (shade(weights, i, j) > shade(weights, best, j)) best = i;
   return best;
 }
 

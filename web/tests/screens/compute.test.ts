@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { positionOf, readAddress, shortAddress } from "../../src/screens/compute/positions";
 import { HOME, stageFor, windowStart } from "../../src/screens/compute/stages";
-import { tablesOf, type Frame } from "../../src/screens/compute/tables";
+import { barOf, tablesOf, type Cell, type Frame } from "../../src/screens/compute/tables";
 
 const frame: Frame = {
   computed: {
@@ -81,5 +81,18 @@ describe("tables", () => {
   it("take the lowest number for minus infinity", () => {
     expect(numbers("weights")[0]?.[2]).toEqual([-Infinity, false, -Infinity, 0]);
     expect(tablesOf("scores", frame)[0]?.rows[1]?.cells[0]?.share).toBe(-1);
+  });
+});
+
+describe("bars", () => {
+  const bar = (share: number, scale: Cell["scale"]) => barOf({ position: null, value: 0, share, scale });
+  it("begin at zero, in the middle of signed numbers", () => {
+    expect(bar(1, "signed")).toEqual({ from: 0.5, to: 1 });
+    expect(bar(-0.5, "signed")).toEqual({ from: 0.25, to: 0.5 });
+    expect(bar(0, "signed")).toBeNull();
+  });
+  it("begin at the edge where no number is negative", () => {
+    expect(bar(0.5, "weight")).toEqual({ from: 0, to: 0.5 });
+    expect(bar(0.5, "plain")).toBeNull();
   });
 });

@@ -76,6 +76,11 @@ class Bahdanau(nn.Module):
         self.readout = Readout(hidden_size=config.maxout_size, vocab_size=config.target_vocab_size)
         self.reset_parameters()
 
+    @property
+    def context_sizes(self) -> dict[str, int]:
+        """Size of the paper's context by module path: the values [h_j; C h_j] begin with h_j."""
+        return {"attention": 2 * self.config.hidden_size}
+
     def reset_parameters(self) -> None:
         """Section B.1: recurrent matrices orthogonal, the attention near 0, biases 0."""
         # the order of the cases matters: the energy is one-dimensional too, but is not a bias

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard._utils import check_name
+from regard._utils import check_name, fixed
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import (
     ChartBlock,
@@ -125,10 +125,8 @@ def same(word: str) -> LocalizedText:
 
 
 def number(value: float | Tensor, digits: int = 2) -> str:
-    """A number as text; zero has no sign."""
-    rounded = f"{float(value):.{digits}f}"
-    # -0.00 is 0.00
-    return rounded.lstrip("-") if float(rounded) == 0 else rounded
+    """A number as text, rounded as the page rounds it."""
+    return fixed(float(value), digits)
 
 
 def numbers(values: Float[Tensor, " N"], digits: int = 2) -> str:

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from regard.studio import heads, numbers, panels
 from regard.studio import swap as swapping
 from regard.studio.computation import QueryRow
-from regard.studio.export import exact_row, export_page, picture
+from regard.studio.export import exact_rows, export_page, picture
 from regard.studio.inspections import inspection_id, make_inspection
 from regard.studio.schema.base import Head, Name, Position, Quantity
 from regard.studio.schema.inspections import (
@@ -34,6 +34,8 @@ from regard.studio.state import CurrentStudio
 BYTES = "application/octet-stream"
 RAW: dict[int | str, dict[str, Any]] = {200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}}
 HTML: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
+MAX_EXACT, MAX_ROWS = 512 * 512, 64
+"""Weights of a map, and rows of a larger one, that are sent in single precision."""
 
 router = APIRouter(prefix="/api/inspections", tags=["inspections"])
 
@@ -54,19 +56,34 @@ async def inspect(body: InspectionRequest, request: Request, studio: CurrentStud
 
 # routes without `async` run in a pool of threads, and do not block the event loop
 @router.get("/{name}/weights", response_class=Response, responses=RAW)
-def weights(name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1) -> Response:
-    """One head as a picture, a byte per weight; X-High is the weight of byte 255."""
+def weights(
+    name: str, site: Annotated[Name, Query()], studio: CurrentStudio, head: Head = -1, *, exact: bool = False
+) -> Response:
+    """One head, a byte per weight; with `exact` a map of up to 262,144 weights is in single precision, little-endian.
+
+    X-Type is float32 or uint8, and X-High the largest weight, which is that of byte 255.
+    """
     matrix = studio.inspections.find(name).head(site, head)
     data, high = picture(matrix)
-    # repr has all digits
-    headers = {"X-Queries": str(matrix.shape[0]), "X-Keys": str(matrix.shape[1]), "X-High": repr(high)}
-    return Response(data, media_type=BYTES, headers=headers)
+    is_exact = exact and matrix.numel() <= MAX_EXACT
+    headers = {
+        "X-Queries": str(matrix.shape[0]),
+        "X-Keys": str(matrix.shape[1]),
+        # repr has all digits
+        "X-High": repr(high),
+        "X-Type": "float32" if is_exact else "uint8",
+    }
+    content = exact_rows(matrix, 0, matrix.shape[0]) if is_exact else data
+    return Response(content, media_type=BYTES, headers=headers)
 
 
 @router.get("/{name}/row", response_class=Response, responses=RAW)
-def row(name: str, site: Annotated[Name, Query()], query: Position, studio: CurrentStudio, head: Head = -1) -> Response:
-    """The exact weights of one query in single precision, little-endian."""
-    return Response(exact_row(studio.inspections.find(name).head(site, head), query), media_type=BYTES)
+def row(
+    name: str, *, site: Annotated[Name, Query()], query: Position, studio: CurrentStudio, head: Head = -1,
+    count: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1,
+) -> Response:  # fmt: skip
+    """The exact weights of `count` queries from `query` on, in single precision, little-endian."""
+    return Response(exact_rows(studio.inspections.find(name).head(site, head), query, count), media_type=BYTES)
 
 
 @router.get("/{name}/compute")

@@ -91,14 +91,17 @@ class Outcome(Message):
 
 
 class SwapResult(Message):
-    """The result of a swap: entropies in nats, one per query, and outputs, None if the model does not respond.
+    """The result of a swap: measures of each query, and outputs, None if the model does not respond.
 
-    `id` is an inspection whose site has the swapped weights.
+    `id` is an inspection whose site has the swapped weights. An entropy, in nats, is that of the weights divided by
+    their sum, which is not 1 for alignments such as sigmoid.
     """
 
     id: str
     entropy_before: list[float]
     entropy_after: list[float]
+    sum_before: list[float]
+    sum_after: list[float]
     before: Outcome | None
     after: Outcome | None
 

@@ -5,8 +5,8 @@ The output is found by greedy search or given by the caller; a second, teacher-f
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.attention import trace
@@ -89,7 +89,7 @@ def inspect_translation(
     # again, with the true length of the target
     count_numbers(sites, lengths, max_numbers)
     # without attention there is nothing to record
-    maps = dict(record(model, source, tokens.prefix).items()) if sites else {}
+    maps = narrow(model, record(model, source, tokens.prefix)) if sites else {}
     return Inspection(
         input=text,
         output=tokenizers.target.decode(hypothesis.ids),
@@ -170,6 +170,20 @@ def record(model: Any, source: Sequence[int], prefix: Sequence[int]) -> Trace:
     with evaluating(model), trace(model) as maps:
         model(one_example(model, source), one_example(model, prefix))
     return maps
+
+
+def narrow(model: Any, maps: Mapping[str, tuple[AttentionMap, ...]]) -> dict[str, tuple[AttentionMap, ...]]:
+    """The maps with the values and the context of the paper, where the model computes more in the same sum."""
+    sizes: Mapping[str, int] = getattr(model, "context_sizes", {})
+    return {
+        path: tuple(
+            replace(one, values=one.values[..., : sizes[path]], context=one.context[..., : sizes[path]])
+            for one in steps
+        )
+        if path in sizes
+        else steps
+        for path, steps in maps.items()
+    }
 
 
 def search(model: Any, source: list[int]) -> Hypothesis:

@@ -21,6 +21,17 @@ export interface NumberTable {
   rows: { label: string; index: number | null; total: boolean; cells: Cell[] }[];
 }
 
+/**
+ * The bar of a cell in a column, as shares of its width: from zero, which is in the middle of signed numbers, to the
+ * number. Null where there is nothing to draw.
+ */
+export function barOf({ scale, share }: Cell): { from: number; to: number } | null {
+  if (scale === "plain" || share === 0) return null;
+  const size = Math.min(1, Math.abs(share));
+  if (scale === "weight") return { from: 0, to: size };
+  return share < 0 ? { from: 0.5 - size / 2, to: 0.5 } : { from: 0.5, to: 0.5 + size / 2 };
+}
+
 /** The page of a computation. */
 export interface Frame {
   computed: Computation;

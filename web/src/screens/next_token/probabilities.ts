@@ -1,4 +1,5 @@
 // Probabilities of display tokens and growth of the state, from numbers by raw token; settings of Generate.
+import { fixed } from "../../lib/format";
 import type { DisplayToken } from "../../lib/labels";
 import type { NextTokens, StateGrowth, TokenPredictions } from "../../lib/types";
 
@@ -31,7 +32,7 @@ export function growthOf({ filled }: StateGrowth): Growth {
 /** 1536 -> "1,536 bytes", 4096000 -> "4.1 MB". */
 export function bytesText(count: number, unit: string): string {
   if (count < 100_000) return `${count.toLocaleString("en-US")} ${unit}`;
-  return count < 1e6 ? `${(count / 1e3).toFixed(0)} kB` : `${(count / 1e6).toFixed(1)} MB`;
+  return count < 1e6 ? `${fixed(count / 1e3, 0)} kB` : `${fixed(count / 1e6, 1)} MB`;
 }
 
 export type Row = { id: number; token: string; probability: number; rank: number; isTrue: boolean };

@@ -1,12 +1,11 @@
-// Files of Watch: the weights, exact if there are not too many.
+// Files of Watch.
 import { saveCsv, saveJson, savePng, saveSvg, saveUrl } from "../../lib/exports";
 import { matrixSvg } from "../../lib/figure";
 import { language } from "../../lib/language.svelte";
-import { inspections } from "../../lib/inspections.svelte";
 import type { DisplayToken } from "../../lib/labels";
 import { axisOf } from "../../lib/sites";
 import type { Inspection, Site } from "../../lib/types";
-import { at, type Weights } from "../../lib/weights";
+import { complete, numbersOf, type Weights } from "../../lib/weights";
 import { t } from "../texts/watch";
 
 export type Picture = { inspection: Inspection; site: Site; head: number; weights: Weights };
@@ -18,7 +17,6 @@ type Drawn = {
   svg?: SVGSVGElement;
 };
 
-const MAX_EXACT = 128;
 const MAX_CELLS = 40_000;
 
 export function saveItems(
@@ -60,11 +58,6 @@ function savePage({ inspection, site, head }: Picture, name: string): Promise<vo
   return saveUrl(path, { site: site.path, head, lang: language.now }, name);
 }
 
-async function allWeights({ inspection, site, head, weights }: Picture): Promise<number[][]> {
-  const rows: number[][] = [];
-  for (let i = 0; i < weights.queries; i += 1) {
-    if (weights.queries <= MAX_EXACT) rows.push([...(await inspections.row(inspection, site.path, head, i))]);
-    else rows.push(Array.from({ length: weights.keys }, (_, j) => at(weights, i, j)));
-  }
-  return rows;
+async function allWeights({ weights }: Picture): Promise<number[][]> {
+  return numbersOf(await complete(weights));
 }
