@@ -82,7 +82,7 @@ def check_weights(sample_weight: Any, num_rows: int) -> Float[np.ndarray, " N"]:
         )
     if not (weights > 0).any():
         raise ValueError(
-            "sample_weight is 0 for every row, so there is nothing to predict from. Give one row a positive weight."
+            "sample_weight is zero for every row, so there is nothing to predict from. Give one row a positive weight."
         )
     return weights
 

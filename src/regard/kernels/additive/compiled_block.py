@@ -131,8 +131,7 @@ def run_compiled(job: Callable[[BlockFunctions], Result], *, num_triples: int) -
             try:
                 with torch_private.recompile_limit(64), torch_private.distinct_lengths():
                     return job(compiled_functions())
-            # OSError: the cache folder is not writable
-            except (*torch_private.compile_errors(), OSError) as error:
+            except torch_private.compile_errors() as error:
                 compile_errors.append(str(error))
                 warnings.warn(COMPILE_WARNING + first_lines(error), stacklevel=2)
         return job(BlockFunctions())

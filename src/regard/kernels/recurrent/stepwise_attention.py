@@ -223,6 +223,7 @@ def score_grad(
     if context_grad is not None:
         grad = torch.bmm(context_grad.unsqueeze(1), values.transpose(1, 2)).squeeze(1).to(weights.dtype)
         grad = grad if weights_grad is None else grad.add_(weights_grad)
+    assert grad is not None, "autograd calls this with at least one gradient"
     return torch_private.softmax_backward(grad, weights)
 
 
