@@ -71,8 +71,9 @@ EXPLANATIONS = {
             zh="把最近几个输出的各一部分拼接起来，不用注意力，效果与注意力接近。",
         ),
         "gpt": LocalizedText(
-            en="The decoder of the Transformer alone, from left to right; keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，从左到右；过去的键和值保存在缓存里。",
+            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; keys "
+            "and values of the past are cached.",
+            zh="与 GPT（2018）一样只用 Transformer 的解码器，但归一化放在每层的开头；过去的键和值保存在缓存里。",
         ),
         "ttt": LocalizedText(
             en="The state is a small model, trained by gradient steps on the text as it is processed.",
@@ -80,13 +81,13 @@ EXPLANATIONS = {
         ),
     },
     "text_classification": {
-        "cnn": LocalizedText(
-            en="Convolution filters over neighbouring words; of each only the maximum over the sentence is used.",
-            zh="卷积核作用于相邻的词，每个核只取它在整句上的最大值。",
-        ),
         "bilstm": LocalizedText(
             en="An LSTM in each direction; each feature is its maximum over all words.",
             zh="两个方向各一个 LSTM，每个特征取它在所有词上的最大值。",
+        ),
+        "cnn": LocalizedText(
+            en="Convolution filters over neighbouring words; of each only the maximum over the sentence is used.",
+            zh="卷积核作用于相邻的词，每个核只取它在整句上的最大值。",
         ),
         "lstmn_encoder": LocalizedText(
             en="An LSTM that attends to its past states at every word; the class comes from their mean.",

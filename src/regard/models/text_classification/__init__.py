@@ -11,6 +11,16 @@ from regard.models.text_classification.structured_self_attention import (
 from regard.models.text_classification.transformer import TransformerEncoder, TransformerEncoderConfig
 
 TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
+    "bilstm": ModelEntry(
+        build=BiLSTM,
+        config=BiLSTMConfig,
+        year=2005,
+        title="BiLSTM",
+        formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
+        paper="https://doi.org/10.1016/j.neunet.2005.06.042",
+        attends=False,
+        capturable=True,
+    ),
     "cnn": ModelEntry(
         build=CNN,
         config=CNNConfig,
@@ -18,16 +28,6 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         title="CNN for sentences",
         formula="z = max_i relu(w . x_{i:i+h} + b)",
         paper="https://arxiv.org/abs/1408.5882",
-        attends=False,
-        capturable=True,
-    ),
-    "bilstm": ModelEntry(
-        build=BiLSTM,
-        config=BiLSTMConfig,
-        year=2015,
-        title="BiLSTM",
-        formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
-        paper="https://arxiv.org/abs/1503.00075",
         attends=False,
         capturable=True,
     ),
