@@ -43,7 +43,7 @@ OPTIONAL = {
     "entmax": "attention/alignments/sparse.py",
     "matplotlib": "display/figure.py",
     "sklearn": "regression",
-    "babel": "data/corpora/dates.py",
+    "babel": ("data/corpora/dates.py", "data/corpora/descriptions.py"),
     "accelerate": "training/engine.py",
     "filelock": "_utils/lock.py",
     "platformdirs": "_utils/user_dir.py",

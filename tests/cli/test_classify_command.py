@@ -173,3 +173,20 @@ def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, tmp_
     captured = capsys.readouterr()
     assert sentence in flat(captured.err) and "Traceback" not in captured.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_class_is_printed_by_its_name(command, tmp_path, capsys):
+    data = tmp_path / "stsa.binary.train"
+    data.write_text("".join(f"{number % 2} a {['bad', 'good'][number % 2]} film {number} .\n" for number in range(20)))
+    out = tmp_path / "run"
+    sizes = ("--set=training.epochs=1", *TINY)
+    assert command("train", "sentences", "--data", data, "--model", "cnn", "--out", out, *sizes) == 0
+    assert json.loads((out / "config.json").read_text())["data"]["class_names"][1] == {
+        "label": "1", "en": "positive", "zh": "正面",
+    }  # fmt: skip
+    capsys.readouterr()
+    assert command("classify", out, "a good film .") == 0
+    assert capsys.readouterr().out.split("\t")[0] in ("positive", "negative")
+    assert command("classify", out, "a good film .", "--json") == 0
+    output = json.loads(capsys.readouterr().out)
+    assert output["label"] in "01" and output["name"] in ("positive", "negative")

@@ -181,3 +181,24 @@ def test_other_sentences_can_be_evaluated_on(command, trained, tmp_path, capsys)
     assert command("evaluate", trained, "--source", tmp_path / "mine.tsv", "--beam", 1) == 0
     assert "2 examples" in capsys.readouterr().out
     assert (trained / "evaluation-file-mine.tsv-beam-1.json").exists()
+
+
+def test_unknown_tokens_are_named_and_many_lines_are_summarised(command, trained, capsys):
+    assert command("translate", trained, stdin="a b\n我 a 吃\n".encode()) == 0
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    assert warning == f"Warning: line 2 has '我', '吃', not in the vocabulary of {trained}: read as <unk>."
+    assert command("translate", trained, "--beam", 1, stdin="我\n\n".encode() + "a 吃\n".encode() * 300) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    assert len(warnings) == 6 and warnings[1].startswith("Warning: line 3 has '吃'")
+    assert warnings[-1] == f"Warning: 296 more texts have '吃', not in the vocabulary of {trained}."
+
+
+def test_unknown_tokens_of_scored_texts_are_named_on_both_sides(command, trained, tmp_path, capsys):
+    for name, text in (("source", "a b\n我 a\n"), ("target", "a ☃\na\n"), ("nbest", "1 ||| 月 ||| 0\n")):
+        (tmp_path / name).write_text(text)
+    source = ("--source", tmp_path / "source")
+    assert command("score", trained, *source, "--target", tmp_path / "target") == 0
+    err = capsys.readouterr().err
+    assert "source 2 has '我', not in the vocabulary" in err and "target 1 has '☃', not in the vocabulary" in err
+    assert command("score", trained, *source, "--hypotheses", tmp_path / "nbest") == 0
+    assert "target 1 has '月', not in the vocabulary" in capsys.readouterr().err

@@ -164,3 +164,22 @@ def test_the_exported_page_holds_the_tokens_and_every_head(inspect, client):
     )
     assert page.status_code == 200 and "头 3" in page.text and "源句" in page.text and "最大权重在" in page.text
     assert "http" not in page.text.replace("http://www.w3.org", "")
+
+
+def test_unknown_tokens_have_the_typed_text_on_the_axis(inspect):
+    inspection = inspect("bahdanau", "我 May")
+    axis = next(axis for axis in inspection["axes"] if axis["name"] == "source")
+    assert inspection["unknown"] == ["我"]
+    assert axis["texts"] == ["我", " ", "M", "a", "y", ""] and axis["unknown"] == [0]
+    assert next(axis for axis in inspection["axes"] if axis["name"] == "target")["texts"] == []
+
+
+def test_a_card_says_what_its_system_reads_and_writes(client, inspect_small, small_client):
+    cards = {card["name"]: card for card in client.get("/api/state").json()["models"]}
+    assert cards["bahdanau"]["reads"]["en"] == "dates in English from 1900 to 2099"
+    assert cards["bahdanau"]["writes"] == {"en": "the dates in Chinese", "zh": "中文日期"}
+    assert cards["example:apple"]["reads"]["zh"]
+    cards = {card["name"]: card for card in small_client.get("/api/state").json()["models"]}
+    assert cards["cnn"]["reads"]["en"] == "sentences like those of questions.txt" and cards["cnn"]["samples"] == []
+    assert cards["cnn"]["writes"]["en"] == "one of 3 classes: HUM, LOC, NUM"
+    assert cards["gpt"]["writes"]["en"] == "its continuation"

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.attention import Attention, intervene, trace
 from regard.attention.scores import ScaledDot
-from regard.contracts import Axis, Capabilities, ClassesPanel, Inspection, Predictor, Response, Title
+from regard.contracts import Axis, Capabilities, ClassesPanel, Description, Inspection, Predictor, Response, Title
 from regard.studio.app import make_app
 from regard.studio.model_registry import ModelRegistry, RegisteredModel
 from regard.studio.schema import LocalizedText, ModelCard
@@ -18,6 +18,9 @@ from tests.studio.conftest import HOST, TOKEN
 
 LABELS = ("few vowels", "many vowels")
 LETTERS = Title(en="letters", zh="字母")
+DESCRIPTION = Description(
+    reads=Title(en="words", zh="单词"), writes=Title(en="whether they have many vowels", zh="元音的多少")
+)
 
 
 class VowelModel(nn.Module):
@@ -100,6 +103,13 @@ class VowelPredictor:
     def samples(self):
         return ["aeon", "rhythm"]
 
+    @property
+    def description(self):
+        return DESCRIPTION
+
+    def unknown_in(self, text, *, is_output=False):
+        return []
+
 
 @pytest.fixture(scope="module")
 def toy():
@@ -111,6 +121,7 @@ def toy():
         takes_output=capabilities.takes_output, streams=capabilities.streams, multiline=capabilities.multiline,
         responds=capabilities.responds, fixed_input=False, system="vowel", title="Vowels", year=2026, attends=True,
         parameters=4, recipe="toy", languages=[], tokens="letters", steps=0, samples=predictor.samples(), quality=None,
+        reads=LocalizedText.of(DESCRIPTION.reads), writes=LocalizedText.of(DESCRIPTION.writes),
     )  # fmt: skip
     registry = ModelRegistry([])
     registry.add(RegisteredModel(name="vowels", predictor=predictor, capabilities=capabilities), card)

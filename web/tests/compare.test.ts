@@ -36,6 +36,8 @@ describe("linked tokens", () => {
     title: { en: "source", zh: "源句" },
     grid: null,
     is_stepwise: false,
+    texts: [],
+    unknown: [],
     tokens: ["a", "cat", "<eos>"],
     labels: [label("a", 0), label(" cat", 1), label("<eos>", 2, 2, true)],
   };
@@ -45,6 +47,8 @@ describe("linked tokens", () => {
     title: { en: "source", zh: "源句" },
     grid: null,
     is_stepwise: false,
+    texts: [],
+    unknown: [],
     tokens: [..."a cat"],
     labels: [..."a cat"].map((sign, k) => label(sign, k)),
   };

@@ -8,6 +8,8 @@ const axis = {
   title: { en: "source", zh: "源句" },
   grid: null,
   is_stepwise: false,
+  texts: [],
+  unknown: [],
   tokens: ["ç", "<0xE7>", "<0x8C>", "<0xAB>", "<eos>"],
   labels: [
     { text: "ç", first: 0, last: 0, mark: false },

@@ -20,7 +20,7 @@ const site = (path: string, queries: string, keys: string, has_scores = true): S
 const SITES = [site("self", "a", "a"), site("cross", "b", "a"), site("alignment", "b", "a", false)];
 const inspection = {
   sites: SITES,
-  axes: [{ name: "a", kind: "tokens", title: { en: "A", zh: "甲" }, tokens: ["x"], labels: [], grid: null, is_stepwise: false }],
+  axes: [{ name: "a", kind: "tokens", title: { en: "A", zh: "甲" }, tokens: ["x"], labels: [], texts: [], unknown: [], grid: null, is_stepwise: false }],
 } as unknown as Inspection;
 
 it("prefers the chosen site, then the model's own alignment, then one between two axes", () => {

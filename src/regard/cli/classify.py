@@ -1,7 +1,8 @@
 """`regard classify`: the class of each sentence, and the words that the model attends to.
 
-Sentences are arguments or lines of standard input; an answer is `label<TAB>probability<TAB>sentence`. With --explain,
-every query row of attention is printed over the words, brighter where its weight is larger.
+Sentences are arguments or lines of standard input; an answer is `class<TAB>probability<TAB>sentence`, where the class
+is its name if one is known, or else its label. With --explain, every query row of attention is printed over the words,
+brighter where its weight is larger.
 """
 
 import json
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.streams import quoted, read_input, warn
+from regard.cli.streams import UnknownTokens, read_input, warn
 from regard.contracts import SPECIAL_TOKENS, UNK
 from regard.tasks import load_as
 from regard.tasks.text_classification import Classification
@@ -34,34 +35,36 @@ def classify(
     classifier = load_as("classify", folder, device=device)
     # all lines at once, because sentences are classified in batches
     sentences = texts or list(read_input())
-    console = Console(soft_wrap=True, highlight=False)
+    console, unknown_tokens = Console(soft_wrap=True, highlight=False), UnknownTokens(folder)
     results = zip(sentences, classifier.predict(sentences, return_weights=explain), strict=True)
     for number, (text, result) in enumerate(results, start=1):
-        warn_of_sentence(number, result)
+        warn_of_sentence(number, result, unknown_tokens)
         if as_json:
             # not through rich, which would wrap the line and interpret brackets
             sys.stdout.write(json.dumps(to_json(text, result), ensure_ascii=False) + "\n")
         elif explain:
             print_rows(console, text, result)
         else:
-            sys.stdout.write(f"{result.label}\t{result.probability:.4f}\t{text}\n")
+            sys.stdout.write(f"{result.name}\t{result.probability:.4f}\t{text}\n")
+    unknown_tokens.close()
 
 
-def warn_of_sentence(number: int, result: Classification) -> None:
+def warn_of_sentence(number: int, result: Classification, unknown_tokens: UnknownTokens) -> None:
     """Warn of tokens that were cut off and of words outside the vocabulary."""
     if result.num_dropped:
         warn(f"the last {result.num_dropped:,} tokens of sentence {number} were not read.")
     # `all` is true for a text without tokens as well
     if result.tokens and all(token == SPECIAL_TOKENS[UNK] for token in result.tokens):
         warn(f"sentence {number} has no word of the vocabulary: all are read as <unk>.")
-    elif result.unknown:
-        warn(f"sentence {number} has {quoted(result.unknown)}, not in the vocabulary: read as <unk>.")
+    else:
+        unknown_tokens.add(f"sentence {number}", result.unknown)
 
 
 def to_json(text: str, result: Classification) -> dict[str, object]:
     fields: dict[str, object] = {
         "text": text,
         "label": result.label,
+        "name": result.name,
         "probability": result.probability,
         "probabilities": result.probabilities,
         "tokens": list(result.tokens),
@@ -76,7 +79,7 @@ def print_rows(console: Console, text: str, result: Classification) -> None:
     # Text, because a string with brackets would be markup
     console.print(Text(text, style="bold"))
     # as many as fit one line
-    console.print(Text("  ".join(f"{label} {share:.1%}" for label, share in classes[:6])))
+    console.print(Text("  ".join(f"{result.names.get(label, label)} {share:.1%}" for label, share in classes[:6])))
     if result.unknown:
         console.print(Text(f"not in the vocabulary, read as <unk>: {', '.join(result.unknown)}", style="dim"))
     if result.weights is None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.streams import quoted, read_input, warn
+from regard.cli.streams import UnknownTokens, read_input, warn
 from regard.tasks import check_texts, load_as
 from regard.tasks.language_modeling import Continuation, TextGenerator
 
@@ -71,7 +71,7 @@ def generate(
         raise ValueError("--stream prints the tokens of one text: give one prompt, and leave out --json.")
     check_texts(texts, "prompts")
     # before the first token, so that no warning appears in the middle of the text
-    warn_of_prompts(generator, texts)
+    warn_of_prompts(generator, texts, UnknownTokens(folder))
     if streaming:
         tokens = generator.stream(texts, stop=ends, **options)
         sys.stdout.write(texts[0])
@@ -85,13 +85,11 @@ def generate(
         write(continuation, number, as_json=as_json)
 
 
-def warn_of_prompts(generator: TextGenerator, prompts: list[str]) -> None:
+def warn_of_prompts(generator: TextGenerator, prompts: list[str], unknown_tokens: UnknownTokens) -> None:
     """Warn of unknown tokens and of prompts beyond the context."""
     context = getattr(generator.run.model, "context", None)
     for number, prompt in enumerate(prompts, start=1):
-        unknown = generator.unknown_in(prompt)
-        if unknown:
-            warn(f"prompt {number} has {quoted(unknown)}, not in the vocabulary: read as <unk>.")
+        unknown_tokens.add(f"prompt {number}", generator.unknown_in(prompt))
         length = len(generator.encode(prompt))
         # the model itself drops the beginning of a longer prompt
         if context is not None and length > context:
@@ -99,6 +97,7 @@ def warn_of_prompts(generator: TextGenerator, prompts: list[str]) -> None:
                 f"prompt {number} has {length:,} tokens and the context of the model is {context}: only the last "
                 f"{context} are used."
             )
+    unknown_tokens.close()
 
 
 def write(continuation: Continuation, number: int, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ format). The score is added as a last field; --rerank sorts the hypotheses of ea
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.streams import UnknownTokens
+from regard.contracts import Predictor
 from regard.data.text import read_lines, read_partners
 from regard.tasks import load
 
@@ -44,16 +47,29 @@ def score(
         raise ValueError("--rerank sorts an n-best list. Name one with --hypotheses.")
     if target is not None:
         sources, targets = read_partners(source, target)
-        for value in load(folder, device=device).score(sources, targets):
+        predictor = load(folder, device=device)
+        warn_of_texts(predictor, sources, targets, folder)
+        for value in predictor.score(sources, targets):
             sys.stdout.write(f"{value:.6f}\n")
     elif hypotheses is not None:
         sources = read_lines(source)
         # checked before the model is loaded
         entries = read_hypotheses(hypotheses, len(sources))
         texts = [entry.hypothesis for entry in entries]
-        values = load(folder, device=device).score([sources[entry.number] for entry in entries], texts)
+        predictor = load(folder, device=device)
+        warn_of_texts(predictor, sources, texts, folder)
+        values = predictor.score([sources[entry.number] for entry in entries], texts)
         for line in rescored(entries, values, rerank=rerank):
             sys.stdout.write(f"{line}\n")
+
+
+def warn_of_texts(predictor: Predictor, sources: Sequence[str], targets: Sequence[str], folder: Path) -> None:
+    """Warn of unknown tokens on either side: their scores are those of <unk>."""
+    for name, texts in (("source", sources), ("target", targets)):
+        unknown_tokens = UnknownTokens(folder)
+        for number, text in enumerate(texts, start=1):
+            unknown_tokens.add(f"{name} {number}", predictor.unknown_in(text, is_output=name == "target"))
+        unknown_tokens.close()
 
 
 def read_hypotheses(path: Path, num_sources: int) -> list[NumberedHypothesis]:

@@ -2,10 +2,14 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 
 MAX_QUOTED = 5
+MAX_WARNINGS = 5
+"""Texts with unknown tokens that have a warning each; the others are counted in one sentence."""
 
 
 def read_input() -> Iterator[str]:
@@ -24,6 +28,35 @@ def warn(sentence: str) -> None:
 def quoted(words: Sequence[str]) -> str:
     """The first few words in quotes."""
     return ", ".join(map(repr, words[:MAX_QUOTED])) + (" .." if len(words) > MAX_QUOTED else "")
+
+
+@dataclass
+class UnknownTokens:
+    """Warnings of texts with parts outside a vocabulary: one each for the first texts, then a summary of the others."""
+
+    folder: Path
+    num_texts: int = 0
+    # those of texts without a warning of their own; a dict is an ordered set
+    others: dict[str, None] = field(default_factory=dict)
+
+    def add(self, name: str, unknown: Sequence[str]) -> None:
+        """Warn of the unknown parts of a text, such as `line 3`."""
+        if not unknown:
+            return
+        self.num_texts += 1
+        if self.num_texts <= MAX_WARNINGS:
+            warn(f"{name} has {quoted(unknown)}, not in the vocabulary of {self.folder}: read as <unk>.")
+        else:
+            self.others |= dict.fromkeys(unknown)
+
+    def close(self) -> None:
+        """Summarise the texts that had no warning of their own."""
+        count = self.num_texts - MAX_WARNINGS
+        if count > 0:
+            warn(
+                f"{count:,} more {'texts have' if count > 1 else 'text has'} {quoted(list(self.others))}, not in the "
+                f"vocabulary of {self.folder}."
+            )
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:

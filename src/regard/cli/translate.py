@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.streams import read_input, warn
+from regard.cli.streams import UnknownTokens, read_input, warn
 from regard.contracts import Search
 from regard.decoding import Sampling
 from regard.display import checked_file, show
@@ -54,12 +54,13 @@ def translate(
     if not sample and num_best > beam:
         raise ValueError(f"--num-best is {num_best}, but the beam has {beam} hypotheses. Widen it: --beam {num_best}.")
     search: Search = Sampling(temperature=temperature, seed=seed) if sample else make_search(beam, num_best)
-    first = 0
+    first, unknown_tokens = 0, UnknownTokens(folder)
     # at a terminal each line is answered before the next is typed
     for lines in batches(read_input(), 1 if sys.stdin.isatty() else BATCH_LINES):
         return_weights = alignments or attention is not None
         translations = translator.predict(lines, search=search, return_weights=return_weights, first=first)
         for number, translation in enumerate(translations, start=first):
+            unknown_tokens.add(f"line {number + 1}", translation.unknown)
             write(translation, number, num_best=num_best, alignments=alignments)
         # a program at the other end of a pipe gets its lines at once
         sys.stdout.flush()
@@ -68,6 +69,7 @@ def translate(
             # the first block only
             attention = None
         first += len(lines)
+    unknown_tokens.close()
 
 
 def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -50,7 +50,7 @@ from regard.contracts.model import (
     Step,
     StepFunction,
 )
-from regard.contracts.predictor import Around, Capabilities, Predictor, StreamingPredictor
+from regard.contracts.predictor import Around, Capabilities, Description, Predictor, StreamingPredictor
 from regard.contracts.pytree import leaves, map_tensors, register_pytree, select_batch, where_batch
 from regard.contracts.report import Cell, Column, Metric, Report, ReportTable, RunInfo, Speed
 from regard.contracts.sources import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, PackedTokens, PaddedTokens, Source
@@ -81,6 +81,7 @@ __all__ = [
     "ClassifierOutput",
     "Column",
     "DecodingEngine",
+    "Description",
     "Grid",
     "Hypothesis",
     "Inspection",

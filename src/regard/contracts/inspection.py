@@ -29,7 +29,9 @@ class Axis:
     """Labelled positions: source tokens, target tokens, the cells of an image, the frames of a sound.
 
     `marks` are the positions of special tokens such as <eos>, which are no text. An <eos> that is not among them is
-    text: the end of a line.
+    text: the end of a line. `texts` are the characters of the text that each position was encoded from, as the user
+    wrote them, '' for a special token; it is empty if the positions were predicted. `unknown` are the positions of
+    <unk>.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Axis:
     title: Title
     labels: tuple[str, ...]
     marks: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
+    unknown: tuple[int, ...] = ()
     grid: tuple[int, int] | None = None
     """Rows and columns, of a grid."""
     is_stepwise: bool = False
@@ -125,13 +129,15 @@ class StatePanel:
 class ClassesPanel:
     """Logits and probabilities of all classes, in the order of the model's outputs.
 
-    `site` is the attention whose query rows explain the class, if the model has one, and `weights` are its rows.
+    `titles` are the names of the labels, if the classes have any. `site` is the attention whose query rows explain the
+    class, if the model has one, and `weights` are its rows.
     """
 
     name: ClassVar[str] = "classes"
     labels: tuple[str, ...]
     logits: tuple[float, ...]
     probabilities: tuple[float, ...]
+    titles: tuple[Title, ...] = ()
     site: str | None = None
     weights: Float[Tensor, "Q K"] | None = None
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from regard.contracts.inspection import Inspection, Response
+from regard.contracts.inspection import Inspection, Response, Title
 from regard.contracts.report import Report
 
 # a factory: a context manager made by `contextmanager` can be entered only once
@@ -35,6 +35,19 @@ class Capabilities:
     responds: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a system reads and what it writes, as phrases: `English dates from 1900 to 2099`, `the dates in Chinese`.
+
+    The codes of the languages, such as en, are '' where they are unknown or where there is no language.
+    """
+
+    reads: Title
+    writes: Title
+    source_language: str = ""
+    target_language: str = ""
+
+
 @runtime_checkable
 class Predictor(Protocol):
     """A model with its tokenizers or features."""
@@ -52,6 +65,11 @@ class Predictor(Protocol):
     @property
     def device(self) -> torch.device:
         """Device of the model's parameters."""
+        ...
+
+    @property
+    def description(self) -> Description:
+        """What the predictor reads and writes, from the data that it was trained on."""
         ...
 
     def parse(self, data: str | bytes) -> Any:
@@ -92,6 +110,13 @@ class Predictor(Protocol):
         """Inputs that fit the model, to begin with; empty where none are known."""
         ...
 
+    def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
+        """The parts of an input, or of an output, that are outside the vocabulary, each once, in order.
+
+        Empty where there is no vocabulary.
+        """
+        ...
+
 
 @runtime_checkable
 class StreamingPredictor(Protocol):
@@ -99,8 +124,4 @@ class StreamingPredictor(Protocol):
 
     def stream(self, inputs: Sequence[Any], **options: Any) -> Iterator[Any]:
         """Pieces (`number`, `text`, `token`, `log_prob`, `ended`) as they are generated."""
-        ...
-
-    def unknown_in(self, text: str) -> list[str]:
-        """What of an input the vocabulary does not know, each once."""
         ...

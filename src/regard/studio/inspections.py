@@ -76,8 +76,10 @@ def describe_axis(axis: Axis) -> InspectionAxis:
     return InspectionAxis(
         name=axis.name,
         kind=axis.kind,
-        title=LocalizedText(en=axis.title.en, zh=axis.title.zh),
+        title=LocalizedText.of(axis.title),
         tokens=list(axis.labels),
+        texts=list(axis.texts),
+        unknown=list(axis.unknown),
         # both types have the same fields
         labels=[TokenLabel(**vars(token)) for token in merge_bytes(axis.labels, axis.marks)],
         grid=None if axis.grid is None else list(axis.grid),

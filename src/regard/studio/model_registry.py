@@ -252,14 +252,14 @@ def make_card(name: str, folder: Path) -> ModelCard:
     checkpoint = RunFolder(folder)
     run = read_run(checkpoint)
     task = task_of(run)
-    entry = task.models[run.model_name]
+    entry, description = task.models[run.model_name], task.describe(run)
     # the header of a safetensors file has the shapes; no weights are read
     with safe_open(checkpoint.weights, framework="pt") as weights:
         sizes = [weights.get_slice(key).get_shape() for key in weights.keys()]  # noqa: SIM118
     return ModelCard(
         name=name,
         task=task.name,
-        task_title=LocalizedText(en=task.title.en, zh=task.title.zh),
+        task_title=LocalizedText.of(task.title),
         verb=task.verb,
         input=task.input,
         takes_output=task.capabilities.takes_output,
@@ -275,6 +275,8 @@ def make_card(name: str, folder: Path) -> ModelCard:
         recipe=run.recipe,
         # languages of the user's files may be empty
         languages=[language for language in getattr(run.data, "languages", ()) if language],
+        reads=LocalizedText.of(description.reads),
+        writes=LocalizedText.of(description.writes),
         tokens=getattr(getattr(run, "tokenizer", None), "kind", ""),
         steps=steps_of(folder),
         samples=samples_of(run.data),

@@ -13,6 +13,7 @@ from regard.data.text import label_of
 from regard.serving import MissingError
 from regard.studio import code_snippets
 from regard.studio.inspection_cache import CachedInspection
+from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.inspections import (
     Candidate,
     ClassProbabilities,
@@ -98,12 +99,20 @@ def class_probabilities(entry: CachedInspection) -> ClassProbabilities:
     panel = entry.panel(ClassesPanel)
     # the sort is stable
     order = sorted(range(len(panel.labels)), key=lambda index: -panel.probabilities[index])
+    names: list[LocalizedText | None] = [LocalizedText.of(title) for title in panel.titles]
+    names = names or [None for _ in panel.labels]
     classes = [
-        ClassProbability(label=panel.labels[index], logit=panel.logits[index], probability=panel.probabilities[index])
+        ClassProbability(
+            label=panel.labels[index],
+            name=names[index],
+            logit=panel.logits[index],
+            probability=panel.probabilities[index],
+        )
         for index in order
     ]
     return ClassProbabilities(
         label=classes[0].label,
+        name=classes[0].name,
         classes=classes,
         site=panel.site,
         num_rows=0 if panel.weights is None else panel.weights.shape[0],

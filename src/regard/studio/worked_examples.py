@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention import Attention, trace
 from regard.attention.masks import ComposableMask, causal
 from regard.attention.scores import Dot, Gaussian, ScaledDot
-from regard.contracts import Around, Capabilities, Inspection, Response, Score, Title
+from regard.contracts import Around, Capabilities, Description, Inspection, Response, Score, Title
 from regard.studio.lessons import apple, cues, journey, kernel_fit
 from regard.studio.lessons.blocks import make_generator
 from regard.studio.model_registry import ModelRegistry, RegisteredModel
@@ -29,6 +29,10 @@ CAPABILITIES = Capabilities(responds=False)
 KEYS, QUERIES = "keys", "queries"
 TITLES = {KEYS: Title(en="keys", zh="键"), QUERIES: Title(en="queries", zh="查询")}
 WORDS = Title(en="words", zh="词")
+DESCRIPTION = Description(
+    reads=Title(en="the fixed vectors of a worked example", zh="例题的固定向量"),
+    writes=Title(en="their attention weights", zh="它们的注意力权重"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +94,14 @@ class WorkedExample:
     def samples(self) -> list[str]:
         return [self.text]
 
+    @property
+    def description(self) -> Description:
+        return DESCRIPTION
+
+    def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
+        """Nothing, because a worked example has no vocabulary."""
+        return []
+
     def inspect(self, data: str, output: str | None = None, *, max_numbers: int | None = None) -> Inspection:
         """The one attention; without query tokens the queries are on the axis of the keys."""
         if output is not None:
@@ -145,6 +157,8 @@ def card_of(name: str, example: WorkedExample) -> ModelCard:
         parameters=0,
         recipe="example",
         languages=[],
+        reads=LocalizedText.of(DESCRIPTION.reads),
+        writes=LocalizedText.of(DESCRIPTION.writes),
         tokens="words",
         steps=0,
         samples=[example.text],

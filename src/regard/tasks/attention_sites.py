@@ -25,7 +25,7 @@ Maps = Mapping[str, tuple[AttentionMap, ...]]
 
 # the special tokens but <unk>, which takes the position of a word
 MARKS = frozenset(SPECIAL_TOKENS[:UNK])
-LINE_END = SPECIAL_TOKENS[EOS]
+LINE_END, UNKNOWN = SPECIAL_TOKENS[EOS], SPECIAL_TOKENS[UNK]
 
 # kept outside the models; an entry is dropped with its model
 _SITES: WeakKeyDictionary[Any, tuple[AttentionSite, ...]] = WeakKeyDictionary()
@@ -117,14 +117,34 @@ def count_numbers(sites: Iterable[AttentionSite], lengths: Mapping[str, int], ma
 
 
 def token_axis(
-    name: str, title: Title, labels: Iterable[str], *, is_stepwise: bool = False, is_multiline: bool = False
+    name: str,
+    title: Title,
+    labels: Iterable[str],
+    *,
+    texts: Iterable[str] = (),
+    is_stepwise: bool = False,
+    is_multiline: bool = False,
 ) -> Axis:
-    """An axis of tokens; special tokens are marked, except <eos> in multi-line text, where it ends a line."""
-    tokens = tuple(labels)
+    """An axis of tokens; special tokens are marked, except <eos> in multi-line text, where it ends a line.
+
+    `texts` are the characters behind the tokens; tokens that follow the text, such as <eos>, have none.
+    """
+    tokens, parts = tuple(labels), tuple(texts)
+    if parts:
+        parts += ("",) * (len(tokens) - len(parts))
     # in text of several lines <eos> is part of the text
     marked = MARKS - {LINE_END} if is_multiline else MARKS
     marks = tuple(index for index, token in enumerate(tokens) if token in marked)
-    return Axis(name=name, kind="tokens", title=title, labels=tokens, marks=marks, is_stepwise=is_stepwise)
+    return Axis(
+        name=name,
+        kind="tokens",
+        title=title,
+        labels=tokens,
+        marks=marks,
+        texts=parts,
+        unknown=tuple(index for index, token in enumerate(tokens) if token == UNKNOWN),
+        is_stepwise=is_stepwise,
+    )
 
 
 def batch_element(tensor: Shaped[Tensor, "1 *H N d"]) -> Shaped[Tensor, "heads N d"]:

@@ -11,8 +11,9 @@ from torch import nn
 
 from regard._utils import check_name
 from regard.checkpoint import RunFolder, load_metadata
-from regard.contracts import Capabilities, ModelEntry, Predictor, RunInfo, Title
+from regard.contracts import Capabilities, Description, ModelEntry, Predictor, RunInfo, Title
 from regard.data.batching import Batching
+from regard.data.corpora import description_of
 from regard.models.translation import TRANSLATION_MODELS
 from regard.training import Objective, TrainingData
 
@@ -63,6 +64,11 @@ class TrainingSetup:
     seconds: float = 0.0
 
 
+def describe_run(run: Any) -> Description:
+    """What the corpus of a run says of its inputs and outputs."""
+    return description_of(run.data)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """Description of a task. Code outside the task's own folder uses only this and the Predictor protocol.
@@ -74,6 +80,7 @@ class Task:
         open(run, model, checkpoint)                -> Predictor
         read_examples(run, ExampleSource)           -> examples by name, as Predictor.evaluate takes them
         example_command(run, folder, example)       -> a command line that uses the folder
+        describe(run)                               -> Description, known before a model is loaded
 
     `evaluate_options` are the options of Predictor.evaluate with their defaults. `capabilities` lists what the
     predictors support beyond predict, score and inspect.
@@ -89,6 +96,7 @@ class Task:
     open: Callable[..., Predictor]
     read_examples: Callable[[Any, ExampleSource], Mapping[str, Any]]
     example_command: Callable[[Any, str, str], str]
+    describe: Callable[[Any], Description] = describe_run
     unit: str = "tokens"
     evaluate_options: Mapping[str, Any] = field(default_factory=dict)
     capabilities: Capabilities = field(default_factory=Capabilities)

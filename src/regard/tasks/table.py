@@ -10,7 +10,7 @@ from regard.tasks.base import Task
 from regard.tasks.language_modeling import setup as language_modeling
 from regard.tasks.language_modeling.run import LanguageModelingRun
 from regard.tasks.text_classification import setup as text_classification
-from regard.tasks.text_classification.run import TextClassificationRun
+from regard.tasks.text_classification.run import TextClassificationRun, describe_classifier
 from regard.tasks.translation import setup as translation
 from regard.tasks.translation.evaluate import BEAM
 from regard.tasks.translation.run import TranslationRun
@@ -56,6 +56,7 @@ TASKS = {
         open=text_classification.open_classifier,
         read_examples=text_classification.read_labelled,
         example_command=text_classification.example_command,
+        describe=describe_classifier,
         unit="sentences",
     ),
 }

@@ -66,7 +66,20 @@ def check_description(task: Task, run: Any) -> None:
 
 def missing_members(predictor: Any) -> list[str]:
     """Members of the protocol that an object lacks."""
-    names = ("model", "run", "device", "parse", "predict", "score", "inspect", "respond", "evaluate", "samples")
+    names = (
+        "model",
+        "run",
+        "device",
+        "parse",
+        "predict",
+        "score",
+        "inspect",
+        "respond",
+        "evaluate",
+        "samples",
+        "description",
+        "unknown_in",
+    )
     return [name for name in names if not hasattr(predictor, name)]
 
 

@@ -14,6 +14,7 @@ StepMode = Literal["auto", "eager", "graphed", "compiled"]
 # a dot at the end includes the whole group
 MAY_CHANGE_ON_RESUME = (
     "recipe",
+    "data.class_names",
     "training.steps",
     "training.epochs",
     "training.every.",

@@ -71,3 +71,8 @@ def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
 def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, output, options, sentence, predictor):
     with pytest.raises(ValueError, match=sentence):
         predictor("gpt").inspect(text, output, **options)
+
+
+def test_unknown_words_have_the_characters_that_were_typed(predictor):
+    axis = predictor("gpt").inspect("the Zebra\nsat").axis("text")
+    assert axis.texts == ("the", "Zebra", "\n", "sat") and axis.unknown == (1,)

@@ -52,3 +52,8 @@ def test_an_intervention_changes_the_probability_of_the_class(predictor):
 def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, output, options, sentence, predictor):
     with pytest.raises(ValueError, match=sentence):
         predictor("structured_self_attention").inspect(text, output, **options)
+
+
+def test_unknown_words_have_the_characters_that_were_typed(predictor):
+    axis = predictor("cnn").inspect("Where is the ☃ ?").axis("source")
+    assert axis.texts == ("Where", "is", "the", "☃", "?") and axis.unknown == (3,)

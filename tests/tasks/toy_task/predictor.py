@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard.contracts.inspection import Axis, ClassesPanel, Inspection, Response, Title
+from regard.tasks import describe_run
 from regard.tasks.text_classification import Classification
 
 from .evaluate import evaluate
@@ -71,3 +72,10 @@ class WordClassifier:
 
     def samples(self):
         return ["banana", "tree", "moon"]
+
+    @property
+    def description(self):
+        return describe_run(self.run)
+
+    def unknown_in(self, text, *, is_output=False):
+        return []

@@ -87,3 +87,32 @@ def test_bytes_are_utf_8_and_samples_are_in_the_source_language(predictor):
 def test_a_model_without_attention_has_no_sites(predictor):
     inspection = predictor("seq2seq").inspect(TEXT)
     assert inspection.sites == () and not inspection.maps and inspection.panels == ()
+
+
+def test_unknown_tokens_of_a_source_have_the_characters_that_were_typed(predictor):
+    translator = predictor("bahdanau")
+    inspection = translator.inspect("5 May 我吃")
+    axis = inspection.axis("source")
+    assert inspection.unknown == ("我", "吃")
+    assert axis.texts == ("5", " ", "M", "a", "y", " ", "我", "吃", "") and axis.unknown == (6, 7)
+    assert [axis.labels[index] for index in axis.unknown] == ["<unk>", "<unk>"]
+    # predicted tokens were not typed
+    assert inspection.axis("target").texts == () and inspection.axis("prefix").texts == ()
+
+
+def test_unknown_tokens_of_a_given_output_have_the_characters_that_were_typed(predictor):
+    inspection = predictor("bahdanau").inspect(TEXT, "5☃月")
+    target, prefix = inspection.axis("target"), inspection.axis("prefix")
+    assert target.texts == ("5", "☃", "月", "") and target.unknown == (1,)
+    assert prefix.texts == ("", "5", "☃", "月") and prefix.unknown == (2,)
+
+
+def test_a_source_that_is_cut_keeps_its_texts_in_line_with_its_tokens(predictor):
+    axis = predictor("bahdanau").inspect("1" * 1200, "5").axis("source")
+    assert len(axis.texts) == len(axis.labels) == 1000 and axis.texts[-2:] == ("1", "")
+
+
+def test_a_translation_names_what_its_source_has_outside_the_vocabulary(predictor):
+    known, unknown, empty = predictor("bahdanau").predict([TEXT, "5 May 我", ""], beam=1)
+    assert (known.unknown, unknown.unknown, empty.unknown) == ((), ("我",), ())
+    assert predictor("bahdanau").unknown_in("5月", is_output=True) == []

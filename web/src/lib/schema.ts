@@ -566,6 +566,7 @@ export interface components {
         ClassProbabilities: {
             /** Label */
             label: string;
+            name: components["schemas"]["LocalizedText"] | null;
             /** Classes */
             classes: components["schemas"]["ClassProbability"][];
             /** Site */
@@ -576,11 +577,12 @@ export interface components {
         };
         /**
          * ClassProbability
-         * @description A class with its logit and probability.
+         * @description A class with its logit and probability; `name` is None for a class that has a label only.
          */
         ClassProbability: {
             /** Label */
             label: string;
+            name: components["schemas"]["LocalizedText"] | null;
             /** Logit */
             logit: number;
             /** Probability */
@@ -803,7 +805,9 @@ export interface components {
          * InspectionAxis
          * @description The positions of queries or keys: tokens, cells of a grid (`grid` is rows and columns), or frames.
          *
-         *     The positions of a stepwise axis are computed one after another.
+         *     The positions of a stepwise axis are computed one after another. `unknown` are the positions of tokens outside the
+         *     vocabulary (<unk>). `texts` are the characters that the user wrote for each token, '' for a special token; it is
+         *     empty if the tokens were predicted.
          */
         InspectionAxis: {
             /** Name */
@@ -816,6 +820,10 @@ export interface components {
             title: components["schemas"]["LocalizedText"];
             /** Tokens */
             tokens: string[];
+            /** Texts */
+            texts: string[];
+            /** Unknown */
+            unknown: number[];
             /** Labels */
             labels: components["schemas"]["TokenLabel"][];
             /** Grid */
@@ -1017,7 +1025,8 @@ export interface components {
          *
          *     takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
          *     are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
-         *     the model, as in a worked example.
+         *     the model, as in a worked example. reads, writes: what inputs and outputs are, as phrases such as
+         *     `dates in English`.
          */
         ModelCard: {
             /** Name */
@@ -1053,6 +1062,8 @@ export interface components {
             recipe: string;
             /** Languages */
             languages: string[];
+            reads: components["schemas"]["LocalizedText"];
+            writes: components["schemas"]["LocalizedText"];
             /** Tokens */
             tokens: string;
             /** Steps */

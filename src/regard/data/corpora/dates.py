@@ -15,7 +15,9 @@ from itertools import islice
 from typing import Any
 
 from regard._utils import check_name
+from regard.contracts import Description, Title
 from regard.data.corpora.base import draw_from, random_below
+from regard.data.corpora.descriptions import language_name, languages_name
 from regard.data.text.pairs import Pair
 
 YEARS = range(1900, 2100)
@@ -192,6 +194,24 @@ class Dates:
     def sources(self) -> tuple[str, ...]:
         """The names of the source languages."""
         return tuple(LOCALES) if self.source == "all" else tuple(self.source.split(","))
+
+    @property
+    def description(self) -> Description:
+        """Dates of some languages, and how they are written in another."""
+        source, target = languages_name(self.sources), language_name(self.target)
+        first, last = YEARS[0], YEARS[-1]
+        several = self.max_dates > 1
+        return Description(
+            reads=Title(
+                en=f"dates in {source.en} from {first} to {last}" + f", up to {self.max_dates} in a text" * several,
+                zh=f"{first} 年至 {last} 年的{source.zh}日期" + f"，每段文本最多 {self.max_dates} 个" * several,
+            ),
+            writes=Title(en="the dates as 1969-07-20", zh="形如 1969-07-20 的日期")
+            if self.target == ISO
+            else Title(en=f"the dates in {target.en}", zh=f"{target.zh}日期"),
+            source_language=self.source,
+            target_language=self.target,
+        )
 
     def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:
         """`count` pairs; equal arguments give equal pairs, and a content occurs in one split only."""

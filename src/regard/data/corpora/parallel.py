@@ -8,13 +8,15 @@ without splits is split by the SHA-1 of a sentence, so that a sentence is in the
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha1
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from regard._utils import check_name
+from regard.contracts import Description, Title
 from regard.data.corpora.base import SPLITS
+from regard.data.corpora.descriptions import describe_pairs, like_file
 from regard.data.text.pairs import Pairs, read_json_lines, read_parallel, read_tsv
 
 MULTI30K_FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
@@ -103,6 +105,13 @@ class Multi30kCorpus:
         folder = find_folder(self.folder, "multi30k", "https://github.com/multi30k/dataset")
         return read_parallel(find_gzip(folder / source), find_gzip(folder / target))
 
+    @property
+    def description(self) -> Description:
+        """Image captions."""
+        captions = Title(en="image captions", zh="图片说明")
+        tokenised = Title(en="lower-case, tokenised image captions", zh="图片说明（小写、已分词）")
+        return describe_pairs(tokenised if self.tokenised else captions, self.languages)
+
     def samples(self) -> list[str]:
         """Example sentences in the source language."""
         return samples_in(self.languages[0])
@@ -147,6 +156,11 @@ class TatoebaCorpus:
         side = "source" if source == "en" else "target"
         in_split = tuple(pair for pair in pairs if part_of(getattr(pair, side), PARTS) in parts)
         return Pairs(in_split, pairs.dropped)
+
+    @property
+    def description(self) -> Description:
+        """Short sentences."""
+        return describe_pairs(Title(en="short everyday sentences", zh="日常短句"), self.languages)
 
     def samples(self) -> list[str]:
         """Example sentences in the source language."""
@@ -263,6 +277,12 @@ class FileCorpus:
             return pairs
         # only splits without files are held out
         return held_out_split(pairs, split, [name for name, paths in files.items() if paths == (None, None)])
+
+    @property
+    def description(self) -> Description:
+        """Text like that of the user's file."""
+        text = describe_pairs(Title(en="text", zh="文本"), self.languages)
+        return replace(text, reads=like_file(self.source, en=f"{text.reads.en} like that", zh=text.reads.zh))
 
     def samples(self) -> list[str]:
         """Example sentences in the source language."""

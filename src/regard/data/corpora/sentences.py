@@ -7,11 +7,15 @@ and test, unless others are given.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from regard.contracts import Description, Title
+from regard.data.corpora.descriptions import CLASS, like_file
 from regard.data.corpora.parallel import check_split, digest, find_gzip
+from regard.data.corpora.published_sentences import ClassName, PublishedSentences, published_set
 from regard.data.text.sentences import Sentences, read_sentences
 
 HELD_OUT = 10
@@ -19,15 +23,6 @@ HELD_OUT = 10
 
 MIN_SENTENCES = 3
 NEIGHBOURS = {"validation": (".dev", ".valid", ".val"), "test": (".test",)}
-SAMPLES = (
-    "What is the capital of France ?",
-    "Who wrote Hamlet ?",
-    "How many people live in Tokyo ?",
-    "a charming and moving story .",
-    "the plot is dull and far too long .",
-)
-"""Questions and reviews written for this package, in the style of TREC and SST-2."""
-
 PUBLISHED = "sentence-classification"
 """The folder of published data sets in the data folder."""
 
@@ -50,12 +45,14 @@ class SentenceCorpus(Protocol):
 class FileSentenceCorpus:
     """Files in the formats of `read_sentences`.
 
-    A split without a file is a tenth of the training sentences, sorted by their SHA-1.
+    A split without a file is a tenth of the training sentences, sorted by their SHA-1. `class_names` are those
+    of the labels; the recipe knows them for published sets.
     """
 
     data: str
     valid: str | None = None
     test: str | None = None
+    class_names: tuple[ClassName, ...] = ()
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -78,9 +75,26 @@ class FileSentenceCorpus:
         without_file = [name for name in NEIGHBOURS if self.file_of(name) is None]
         return hold_out(sentences, split, without_file) if without_file else sentences
 
+    @property
+    def published(self) -> PublishedSentences | None:
+        """The published set that the training file is of."""
+        return published_set(self.data)
+
+    @property
+    def description(self) -> Description:
+        """What the sentences are."""
+        own = like_file(self.data, en="sentences like those", zh="句子")
+        return Description(reads=own if self.published is None else self.published.reads, writes=CLASS)
+
     def samples(self) -> list[str]:
-        """Example inputs."""
-        return list(SAMPLES)
+        """Example inputs of a published set; none for the user's own sentences, whose content is not known."""
+        return [] if self.published is None else list(self.published.samples)
+
+
+def class_titles(corpus: Any, labels: tuple[str, ...]) -> Mapping[str, Title]:
+    """The names of these labels, from the optional attribute `class_names` of a corpus; empty if a label has none."""
+    names = {one.label: Title(en=one.en, zh=one.zh) for one in getattr(corpus, "class_names", ())}
+    return {label: names[label] for label in labels} if set(labels) <= set(names) else {}
 
 
 def hold_out(sentences: Sentences, split: str, without_file: list[str]) -> Sentences:

@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from regard.contracts import Description, Title
 from regard.data.corpora.base import SPLITS, draw_from, random_below
 from regard.data.corpora.dates import Dates
 from regard.data.corpora.parallel import check_split
@@ -33,6 +34,23 @@ class Copy:
                 f"lengths from {self.min_length} to {self.max_length} are empty. Give 1 <= min_length <= max_length."
             )
 
+    @property
+    def description(self) -> Description:
+        """Letters and their target."""
+        lengths = f"{self.min_length}" + (f"-{self.max_length}" if self.max_length > self.min_length else "")
+        return Description(
+            reads=Title(
+                en=f"{lengths} letters of {self.alphabet}, with spaces between them",
+                zh=f"{lengths} 个以空格分隔的字母（{self.alphabet}）",
+            ),
+            writes=self.target_title,
+        )
+
+    @property
+    def target_title(self) -> Title:
+        """The target in words."""
+        return Title(en="the same letters", zh="相同的字母")
+
     def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:
         """`count` pairs; equal arguments give equal pairs, and no string occurs in two splits."""
         texts = draw_from(split, seed, self._draw, str)
@@ -51,6 +69,11 @@ class Copy:
 @dataclass(frozen=True, kw_only=True)
 class Reverse(Copy):
     """Letters of an alphabet; the target is in reverse order."""
+
+    @property
+    def target_title(self) -> Title:
+        """The target in words."""
+        return Title(en="the same letters in reverse order", zh="倒序的字母")
 
     def _pair(self, letters: str) -> Pair:
         text = " ".join(letters)
@@ -86,6 +109,11 @@ class SyntheticCorpus:
     def languages(self) -> tuple[str, str]:
         """The languages of the dates; letters have none."""
         return (self.content.source, self.content.target) if isinstance(self.content, Dates) else ("", "")
+
+    @property
+    def description(self) -> Description:
+        """That of the content."""
+        return self.content.description
 
     @property
     def tokenised(self) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from regard.contracts import Description, Title
+from regard.data.corpora.descriptions import CONTINUATION, like_file
 from regard.data.corpora.parallel import check_split, find_folder, find_gzip, part_of
 from regard.data.text.pairs import check_is_text, read_lines
 
@@ -55,6 +57,13 @@ class PTBCorpus:
         folder = find_folder(self.folder, "ptb", "https://www.fit.vutbr.cz/~imikolov/rnnlm")
         return read_text(find_gzip(folder / PTB_FILES[check_split(split)]))
 
+    @property
+    def description(self) -> Description:
+        """What the text is."""
+        return Description(
+            reads=Title(en="English business news, in lower case", zh="英语商业新闻（小写）"), writes=CONTINUATION
+        )
+
     def samples(self) -> list[str]:
         """Prompts in the style of the text."""
         return ["the company said it will", "the stock market", "mr. smith said the new"]
@@ -79,6 +88,13 @@ class ShakespeareCorpus:
         if check_split(split) == "test":
             raise ValueError("tiny Shakespeare has no test. Evaluate on validation.")
         return text[:split_point] if split == "train" else text[split_point:]
+
+    @property
+    def description(self) -> Description:
+        """What the text is."""
+        return Description(
+            reads=Title(en="text like the plays of Shakespeare", zh="莎士比亚戏剧式的英语文本"), writes=CONTINUATION
+        )
 
     def samples(self) -> list[str]:
         """Prompts in the style of the text."""
@@ -108,6 +124,13 @@ class TopicsCorpus:
             # stripped on both sides, since topics indent repeated text differently
             lines = [line for line in lines if line.strip() not in duplicates]
         return "\n".join(lines) + "\n"
+
+    @property
+    def description(self) -> Description:
+        """What the text is."""
+        return Description(
+            reads=Title(en="text like the documentation of Python", zh="Python 文档式的英语文本"), writes=CONTINUATION
+        )
 
     def samples(self) -> list[str]:
         """Prompts in the style of the text."""
@@ -159,6 +182,11 @@ class FileTextCorpus:
                 f"text."
             )
         return part
+
+    @property
+    def description(self) -> Description:
+        """What the text is."""
+        return Description(reads=like_file(self.data), writes=CONTINUATION)
 
     def samples(self) -> list[str]:
         """None, because the text is the user's."""

@@ -19,7 +19,7 @@ from regard.data.text.sentences import (
     read_sentence_table,
     read_sentences,
 )
-from regard.data.text.streams import Stream, decode_text, encode_text, make_stream, unknown_in
+from regard.data.text.streams import Stream, decode_text, encode_text, make_stream, token_texts, unknown_in
 from regard.data.text.token_labels import label_of, merge_bytes
 from regard.data.text.tokenizer import Tokenizer, Tokenizers, TokenizerSettings
 
@@ -48,5 +48,6 @@ __all__ = [
     "read_sentence_table",
     "read_sentences",
     "read_tsv",
+    "token_texts",
     "unknown_in",
 ]

@@ -79,12 +79,16 @@ def decode_text(ids: Iterable[int], tokenizer: Tokenizer) -> str:
     return "\n".join(tokenizer.decode(line) for line in lines)
 
 
+def token_texts(text: str, tokenizer: Tokenizer) -> list[str]:
+    """The characters of the text behind each token of `encode_text`; those of an <eos> are a line end."""
+    texts: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        texts += ["\n", *tokenizer.texts(line)] if number else tokenizer.texts(line)
+    return texts
+
+
 def unknown_in(text: str, tokenizer: Tokenizer) -> list[str]:
     """The parts of a text that are outside the vocabulary, each once, in order."""
+    tokens = zip(encode_text(text, tokenizer), token_texts(text, tokenizer), strict=True)
     # a dict is an ordered set
-    unknown: dict[str, None] = {}
-    for line in text.split("\n"):
-        # spans are positions in the text before normalisation, so the original spelling is reported
-        spans = zip(tokenizer.encode(line), tokenizer.spans(line), strict=True)
-        unknown |= {line[start:end]: None for token, (start, end) in spans if token == UNK}
-    return list(unknown)
+    return list(dict.fromkeys(part for token, part in tokens if token == UNK))

@@ -251,6 +251,10 @@ class Tokenizer:
         """For each token, its characters [start, end) in the text."""
         return list(self._library.encode(text, add_special_tokens=False).offsets)
 
+    def texts(self, text: str) -> list[str]:
+        """For each token, its characters in the text: those before normalisation, so the spelling is the user's."""
+        return [text[start:end] for start, end in self.spans(text)]
+
 
 def _without_special(ids: list[int]) -> list[int]:
     """<unk> instead of special tokens: a word that spells one is an unknown word."""

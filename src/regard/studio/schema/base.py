@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from regard.contracts import Title
+
 # characters of an input
 MAX_TEXT = 4000
 # of one response; the page requests further parts
@@ -41,6 +43,11 @@ class LocalizedText(Message):
 
     en: str
     zh: str
+
+    @classmethod
+    def of(cls, title: Title) -> "LocalizedText":
+        """A title of a contract as a message."""
+        return cls(en=title.en, zh=title.zh)
 
 
 class Problem(Message):

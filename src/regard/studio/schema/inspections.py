@@ -25,13 +25,17 @@ class TokenLabel(Message):
 class InspectionAxis(Message):
     """The positions of queries or keys: tokens, cells of a grid (`grid` is rows and columns), or frames.
 
-    The positions of a stepwise axis are computed one after another.
+    The positions of a stepwise axis are computed one after another. `unknown` are the positions of tokens outside the
+    vocabulary (<unk>). `texts` are the characters that the user wrote for each token, '' for a special token; it is
+    empty if the tokens were predicted.
     """
 
     name: str
     kind: Literal["tokens", "grid", "frames"]
     title: LocalizedText
     tokens: list[str]
+    texts: list[str]
+    unknown: list[int]
     labels: list[TokenLabel]
     grid: list[int] | None
     is_stepwise: bool
@@ -134,9 +138,10 @@ class StateGrowth(Message):
 
 
 class ClassProbability(Message):
-    """A class with its logit and probability."""
+    """A class with its logit and probability; `name` is None for a class that has a label only."""
 
     label: str
+    name: LocalizedText | None
     logit: float
     probability: float
 
@@ -153,6 +158,7 @@ class ClassProbabilities(Message):
     """The most probable class, all classes in falling order, and the query rows of attention at `site`, if any."""
 
     label: str
+    name: LocalizedText | None
     classes: list[ClassProbability]
     site: str | None
     num_rows: int

@@ -34,7 +34,8 @@ class ModelCard(Message):
 
     takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
     are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
-    the model, as in a worked example.
+    the model, as in a worked example. reads, writes: what inputs and outputs are, as phrases such as
+    `dates in English`.
     """
 
     name: str
@@ -54,6 +55,8 @@ class ModelCard(Message):
     parameters: int
     recipe: str
     languages: list[str]
+    reads: LocalizedText
+    writes: LocalizedText
     tokens: str
     steps: int
     samples: list[str]

@@ -19,6 +19,7 @@ from regard.contracts import (
     UNK,
     Around,
     AttentionSite,
+    Axis,
     Inspection,
     ModelCall,
     ModelOutput,
@@ -33,7 +34,7 @@ from regard.contracts import (
     leaves,
     to_double,
 )
-from regard.data.text import decode_text
+from regard.data.text import decode_text, token_texts
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
 
 TEXT = "text"
@@ -77,7 +78,7 @@ def inspect_text(
         output="",
         forced=False,
         log_prob=sum(one for one in predictions.log_probs if one is not None),
-        axes=(token_axis(TEXT, TITLE, generator.tokenizer.tokens(ids), is_stepwise=True, is_multiline=True),),
+        axes=(axis_of(generator.tokenizer, text, ids),),
         # with the recorded maps: the cached sites are those of an earlier call
         sites=find_sites(model, lambda: probe(model), maps),
         maps=dict(maps.items()),
@@ -89,6 +90,12 @@ def inspect_text(
         seconds=recorded - began,
         seconds_per_token=seconds_per_token,
     )
+
+
+def axis_of(tokenizer: Any, text: str, ids: Sequence[int]) -> Axis:
+    """The axis of the tokens, with the characters of the text behind each."""
+    texts = token_texts(text, tokenizer)[: len(ids)]
+    return token_axis(TEXT, TITLE, tokenizer.tokens(ids), texts=texts, is_stepwise=True, is_multiline=True)
 
 
 def predict_next(

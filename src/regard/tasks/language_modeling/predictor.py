@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from regard.contracts import EOS, Around, Inspection, Report, Response, device_of
-from regard.data.corpora import samples_of
+from regard.contracts import EOS, Around, Description, Inspection, Report, Response, device_of
+from regard.data.corpora import description_of, samples_of
 from regard.data.text import Tokenizer, encode_text, make_stream, unknown_in
 from regard.decoding import Generation, score_continuation, stream
 from regard.fused import fuse
@@ -203,8 +203,8 @@ class TextGenerator:
         """The ids of a prompt; for an empty prompt a line break, after which a text begins."""
         return encode_text(prompt, self.tokenizer) or [EOS]
 
-    def unknown_in(self, text: str) -> list[str]:
-        """The distinct parts of a text that are not in the vocabulary."""
+    def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
+        """The distinct parts of a text that are not in the vocabulary, which prompts and continuations share."""
         check_texts([text], "texts")
         return unknown_in(text, self.tokenizer)
 
@@ -236,6 +236,11 @@ class TextGenerator:
     def samples(self) -> list[str]:
         """Example prompts for the corpus of the run."""
         return samples_of(self.run.data)
+
+    @property
+    def description(self) -> Description:
+        """What the texts of the corpus are."""
+        return description_of(self.run.data)
 
     @property
     def _context(self) -> int | None:

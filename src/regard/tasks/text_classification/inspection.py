@@ -6,6 +6,7 @@ Shapes: r query rows of attention, L tokens.
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from regard.contracts import (
     UNK,
     Around,
     AttentionSite,
+    Axis,
     ClassesPanel,
     ClassifierOutput,
     Inspection,
@@ -35,7 +37,13 @@ NUM_PROBE = 3
 
 
 def inspect_sentence(
-    classifier: Any, text: str, *, labels: Sequence[str], max_length: int, max_numbers: int | None = None
+    classifier: Any,
+    text: str,
+    *,
+    labels: Sequence[str],
+    titles: Sequence[Title] = (),
+    max_length: int,
+    max_numbers: int | None = None,
 ) -> Inspection:
     """Every attention and class probability of a sentence, truncated to `max_length` tokens."""
     began = time.perf_counter()
@@ -50,7 +58,7 @@ def inspect_sentence(
     maps, output = record(model, ids)
     # with the recorded maps: the cached sites are those of an earlier call
     sites = find_sites(model, lambda: probe(model), maps)
-    panel = classes_panel(output, labels, sites)
+    panel = replace(classes_panel(output, labels, sites), titles=tuple(titles))
     best = max(range(len(labels)), key=panel.probabilities.__getitem__)
     num_rows = 0 if panel.weights is None else panel.weights.shape[0]
     return Inspection(
@@ -59,10 +67,7 @@ def inspect_sentence(
         forced=False,
         # the logarithm of a probability that has underflowed to 0
         log_prob=math.log(max(panel.probabilities[best], 1e-300)),
-        axes=(
-            token_axis(SOURCE, TITLES[SOURCE], classifier.tokenizer.tokens(ids)),
-            token_axis(ROWS, TITLES[ROWS], (str(number) for number in range(1, num_rows + 1))),
-        ),
+        axes=axes_of(classifier.tokenizer, text, ids, num_rows),
         sites=sites,
         maps=dict(maps.items()),
         panels=(panel,),
@@ -72,6 +77,12 @@ def inspect_sentence(
         tokens=ids,
         seconds=time.perf_counter() - began,
     )
+
+
+def axes_of(tokenizer: Any, text: str, ids: Sequence[int], num_rows: int) -> tuple[Axis, Axis]:
+    """Axes of the tokens and of the query rows."""
+    words = token_axis(SOURCE, TITLES[SOURCE], tokenizer.tokens(ids), texts=tokenizer.texts(text)[: len(ids)])
+    return words, token_axis(ROWS, TITLES[ROWS], (str(number) for number in range(1, num_rows + 1)))
 
 
 def classes_panel(output: ClassifierOutput, labels: Sequence[str], sites: Sequence[AttentionSite]) -> ClassesPanel:

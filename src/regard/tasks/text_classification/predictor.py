@@ -6,8 +6,8 @@ print(classifier.classify(["What is the capital of France ?"])[0])
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,14 +15,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard._utils import check_name
-from regard.contracts import UNK, Around, Inspection, PaddedTokens, Report, Response, device_of, evaluating, to_double
-from regard.data.corpora import samples_of
+from regard.contracts import (
+    UNK,
+    Around,
+    Description,
+    Inspection,
+    PaddedTokens,
+    Report,
+    Response,
+    device_of,
+    evaluating,
+    to_double,
+)
+from regard.data.corpora import class_titles, samples_of
 from regard.data.text import Sentence, Tokenizer, unknown_in
 from regard.fused import fuse
 from regard.tasks.base import check_pairs, check_texts, parse_text
 from regard.tasks.text_classification.evaluate import evaluate_sentences
 from regard.tasks.text_classification.inspection import inspect_sentence, respond_sentence
-from regard.tasks.text_classification.run import TextClassificationRun
+from regard.tasks.text_classification.run import TextClassificationRun, describe_classifier
 
 SENTENCES_AT_ONCE = 64
 
@@ -33,12 +44,13 @@ class Classification:
 
     `weights` are attention weights of shape (rows, tokens); None if the model has none or they were not requested.
     `num_dropped` is the number of tokens beyond the maximum length. `unknown` are the distinct parts of the text that
-    are not in the vocabulary.
+    are not in the vocabulary. `names` are the English names of the labels, if the classes have any.
     """
 
     label: str
     probability: float
     probabilities: dict[str, float]
+    names: Mapping[str, str] = field(default_factory=dict)
     tokens: tuple[str, ...] = ()
     weights: Float[Tensor, "rows L"] | None = None
     num_dropped: int = 0
@@ -46,6 +58,11 @@ class Classification:
 
     def __str__(self) -> str:
         return self.label
+
+    @property
+    def name(self) -> str:
+        """The name of the class, or its label if it has no name."""
+        return self.names.get(self.label, self.label)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +118,7 @@ class TextClassifier:
                 )
             weights = output.weights.cpu() if return_weights and output.weights is not None else None
         outputs = []
+        names = {label: title.en for label, title in class_titles(self.run.data, self.run.classes).items()}
         for number, row in enumerate(rows):
             probabilities = dict(zip(self.run.classes, batch_probabilities[number].tolist(), strict=True))
             label = max(probabilities, key=probabilities.__getitem__)
@@ -109,6 +127,7 @@ class TextClassifier:
                     label=label,
                     probability=probabilities[label],
                     probabilities=probabilities,
+                    names=names,
                     tokens=tuple(self.tokenizer.tokens(row)),
                     # cloned, so that one result does not keep the batch alive
                     weights=None if weights is None else weights[number, :, : len(row)].clone(),
@@ -129,7 +148,12 @@ class TextClassifier:
         if output is not None:
             raise ValueError("a classifier takes no output: it predicts one of its classes. Leave out the output.")
         return inspect_sentence(
-            self, data, labels=self.run.classes, max_length=self.run.batch.max_length, max_numbers=max_numbers
+            self,
+            data,
+            labels=self.run.classes,
+            titles=tuple(class_titles(self.run.data, self.run.classes).values()),
+            max_length=self.run.batch.max_length,
+            max_numbers=max_numbers,
         )
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
@@ -139,6 +163,16 @@ class TextClassifier:
     def samples(self) -> list[str]:
         """Example texts for the corpus of the run."""
         return samples_of(self.run.data)
+
+    def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
+        """The distinct parts of a text that are not in the vocabulary; classes have no vocabulary."""
+        check_texts([text], "texts")
+        return [] if is_output else unknown_in(text, self.tokenizer)
+
+    @property
+    def description(self) -> Description:
+        """What the sentences are, and the names of the classes."""
+        return describe_classifier(self.run)
 
     @property
     def device(self) -> torch.device:

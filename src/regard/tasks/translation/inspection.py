@@ -29,6 +29,7 @@ from regard.contracts import (
     device_of,
     evaluating,
 )
+from regard.data.text import unknown_in
 from regard.decoding import decode, forced_alignment, score
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
 from regard.tasks.translation.run import LIMIT
@@ -94,10 +95,11 @@ def inspect_translation(
         output=tokenizers.target.decode(hypothesis.ids),
         forced=output is not None,
         log_prob=hypothesis.log_prob,
-        axes=axes_of(tokenizers, tokens),
+        axes=axes_of(tokenizers, tokens, text, output),
         sites=find_sites(model, lambda: probe(model), maps),
         maps=maps,
         panels=panels_of(hypothesis),
+        unknown=tuple(unknown_in(text, tokenizers.source)),
         # <eos> is in `source` but not in `ids`
         num_dropped=len(ids) + 1 - len(source),
         # the inspection is a greedy search itself, so this response is known
@@ -214,11 +216,21 @@ def one_example(model: Any, ids: Sequence[int]) -> PaddedTokens:
     return PaddedTokens.from_lists([list(ids)]).to(device_of(model))
 
 
-def axes_of(tokenizers: Any, tokens: TranslationTokens) -> tuple[Axis, ...]:
-    """Axes of the source, the target, and the target prefix."""
+def axes_of(tokenizers: Any, tokens: TranslationTokens, text: str, output: str | None) -> tuple[Axis, ...]:
+    """Axes of the source, the target, and the target prefix; `output` is a translation that was given."""
     labels = {
         SOURCE: tokenizers.source.tokens(tokens.source),
         TARGET: tokenizers.target.tokens(tokens.labels),
         PREFIX: tokenizers.target.tokens(tokens.prefix),
     }
-    return tuple(token_axis(name, TITLES[name], labels[name], is_stepwise=name != SOURCE) for name in labels)
+    # a text that was truncated has more parts than tokens, and <eos> has none
+    target_texts = [] if output is None else tokenizers.target.texts(output)[: len(tokens.output)]
+    texts = {
+        SOURCE: tokenizers.source.texts(text)[: len(tokens.source) - 1],
+        TARGET: target_texts,
+        # <bos> comes first, and is no part of the text
+        PREFIX: ["", *target_texts] if target_texts else [],
+    }
+    return tuple(
+        token_axis(name, TITLES[name], labels[name], texts=texts[name], is_stepwise=name != SOURCE) for name in labels
+    )

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from regard.contracts import (
     EOS,
+    UNK,
     Around,
     DecodingEngine,
+    Description,
     Hypothesis,
     Inspection,
     PaddedTokens,
@@ -24,8 +26,8 @@ from regard.contracts import (
     Search,
     device_of,
 )
-from regard.data.corpora import samples_of
-from regard.data.text import Pair, Tokenizers
+from regard.data.corpora import description_of, samples_of
+from regard.data.text import Pair, Tokenizers, unknown_in
 from regard.decoding import Beam, Greedy, score_all
 from regard.metrics import links
 from regard.tasks.base import check_pairs, check_texts, parse_text
@@ -43,7 +45,7 @@ class Translation:
     do if the search finished. `weights` are attention weights of shape (tokens, source_tokens). `links` are pairs of
     (source, target) word indices, or character indices for character tokenizers. Both are None unless requested, and
     for models without attention. `alternatives` are the next best hypotheses. `num_dropped` is the number of source
-    tokens beyond the maximum length.
+    tokens beyond the maximum length. `unknown` are the distinct parts of the source that are not in the vocabulary.
     """
 
     text: str
@@ -55,6 +57,7 @@ class Translation:
     links: tuple[tuple[int, int], ...] | None = field(default=None, repr=False)
     alternatives: tuple["Translation", ...] = field(default=(), repr=False)
     num_dropped: int = field(default=0, repr=False)
+    unknown: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -124,7 +127,9 @@ class Translator:
         translations = [Translation(text="") for _ in inputs]
         for number, best in zip(numbers, hypotheses, strict=True):
             outputs = [self.make_translation(rows[number], hypothesis) for hypothesis in best]
-            translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]))
+            # only sources with <unk> can have unknown parts
+            unknown = self.unknown_in(inputs[number]) if UNK in rows[number] else ()
+            translations[number] = replace(outputs[0], alternatives=tuple(outputs[1:]), unknown=tuple(unknown))
         return translations
 
     def make_translation(self, row: list[int], hypothesis: Hypothesis) -> Translation:
@@ -182,6 +187,16 @@ class Translator:
     def samples(self) -> list[str]:
         """Example sources for the corpus of the run."""
         return samples_of(self.run.data)
+
+    def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
+        """The distinct parts of a source, or of a translation, that are not in its vocabulary."""
+        check_texts([text], "texts")
+        return unknown_in(text, self.tokenizers.target if is_output else self.tokenizers.source)
+
+    @property
+    def description(self) -> Description:
+        """What the sources and translations of the corpus are."""
+        return description_of(self.run.data)
 
     @property
     def device(self) -> torch.device:
