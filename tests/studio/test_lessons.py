@@ -119,9 +119,9 @@ def test_a_wrong_setting_is_a_sentence(name, settings, message):
 def test_what_stands_out_wins_until_one_wants_to_read():
     weights = torch.softmax(torch.tensor([[1.0, 0.0], [1.0, 2.0]]) @ cues.KEYS.T, dim=-1)
     assert table("cues", 1, wish=2).allclose(weights)
-    assert chosen("cues", 0) == "coffee 咖啡" == cues.OBJECTS[weights[0].argmax()]
-    assert chosen("cues", 1, wish=2) == "book 书" == cues.OBJECTS[weights[1].argmax()]
-    assert chosen("cues", 1, wish=1) == "coffee 咖啡"
+    assert chosen("cues", 0) == "coffee" == cues.OBJECTS[weights[0].argmax()].en
+    assert chosen("cues", 1, wish=2) == "book" == cues.OBJECTS[weights[1].argmax()].en
+    assert chosen("cues", 1, wish=1) == "coffee"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 99])
@@ -160,7 +160,7 @@ def test_the_apple_has_the_weights_of_the_seed():
     for sharpness in (0.5, 1, 4):
         weights = table("apple", 1, sharpness=sharpness)
         assert weights.nansum(dim=1).allclose(torch.ones(4))
-        assert chosen("apple", sharpness=sharpness) == apple.WORDS[weights[-1].argmin()] == "一个"
+        assert chosen("apple", sharpness=sharpness) == apple.NAMES[weights[-1].argmin()].en == "一个 (a)"
 
 
 def test_an_needs_the_apple():
@@ -221,7 +221,7 @@ def test_windows_stack_until_they_see_both(kernel):
 def test_the_end_of_the_sentence_decides():
     sung, shaded = table("cicada", 0)
     assert cicada.NOUNS[sung.argmax()] == "秋蝉"
-    assert cicada.NOUNS[shaded.argmax()] == "树" == chosen("cicada", 1)
+    assert f"{cicada.NOUNS[shaded.argmax()]} (tree)" == "树 (tree)" == chosen("cicada", 1)
 
 
 @pytest.mark.parametrize("doublings", range(2, 10))

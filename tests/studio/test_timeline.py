@@ -1,13 +1,18 @@
 """The timeline holds every entry of every table, with its idea, its file and the figures that were recorded."""
 
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import regard
 from benchmarks.studio_figures import FIGURES, recorded, written
 from regard.models.translation import TRANSLATION_MODELS
+from regard.studio import swap
 from regard.studio.explanations import EXPLANATIONS
+from regard.studio.lessons import LESSONS, lesson
+from regard.studio.schema.base import LocalizedText
 from regard.studio.timeline import MECHANISMS, milestones
 from regard.tasks import TASKS
 
@@ -41,6 +46,55 @@ def test_every_entry_has_an_idea_and_none_is_left_over(family):
     explanations = models or EXPLANATIONS[family]
     assert list(explanations) == list(TABLES[family])
     assert all(one.en.endswith(".") and one.zh.endswith("。") for one in explanations.values())
+
+
+def test_the_year_is_that_in_which_the_cited_paper_was_first_public(line):
+    # an arXiv number begins with the last two digits of the year and the month
+    by_number = {
+        one.key: 2000 + int(match[1]) for one in line if (match := re.search(r"arxiv.org/abs/(\d\d)", one.paper))
+    }
+    by_number |= {one.key: 2000 + int(match[1]) for one in line if (match := re.search(r"org/[A-Z](\d\d)-", one.paper))}
+    assert len(by_number) > 30
+    assert {one.key: one.year for one in line if one.key in by_number} == by_number
+
+
+def test_papers_are_those_of_the_formulas(line):
+    items = {one.key: one for one in line}
+    assert items["language_modeling/ngram"].paper.endswith("ICASSP.1995.479394")
+    bilstm = items["text_classification/bilstm"]
+    assert (bilstm.year, bilstm.paper) == (2005, "https://doi.org/10.1016/j.neunet.2005.06.042")
+    gpt = items["language_modeling/gpt"]
+    # layers that begin with the norm came with GPT-2
+    assert "norm(x), x before" in gpt.formula
+    assert (gpt.year, gpt.title) == (2019, "GPT-2")
+    assert "unsupervised_multitask" in gpt.paper
+
+
+REPLACED = ("打分", "源文", "原文", "谓词", "仅填充", "状态相承", "朴素", "内核")
+"""Chinese words of which another one is used everywhere."""
+
+
+def chinese_of(message):
+    """Every Chinese text of a message."""
+    if isinstance(message, LocalizedText):
+        return [message.zh]
+    if isinstance(message, BaseModel):
+        return chinese_of(list(vars(message).values()))
+    if isinstance(message, dict):
+        return chinese_of(list(message.values()))
+    return [text for part in message for text in chinese_of(part)] if isinstance(message, (list, tuple)) else []
+
+
+def test_one_chinese_word_for_one_thing(line):
+    pages = [lesson(name, {}) for name in LESSONS]
+    texts = chinese_of([line, EXPLANATIONS, pages, *(vars(swap).values())])
+    assert len(texts) > 300
+    assert [text for text in texts for word in REPLACED if word in text] == []
+
+
+def test_no_claim_to_be_the_first_is_made(line):
+    texts = [one.explanation.en for one in line] + [one.explanation.zh for one in line]
+    assert [text for text in texts if re.search(r"\bthe first\b|第一个|最早", text)] == []
 
 
 def test_every_file_is_there_and_holds_what_is_built(line):

@@ -23,3 +23,15 @@ it.each(Object.entries(files))("%s", async (_, load) => {
     }
   }
 });
+
+/** Words that STYLE has replaced: one Chinese word for one thing. */
+const REPLACED = ["打分", "源文", "原文", "谓词", "仅填充", "状态相承", "朴素", "内核"];
+
+it.each(Object.entries(files))("%s has one word for one thing", async (_, load) => {
+  const chinese = Object.values(await load())
+    .filter(hasTable)
+    .flatMap(({ table }) => Object.values(table.zh));
+  for (const word of REPLACED) expect(chinese.filter((text) => text.includes(word))).toEqual([]);
+  // a colon after Chinese is as wide as a character
+  expect(chinese.filter((text) => /[\u4e00-\u9fff]:/u.test(text))).toEqual([]);
+});

@@ -188,7 +188,7 @@ def make_cues() -> Vectors:
     queries = torch.tensor([[1.0, 0.0], [1.0, 2.0]])
     return Vectors(
         queries=queries, query_tokens=("w = 0", "w = 2"), keys=cues.KEYS, values=cues.VALUES,
-        key_tokens=cues.OBJECTS, score=Dot(),
+        key_tokens=tuple(f"{one.en} {one.zh}" for one in cues.OBJECTS), score=Dot(),
     )  # fmt: skip
 
 
@@ -210,8 +210,8 @@ def make_kernel_fit() -> Vectors:
 EXAMPLES = {
     PREFIX + name: WorkedExample(title=title, make=make)
     for name, title, make in (
-        ("journey", "Your journey starts", make_journey),
-        ("apple", "我吃了一个苹果", make_apple),
+        ("journey", "Your journey starts 你的旅程开始了", make_journey),
+        ("apple", "I ate an apple 我吃了一个苹果", make_apple),
         ("cues", "Paper or coffee 纸还是咖啡", make_cues),
         ("kernel_fit", "y = 2 sin x + x^0.8", make_kernel_fit),
     )

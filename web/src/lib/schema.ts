@@ -955,9 +955,9 @@ export interface components {
             kind: "matrix";
             title: components["schemas"]["LocalizedText"];
             /** Rows */
-            rows: string[];
+            rows: components["schemas"]["LocalizedText"][];
             /** Columns */
-            columns: string[];
+            columns: components["schemas"]["LocalizedText"][];
             /** Values */
             values: (number | null)[][];
         };
@@ -1373,8 +1373,8 @@ export interface components {
          * SwapResult
          * @description The result of a swap: measures of each query, and outputs, None if the model does not respond.
          *
-         *     `id` is an inspection whose site has the swapped weights. An entropy, in nats, is that of the weights divided by their
-         *     sum, which is not 1 for alignments such as sigmoid.
+         *     `id` is an inspection whose site has the swapped weights. An entropy, in nats, is that of the weights divided by
+         *     their sum, which is not 1 for alignments such as sigmoid.
          */
         SwapResult: {
             /** Id */

@@ -65,7 +65,7 @@ ALIGNMENTS = {
     ),
     "hard_gumbel": MechanismEntry(
         build=hard_gumbel,
-        year=2017,
+        year=2016,
         formula="one_hot(argmax(s + gumbel)), soft gradient",
         cost="O(K)",
         paper="https://arxiv.org/abs/1611.01144",

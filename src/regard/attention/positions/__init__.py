@@ -33,7 +33,7 @@ POSITIONS = {
     ),
     "alibi": MechanismEntry(
         build=Alibi,
-        year=2022,
+        year=2021,
         formula="s - m |i - j|",
         cost="O(HQK), fused, writes HQK",
         paper="https://arxiv.org/abs/2108.12409",

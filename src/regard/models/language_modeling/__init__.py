@@ -24,7 +24,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         year=1995,
         title="n-gram (Kneser-Ney)",
         formula="p(w | h) = (c(h w) - D) / c(h) + weight(h) p(w | h'), h' = h without its first word",
-        paper="https://aclanthology.org/P96-1041",
+        paper="https://doi.org/10.1109/ICASSP.1995.479394",
         attends=False,
         counts=True,
         summary=Title(
@@ -135,16 +135,17 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
     "gpt": ModelEntry(
         build=GPT,
         config=GPTConfig,
-        year=2018,
-        title="GPT",
+        year=2019,
+        title="GPT-2",
         formula="x = x + attend(norm(x), x before), x = x + FFN(norm(x))",
-        paper="https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf",
+        paper="https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
         attends=True,
         capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
         summary=Title(
-            en="The decoder of the Transformer alone, from left to right; keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，从左到右；过去的键和值保存在缓存里。",
+            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; keys "
+            "and values of the past are cached.",
+            zh="与 GPT（2018）一样只用 Transformer 的解码器，但归一化放在每层的开头；过去的键和值保存在缓存里。",
         ),
     ),
     "ttt": ModelEntry(

@@ -1,12 +1,13 @@
-"""GPT: a decoder-only Transformer language model.
+"""GPT-2: a decoder-only Transformer language model.
 
     x = E[token] + P[position];  every layer:  x = x + attend(norm(x), norm(x) up to it);  x = x + FFN(norm(x))
     p(next | x) = softmax(E norm(x))
 
-Radford et al. 2018. https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf
-The architecture is that of GPT-2 (Radford et al. 2019, section 2.3): pre-norm layers, one more norm at the top, and
-output projections of residual branches initialised smaller by sqrt(2 layers). With equal weights the outputs equal
-those of transformers' GPT2LMHeadModel.
+Radford et al. 2019, section 2.3.
+https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+Unlike GPT (Radford et al. 2018, whose layers are x = norm(x + attend(x)), x = norm(x + FFN(x))) it has pre-norm layers,
+one more norm at the top, and output projections of residual branches initialised smaller by sqrt(2 layers). With equal
+weights the outputs equal those of transformers' GPT2LMHeadModel.
 
 Texts longer than the context: positions added to the embeddings (learned, sinusoidal) end at the context length, so
 when the context is full, the caches are recomputed from the last context // 2 tokens, from position 0. With positions

@@ -11,6 +11,20 @@ from regard.models.text_classification.structured_self_attention import (
 from regard.models.text_classification.transformer import TransformerEncoder, TransformerEncoderConfig
 
 TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
+    "bilstm": ModelEntry(
+        build=BiLSTM,
+        config=BiLSTMConfig,
+        year=2005,
+        title="BiLSTM",
+        formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
+        paper="https://doi.org/10.1016/j.neunet.2005.06.042",
+        attends=False,
+        capturable=True,
+        summary=Title(
+            en="An LSTM in each direction; each feature is its maximum over all words.",
+            zh="两个方向各一个 LSTM，每个特征取它在所有词上的最大值。",
+        ),
+    ),
     "cnn": ModelEntry(
         build=CNN,
         config=CNNConfig,
@@ -23,20 +37,6 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
         summary=Title(
             en="Convolution filters over neighbouring words; of each only the maximum over the sentence is used.",
             zh="卷积核作用于相邻的词，每个核只取它在整句上的最大值。",
-        ),
-    ),
-    "bilstm": ModelEntry(
-        build=BiLSTM,
-        config=BiLSTMConfig,
-        year=2015,
-        title="BiLSTM",
-        formula="z = max_i [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)]",
-        paper="https://arxiv.org/abs/1503.00075",
-        attends=False,
-        capturable=True,
-        summary=Title(
-            en="An LSTM in each direction; each feature is its maximum over all words.",
-            zh="两个方向各一个 LSTM，每个特征取它在所有词上的最大值。",
         ),
     ),
     "lstmn_encoder": ModelEntry(

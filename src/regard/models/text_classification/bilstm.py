@@ -2,10 +2,12 @@
 
     h_i = [LSTM(x_1 .. x_i); LSTM(x_L .. x_i)],   z = max_i h_i,   p = softmax(W z + b)
 
-The bidirectional LSTM of Tai, Socher and Manning 2015, section 5.1. https://arxiv.org/abs/1503.00075
+Graves and Schmidhuber 2005, the bidirectional LSTM, https://doi.org/10.1016/j.neunet.2005.06.042; as a classifier of
+sentences Tai, Socher and Manning 2015, section 5.1, https://arxiv.org/abs/1503.00075.
 
-Departs from the paper: the paper uses the two last states; max pooling over the positions is a stronger baseline
-(Conneau et al. 2017, https://arxiv.org/abs/1705.02364). Word embeddings are not pretrained.
+Departs from the papers: Graves and Schmidhuber label every frame of speech; Tai et al. use the two last states, while
+max pooling over the positions is a stronger baseline (Conneau et al. 2017, https://arxiv.org/abs/1705.02364). Word
+embeddings are not pretrained.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from regard.layers import BidirectionalLSTM, WordDropout, max_of_words, random_w
 
 @dataclass(frozen=True, kw_only=True)
 class BiLSTMConfig:
-    """Defaults are the published sizes (section 5.3); hidden_size is the size of each direction."""
+    """Defaults are the sizes of Tai et al. (section 5.3); hidden_size is the size of each direction."""
 
     vocab_size: int = 30_000
     num_classes: int = 2

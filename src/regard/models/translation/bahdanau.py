@@ -1,4 +1,4 @@
-"""RNNsearch: the first translation model with learned attention.
+"""RNNsearch: translation with an attention that is learned together with it.
 
 Bahdanau, Cho and Bengio 2015, section 3 and appendix A. https://arxiv.org/abs/1409.0473
 A bidirectional GRU encodes the source. Before each target word the PREVIOUS decoder state is the query of additive

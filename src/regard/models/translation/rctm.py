@@ -1,4 +1,4 @@
-"""RCTM I: the first neural translation system; convolutions reduce the source to one vector.
+"""RCTM I: recurrent continuous translation; convolutions reduce the source to one vector.
 
 Kalchbrenner and Blunsom 2013, "Recurrent Continuous Translation Models", sections 3 and 4. https://aclanthology.org/D13-1176
 

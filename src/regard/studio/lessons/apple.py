@@ -7,10 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.blocks import both, control, formula, matrix, number, question, same, text
+from regard.studio.lessons.blocks import both, control, formula, matrix, number, question, text
 from regard.studio.schema.pages import LessonBlock
 
 WORDS = ("我", "吃了", "一个", "苹果")
+NAMES = tuple(both(f"{word} ({gloss})", word) for word, gloss in zip(WORDS, ("I", "ate", "a", "apple"), strict=True))
+"""The words, in English with their meaning."""
 SHARES = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [9.0, 9.0, 2.0, 0.0], [3.0, 3.0, 1.0, 3.0]])
 """Relative weights of each word for the words up to it, from the example that the lesson cites."""
 
@@ -43,10 +45,10 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     first, last = number(weights[0, 0]), number(weights[-1, 0])
     return [
         INTRODUCTION,
-        matrix(both("Scores, one row per word", "分数，每行对应一个词"), WORDS, WORDS, scores, allowed),
+        matrix(both("Scores, one row per word", "分数，每行对应一个词"), NAMES, NAMES, scores, allowed),
         FORMULA,
         least_read(weights),
-        matrix(both("Weights", "注意力权重"), WORDS, WORDS, weights, allowed),
+        matrix(both("Weights", "注意力权重"), NAMES, NAMES, weights, allowed),
         text(
             f"$C_4$ = {mixture}. Each row sums to 1, so weight on a new word reduces the weights of the others. The "
             f"weight of 我 is {first} in the first row and {last} in the last.",
@@ -63,7 +65,7 @@ def least_read(weights: Float[Tensor, "4 4"]) -> LessonBlock:
     share = number(weights[-1, least])
     return question(
         both("Which word has the least weight in the context of 苹果?", "“苹果”的上下文里，哪个词的权重最小？"),
-        [same(word) for word in WORDS],
+        list(NAMES),
         least,
         both(
             f"{WORDS[least]} has the lowest score of the last row, and therefore the least weight: {share}.",

@@ -11,6 +11,9 @@ from regard.studio.lessons.blocks import both, chart, control, formula, matrix, 
 from regard.studio.schema.pages import ChartBlock, LessonBlock
 
 WORDS = ("我", "吃了", "一个", "苹果", "，", "然后", "吃了", "一个", "香蕉")
+GLOSSES = ("I", "ate", "one", "apple", "", "then", "ate", "one", "banana")
+NAMES = tuple(both(f"{word} ({gloss})" if gloss else word, word) for word, gloss in zip(WORDS, GLOSSES, strict=True))
+"""The words, in English with their meaning."""
 ARTICLES = {"an": 2, "a": 7}
 """Each article, and the position of its 一个."""
 CONTENT = torch.tensor([0.0, 0.0, 2.0, 4.0, 0.0, 0.0, 0.0, 2.0, 4.0])
@@ -61,7 +64,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         matrix(
             both(f"Weights, {ahead} words ahead visible", f"注意力权重，可见后面 {ahead} 个词"),
             list(ARTICLES),
-            WORDS,
+            NAMES,
             article_weights(ahead),
             visible_words(ahead),
         ),

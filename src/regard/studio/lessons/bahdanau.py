@@ -31,7 +31,7 @@ INTRODUCTION = text(
     '"Where are you" is translated to 你在哪里, in reverse order. Before each word, the decoder scores every source '
     "word: its previous state $s$ is the query, the encoder's states $h_j$ are keys and values. The parameters below "
     "are set by hand; a model learns them.",
-    "“Where are you”译成“你在哪里”，语序正好相反。生成每个词之前，解码器为每个源词打分："
+    "“Where are you”译成“你在哪里”，语序正好相反。生成每个词之前，解码器计算每个源词的分数："
     "解码器的上一状态 $s$ 是查询，编码器状态 $h_j$ 既是键也是值。下面的参数是手工设定的，真实模型会自己学到。",
 )
 FORMULA = formula(

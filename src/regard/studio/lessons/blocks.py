@@ -81,19 +81,21 @@ def control(name: str, label: LocalizedText, *, low: float, high: float, step: f
 
 def matrix(
     title: LocalizedText,
-    rows: Sequence[str],
-    columns: Sequence[str],
+    rows: Sequence[str | LocalizedText],
+    columns: Sequence[str | LocalizedText],
     values: Float[Tensor, "rows columns"],
     allowed: Bool[Tensor, "rows columns"] | None = None,
 ) -> MatrixBlock:
-    """A table of numbers with names for rows and columns; masked cells are empty."""
+    """A table of numbers with names for rows and columns, in both languages or the same; masked cells are empty."""
     mask = torch.ones_like(values, dtype=torch.bool) if allowed is None else allowed
     cells = [
         # None is an empty cell
         [value if is_allowed else None for value, is_allowed in zip(row, mask_row, strict=True)]
         for row, mask_row in zip(values.tolist(), mask.tolist(), strict=True)
     ]
-    return MatrixBlock(title=title, rows=list(rows), columns=list(columns), values=cells)
+    names = ([same(name) if isinstance(name, str) else name for name in side] for side in (rows, columns))
+    row_names, column_names = names
+    return MatrixBlock(title=title, rows=row_names, columns=column_names, values=cells)
 
 
 def series(

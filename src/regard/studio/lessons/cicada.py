@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.scores import Dot
 from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
+from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import ChartBlock, LessonBlock
 
 PARTS = (
@@ -22,6 +23,13 @@ PARTS = (
 SENTENCE = [word for part in PARTS for word in part]
 CICADA, THEY = SENTENCE.index("秋蝉"), SENTENCE.index("它们")
 NOUNS = ("秋蝉", "树", "屋子")
+GLOSSES = {
+    "秋蝉": "cicada",
+    "树": "tree",
+    "屋子": "house",
+    "听得见它们的啼唱": "hear them sing",
+    "看见它们的树荫": "see their shade",
+}
 KEYS = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 1.0]])
 """For each noun: does it sing, does it give shade?"""
 ENDINGS = {"听得见它们的啼唱": (1.0, 0.0), "看见它们的树荫": (0.0, 1.0)}
@@ -113,6 +121,11 @@ def receptive_field(kernel: int) -> ChartBlock:
     )
 
 
+def glossed(words: str) -> LocalizedText:
+    """Chinese words, in English with their meaning."""
+    return both(f"{words} ({GLOSSES[words]})", words)
+
+
 def reference_weights() -> Float[Tensor, "2 3"]:
     """The weights of 它们 on the nouns for each ending."""
     weights = attend(torch.tensor(list(ENDINGS.values())), KEYS, KEYS, score=Dot(), return_weights=True).weights
@@ -130,7 +143,7 @@ def reference_blocks() -> list[LessonBlock]:
                 "Let the sentence end with 看见它们的树荫 (see their shade). Which noun does 它们 attend to most?",
                 "如果句末改成“看见它们的树荫”，“它们”最关注哪个名词？",
             ),
-            [same(noun) for noun in NOUNS],
+            list(map(glossed, NOUNS)),
             shading,
             both(
                 f"The query of 啼唱 (sing) matches what sings, {NOUNS[singing]} ({number(weights[0, singing])}); that "
@@ -141,8 +154,8 @@ def reference_blocks() -> list[LessonBlock]:
         ),
         matrix(
             both("Weights of 它们 (numbers set by hand)", "“它们”的权重（数字为手工设定）"),
-            list(ENDINGS),
-            NOUNS,
+            list(map(glossed, ENDINGS)),
+            list(map(glossed, NOUNS)),
             weights,
         ),
         text(

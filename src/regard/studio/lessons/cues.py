@@ -12,7 +12,13 @@ from regard.studio.lessons.blocks import both, chart, control, formula, matrix, 
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import LessonBlock
 
-OBJECTS = ("newspaper 报纸", "paper 论文", "coffee 咖啡", "notebook 笔记本", "book 书")
+OBJECTS = (
+    both("newspaper", "报纸"),
+    both("paper", "论文"),
+    both("coffee", "咖啡"),
+    both("notebook", "笔记本"),
+    both("book", "书"),
+)
 COFFEE, BOOK = 2, 4
 KEYS = torch.tensor([[0.2, 0.8], [0.1, 0.7], [2.2, 0.0], [0.1, 0.3], [0.3, 1.2]])
 """How red each object is, and how much text it has."""
@@ -31,7 +37,12 @@ OPENING: tuple[LessonBlock, ...] = (
         "桌上有四样灰色的纸制品，还有一杯用红色杯子装的咖啡。杯子因颜色而显眼：这是非自主提示。"
         "如果你想阅读，就会主动去找别的东西：这是自主提示。",
     ),
-    matrix(both("The keys: features of the objects", "键：各物体的特征"), OBJECTS, ("red 红", "text 文字"), KEYS),
+    matrix(
+        both("The keys: features of the objects", "键：各物体的特征"),
+        OBJECTS,
+        (both("red", "红"), both("text", "文字")),
+        KEYS,
+    ),
     text(
         "A key is the involuntary cue: the features of an object. The query is the voluntary cue, here $q = (1, w)$: "
         "red has factor 1, text has factor $w$. The value is what attention returns.",
@@ -69,10 +80,10 @@ def most_weight(prompt: LocalizedText, weights: Float[Tensor, " 5"]) -> LessonBl
     best = int(weights.argmax())
     share = number(weights[best])
     because = both(
-        f"{OBJECTS[best]} has the highest score $q \\cdot k$ and weight {share}.",
-        f"{OBJECTS[best]} 的分数 $q \\cdot k$ 最高，权重为 {share}。",
+        f"{OBJECTS[best].en.capitalize()} has the highest score $q \\cdot k$ and weight {share}.",
+        f"{OBJECTS[best].zh}的分数 $q \\cdot k$ 最高，权重为 {share}。",
     )
-    return question(prompt, [same(name) for name in OBJECTS], best, because)
+    return question(prompt, list(OBJECTS), best, because)
 
 
 def attend_to_objects(wishes: list[float]) -> tuple[Float[Tensor, "W 5"], Float[Tensor, "W 2"]]:
@@ -92,5 +103,5 @@ def curves() -> LessonBlock:
         both("Weights by w", "权重随 w 的变化"),
         same("w"),
         both("weight", "权重"),
-        *(series(same(OBJECTS[index]), wishes, weights[:, index], points=False) for index in (COFFEE, BOOK)),
+        *(series(OBJECTS[index], wishes, weights[:, index], points=False) for index in (COFFEE, BOOK)),
     )

@@ -1,4 +1,4 @@
-"""Kernel regression, the oldest attention: a curve through noisy points as a weighted mean of near ones."""
+"""Kernel regression as attention: a curve through noisy points as a weighted mean of near ones."""
 
 from collections.abc import Mapping
 

@@ -9,10 +9,12 @@ from torch import Tensor
 from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
 from regard.studio.schema.pages import Control, LessonBlock
 
-NATURE = ("strength 力量", "agility 敏捷", "intelligence 智力")
-BATTLE = ("attack 攻击力", "dodge 闪避率")
+NATURE = (both("strength", "力量"), both("agility", "敏捷"), both("intelligence", "智力"))
+BATTLE = (both("attack", "攻击力"), both("dodge", "闪避率"))
 WEIGHTS = torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]])
-OTHERS = {"rogue 刺客": (40.0, 95.0, 30.0), "mage 法师": (15.0, 40.0, 100.0)}
+YOU, ROGUE, MAGE = both("you", "你"), both("rogue", "刺客"), both("mage", "法师")
+OTHERS = ((40.0, 95.0, 30.0), (15.0, 40.0, 100.0))
+"""A rogue and a mage."""
 RISE = 10.0
 
 
@@ -52,7 +54,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         f"{sum_of(row, character)} = {number(result, 1)}"
         for row, result in zip(WEIGHTS, project(character), strict=True)
     )
-    everyone = torch.stack([character, *map(torch.tensor, OTHERS.values())])
+    everyone = torch.stack([character, *map(torch.tensor, OTHERS)])
     return [
         *OPENING,
         text(
@@ -62,7 +64,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         rise(character),
         matrix(
             both("Three characters, projected", "三个角色的投影"),
-            ("you 你", *OTHERS),
+            (YOU, ROGUE, MAGE),
             BATTLE,
             project(everyone),
         ),

@@ -87,8 +87,8 @@ class MatrixBlock(Message):
 
     kind: Literal["matrix"] = "matrix"
     title: LocalizedText
-    rows: list[str]
-    columns: list[str]
+    rows: list[LocalizedText]
+    columns: list[LocalizedText]
     values: list[list[float | None]]
 
 

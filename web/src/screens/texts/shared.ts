@@ -9,6 +9,7 @@ export const t = texts({
     unreachableDetail: "Trying again. If it was stopped, start it with regard studio.",
     errorTitle: "The request failed",
     retry: "Try again",
+    serverSays: "{detail}",
   },
   zh: {
     busyTitle: "服务器正忙",
@@ -17,5 +18,6 @@ export const t = texts({
     unreachableDetail: "会自动重试；如果已经停止，请用 regard studio 重新启动。",
     errorTitle: "请求失败",
     retry: "重试",
+    serverSays: "服务器的说明（英文）：{detail}",
   },
 });
