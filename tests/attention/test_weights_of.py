@@ -46,6 +46,10 @@ def test_only_they_are_scored(monkeypatch):
             asked.append(queries.shape[-2])
             return super().forward(queries, keys)
 
+        def lower(self, queries, keys):
+            # a class with a forward of its own is lowered only if it also says how
+            return super().lower(queries, keys)
+
     states = torch.randn(2, 100, 8)
     attend(states, states, states, score=Listening(), weights_for_queries=[3, 99])
     assert asked == [2]

@@ -68,3 +68,14 @@ def test_no_look_at_the_lengths_equals_packed_rows(dtype, tolerance):
     grads = [torch.autograd.grad(sum(side), learned) for side in zip(*pairs, strict=True)]
     for ours, theirs in zip(*grads, strict=True):
         assert ours.allclose(theirs, atol=5 * tolerance, rtol=5 * tolerance)
+
+
+@pytest.mark.parametrize(("lengths", "value"), [([2, 0, 3], 0), ([2, 5, 3], 5), ([-1, 1, 1], -1)])
+def test_a_length_without_a_last_state_is_an_error(lengths, value):
+    lstm, inputs = nn.LSTM(3, 5, batch_first=True), torch.randn(3, 4, 3)
+    for run in (
+        lambda: run_lstm(lstm, inputs, lengths=torch.tensor(lengths)),
+        lambda: last_states(inputs, torch.tensor(lengths)),
+    ):
+        with pytest.raises(ValueError, match=rf"lengths contain {value}, expected 1 to 4: a text without tokens"):
+            run()

@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.alignments.softmax import Softmax
 from regard.attention.masks.algebra import ComposableMask
-from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders
+from regard.attention.scores.with_bias import Biased
+from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders, has_own_call
 from regard.kernels import AttentionRequest, BackendChoice, choose, is_concrete
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.dot import DotRequest, expand_groups, join_groups, split_groups
@@ -27,7 +28,31 @@ def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
     # a subclass may compute something else
     if type(align) is not Softmax:
         reasons.append(f"{type(align).__name__} is not Softmax, the only alignment of fused kernels")
+    elif has_own_call(align):
+        reasons.append("Softmax has a forward or hooks of its own, which no fused kernel calls")
     return reasons
+
+
+def reasons_to_call(score: Score) -> list[str]:
+    """Why the score itself must be called: its lowering may be another function."""
+    # the bias of a position scheme is added to the scores of the score inside
+    score = score.score if isinstance(score, Biased) else score
+    name = type(score).__name__
+    if has_own_call(score):
+        return [f"{name} has a forward or hooks of its own, which no fused kernel calls"]
+    if not lowers_itself(type(score)):
+        return [f"{name} defines forward and inherits lower, which may be that of other scores"]
+    return []
+
+
+def lowers_itself(kind: type) -> bool:
+    """True unless a subclass defines other scores than the class whose lowering it inherits."""
+    definition = "forward" if issubclass(kind, nn.Module) else "__call__"
+    # from the class up to those that it inherits from
+    for base in kind.__mro__:
+        if "lower" in vars(base) or definition in vars(base):
+            return "lower" in vars(base)
+    return True
 
 
 def lower(
@@ -41,6 +66,9 @@ def lower(
 
     Query heads that share a key head are lowered as more queries of that head.
     """
+    reasons = reasons_to_call(score)
+    if reasons:
+        return reasons[0]
     # heads of queries and keys must correspond: (.., H, Q, size) becomes (.., H / group, group * Q, size)
     lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
     if isinstance(lowered, LoweredSquare):

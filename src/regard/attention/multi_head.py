@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.alignments.softmax import Softmax
-from regard.attention.backends import choose_backend, reasons_to_form
+from regard.attention.backends import choose_backend, reasons_to_call, reasons_to_form
 from regard.attention.checks import (
     check_cache,
     check_heads,
@@ -328,6 +328,7 @@ class MultiHeadAttention(nn.Module):
             yield "query heads share key heads"
         if self.dropout and self.training:
             yield "dropout is active"
+        yield from reasons_to_call(self.score)
         yield from reasons_to_form(self.align, return_weights=False)
         yield from packed_unsupported_reasons(projected.unflatten(-1, (-1, self.head_size)), packed)
 

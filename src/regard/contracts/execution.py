@@ -103,6 +103,14 @@ def has_hooks(model: Any) -> bool:
     )
 
 
+def has_own_call(part: object) -> bool:
+    """True if a call of this module runs other code than its class's forward: a `forward` of the instance, or hooks."""
+    if not isinstance(part, nn.Module):
+        return False
+    attributes = vars(part)
+    return "forward" in attributes or any(attributes[name] for name in HOOKS) or bool(_has_any_global_hook())
+
+
 def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
     """Why the settings around a call need the readable code; fused code may support gradients or autocast."""
     if torch.compiler.is_compiling():

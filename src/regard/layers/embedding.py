@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.contracts import PAD
-from regard.kernels.cross_entropy import chunked_cross_entropy
+from regard.contracts import PAD, has_own_call
+from regard.kernels.cross_entropy import chunked_cross_entropy, cross_entropy_of_logits
 
 
 class Embedding(nn.Module):
@@ -67,6 +67,9 @@ class Readout(nn.Module):
         self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Cross-entropy in nats, summed over the labels that are not <pad>."""
+        if has_own_call(self):
+            logits = self(features)
+            return cross_entropy_of_logits(logits, labels, ignored=PAD, label_smoothing=label_smoothing)
         # in chunks, so that the (tokens, vocab) logits are never stored as a whole
         return chunked_cross_entropy(
             features, self.weight, self.bias, labels, ignored=PAD, label_smoothing=label_smoothing

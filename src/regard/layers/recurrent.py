@@ -3,7 +3,7 @@
 A forward layer has read nothing after a position, so its states at the positions of a text are right whatever follows
 the text. A backward layer reads each text reversed by its own length. A GRU's last state is gathered from its outputs.
 An LSTM's last cell is not among its outputs, so `run_lstm` with lengths freezes the cell at the end of each text. None
-of this reads a length on the host: no step waits for a device, and a training step can be captured as a CUDA graph.
+of this reads a length from a device: no step waits for it, and a training step can be captured as a CUDA graph.
 
 Graves and Schmidhuber 2005, for the bidirectional LSTM. https://doi.org/10.1016/j.neunet.2005.06.042
 
@@ -16,6 +16,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from regard.contracts import has_own_call
 
 FROZEN = 1e4
 """A pre-activation at which a sigmoid is exactly 0 or 1, and which half precision can represent."""
@@ -38,9 +41,23 @@ def reverse_rows(rows: Shaped[Tensor, "B L *size"], lengths: Int[Tensor, " B"]) 
 
 def last_states(states: Float[Tensor, "B L H"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B H"]:
     """The state at the last position of each text."""
-    # lengths are at least 1: gather rejects an index of -1
     index = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
-    return states.gather(1, index).squeeze(1)
+    try:
+        return states.gather(1, index).squeeze(1)
+    # the lengths are read for the message alone: a read before would wait for a device at every call
+    except RuntimeError:
+        check_lengths(lengths, states.shape[1])
+        raise
+
+
+def check_lengths(lengths: Int[Tensor, " B"], num_positions: int) -> None:
+    """Every text has a last position; reads the lengths on the host."""
+    for length in lengths.tolist():
+        if not 1 <= length <= num_positions:
+            raise ValueError(
+                f"lengths contain {length}, expected 1 to {num_positions}: a text without tokens has no last state. "
+                f"Leave out empty texts, or end every text with <eos>."
+            )
 
 
 class BidirectionalGRU(nn.Module):
@@ -127,6 +144,8 @@ def run_lstm(
         initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
         outputs, (hidden, cell) = lstm(inputs, initial)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
+    if has_own_call(lstm):
+        return run_packed(lstm, inputs, state, lengths)
     is_real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
     for layer in range(lstm.num_layers):
@@ -140,6 +159,19 @@ def run_lstm(
     hidden, cells = (torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
     # zeroed here: at padding the kernel still gives o tanh(c) of the frozen cell
     return LSTMRun(outputs=outputs * is_real.unsqueeze(-1), state=LSTMState(hidden=hidden, cell=cells))
+
+
+def run_packed(
+    lstm: nn.LSTM, inputs: Float[Tensor, "B L input"], state: LSTMState | None, lengths: Int[Tensor, " B"]
+) -> LSTMRun:
+    """The same by a call of the layer, which its hooks or its own `forward` need; torch reads lengths on the host."""
+    check_lengths(lengths, inputs.shape[1])
+    packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
+    outputs, (hidden, cell) = lstm(packed, initial)
+    assert isinstance(outputs, PackedSequence)
+    padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+    return LSTMRun(outputs=padded, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
 
 
 def layers_first(part: Float[Tensor, "B N H"]) -> Float[Tensor, "N B H"]:

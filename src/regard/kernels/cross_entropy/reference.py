@@ -20,9 +20,20 @@ def plain_cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """Summed over the labels that are not `ignored`."""
-    logits = F.linear(features, weight, bias).flatten(0, -2)
+    logits = F.linear(features, weight, bias)
+    return cross_entropy_of_logits(logits, labels, ignored=ignored, label_smoothing=label_smoothing)
+
+
+def cross_entropy_of_logits(
+    logits: Float[Tensor, "*B vocab"], labels: Int[Tensor, "*B"], *, ignored: int, label_smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """The same loss of logits that are formed already."""
     # log-softmax in float32: a sum over the vocabulary would lose half precision's few digits
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     return F.cross_entropy(
-        logits, labels.flatten(), ignore_index=ignored, label_smoothing=label_smoothing, reduction="sum"
+        logits.flatten(0, -2),
+        labels.flatten(),
+        ignore_index=ignored,
+        label_smoothing=label_smoothing,
+        reduction="sum",
     )
