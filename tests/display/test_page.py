@@ -46,7 +46,7 @@ def decoded(panel, scale):
     return np.where(steps > scale["steps"], np.nan, values)
 
 
-def test_it_needs_no_network_and_no_other_file():
+def test_the_page_needs_no_network_and_no_other_file():
     text = page_of(torch.rand(1, 2, 3, 3)).html()
     assert "//" not in text.replace("</", "")
     assert all("src" not in attributes and "href" not in attributes for _, attributes in Reader(text).tags)
@@ -54,7 +54,7 @@ def test_it_needs_no_network_and_no_other_file():
     assert "fetch(" not in text
 
 
-def test_tokens_cannot_break_out_and_come_back_as_they_were():
+def test_tokens_are_escaped_and_decoded_unchanged():
     text = page_of(torch.eye(4), EVIL).html()
     read = Reader(text)
     assert [tag for tag, _ in read.tags].count("script") == 2
@@ -64,7 +64,7 @@ def test_tokens_cannot_break_out_and_come_back_as_they_were():
     assert "\u2028" not in text
 
 
-def test_the_weights_in_it_are_those_given():
+def test_the_page_contains_the_given_weights():
     weights = torch.rand(1, 3, 7, 11).softmax(dim=-1)
     payload = json.loads(Reader(page_of(weights).html()).data)
     assert [panel["head"] for panel in payload["panels"]] == ["head 0", "head 1", "head 2"]
@@ -75,19 +75,19 @@ def test_the_weights_in_it_are_those_given():
         assert [len(payload["labels"][panel[side]]) for side in ("queries", "keys")] == [7, 11]
 
 
-def test_masked_scores_stay_none_and_negative_scores_stay_negative():
+def test_masked_and_negative_scores_are_preserved():
     payload = json.loads(Reader(page_of(torch.tensor([[-2.0, float("-inf"), 3.0]])).html()).data)
     np.testing.assert_allclose(decoded(payload["panels"][0], payload["scale"]), [-2.0, np.nan, 3.0], atol=1e-4)
 
 
-def test_two_and_a_bit_bytes_a_weight_and_shared_tokens_kept_once():
+def test_weights_take_about_two_bytes_and_shared_tokens_are_stored_once():
     tokens = [f"token{number}" for number in range(100)]
     text = page_of(torch.rand(1, 8, 100, 100), tokens).html()
     assert len(text) < 8 * 100 * 100 * 2.7 + 20_000
     assert text.count("token99") == 1
 
 
-def test_a_notebook_gets_a_frame_that_holds_the_page():
+def test_a_notebook_gets_an_iframe_with_the_page():
     page = page_of(torch.eye(4), EVIL)
     read = Reader(page._repr_html_())
     ((tag, attributes),) = read.tags
@@ -96,7 +96,7 @@ def test_a_notebook_gets_a_frame_that_holds_the_page():
     assert attributes["sandbox"] == "allow-scripts"
 
 
-def test_the_title_is_the_path_escaped(tmp_path):
+def test_the_title_is_the_escaped_path(tmp_path):
     panels = page_of(torch.eye(2)).picture.panels
     changed = type(panels[0])(**(vars(panels[0]) | {"path": "a<b"}))
     assert "<title>a&lt;b</title>" in Page(Picture.of((changed,))).html()
@@ -104,7 +104,7 @@ def test_the_title_is_the_path_escaped(tmp_path):
     assert "<title>attention</title>" in (tmp_path / "map.HTML").read_text(encoding="utf-8")
 
 
-def test_the_script_uses_only_elements_that_are_there():
+def test_the_script_uses_only_existing_elements():
     text = page_of(torch.eye(2)).html()
     ids = set(re.findall(r'element\("(\w+)"\)', text))
     there = {attributes["id"] for _, attributes in Reader(text).tags if "id" in attributes}
