@@ -70,7 +70,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("options", CALLS.values(), ids=CALLS)
-def test_which_backend_says_what_attend_and_attention_run(monkeypatch, options):
+def test_which_backend_names_the_backend_of_attend_and_attention(monkeypatch, options):
     choice = regard.which_backend(STATES, STATES, STATES, **options)
     assert choice.backend == backend_that_ran(monkeypatch, lambda: attend(STATES, STATES, STATES, **options))
     for attention in (
@@ -86,7 +86,7 @@ def test_which_backend_says_what_attend_and_attention_run(monkeypatch, options):
 
 @pytest.mark.parametrize("options", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("positions", [None, Rotary(head_size=4), Relative(head_size=4), Alibi(num_heads=2)])
-def test_which_backend_says_what_heads_run(monkeypatch, options, positions):
+def test_which_backend_names_the_backend_of_heads(monkeypatch, options, positions):
     heads = MultiHeadAttention(8, 2, positions=positions)
     choice = regard.which_backend(heads, STATES, **options)
     assert choice.backend == backend_that_ran(monkeypatch, lambda: heads(STATES, **options))
@@ -123,21 +123,21 @@ def test_which_backend_gives_every_reason_against_packed_rows():
 
 
 @pytest.mark.cuda
-def test_packed_rows_have_a_kernel_of_their_own():
+def test_packed_rows_have_a_kernel():
     packed = PackedTokens.from_lists([[4, 5, 6], [7, 8]])
     packed = torch.utils._pytree.tree_map(lambda tensor: tensor.cuda(), packed)
     heads = MultiHeadAttention(32, 2).cuda()
     assert regard.which_backend(heads, torch.randn(5, 32, device="cuda"), packed=packed).backend == "packed"
 
 
-def test_which_backend_says_what_models_run():
+def test_which_backend_names_the_code_of_models():
     assert "decodes with FusedTransformer" in regard.which_backend(small_transformer())
     assert "with its own code" in regard.which_backend(small_classifier())
     with pytest.raises(TypeError, match="not for a Transformer"):
         regard.which_backend(small_transformer(), STATES)
 
 
-def test_an_empty_module_is_a_score_and_not_the_default():
+def test_an_empty_module_is_a_score_and_not_replaced_by_the_default():
     class Nothing(torch.nn.Sequential):
         ignores_row_constant = True
 

@@ -23,13 +23,13 @@ def _fresh():
 
 @pytest.mark.parametrize("align_name", ALIGNMENTS)
 @pytest.mark.parametrize("score_name", SCORES)
-def test_one_graph_forward_and_backward(score_name, align_name):
+def test_attend_compiles_to_one_graph_forward_and_backward(score_name, align_name):
     check_compiled(make_case(score_name, align_name))
 
 
 @pytest.mark.parametrize("return_weights", [True, False])
 @pytest.mark.parametrize("positions", [None, Rotary(head_size=4), Alibi(num_heads=4), Relative(head_size=4)], ids=str)
-def test_heads_are_one_graph(positions, return_weights):
+def test_heads_compile_to_one_graph(positions, return_weights):
     attention = MultiHeadAttention(16, 4, num_kv_heads=2, positions=positions)
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
     states = torch.randn(2, 6, 16)
@@ -40,7 +40,7 @@ def test_heads_are_one_graph(positions, return_weights):
 
 
 @pytest.mark.parametrize("cache", [GrowingCache(), FixedCache(capacity=8)], ids=["growing", "fixed"])
-def test_cached_steps_are_one_graph(cache):
+def test_cached_steps_compile_to_one_graph(cache):
     attention = MultiHeadAttention(16, 4, num_kv_heads=2).eval()
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager", dynamic=True)
     states = torch.randn(2, 5, 16)
@@ -53,7 +53,7 @@ def test_cached_steps_are_one_graph(cache):
         assert torch.cat(outputs, 1).allclose(attention(states, mask=causal()).context, atol=1e-5)
 
 
-def test_the_real_compiler():
+def test_inductor_compiles_attention():
     attention = MultiHeadAttention(16, 4)
     states = torch.randn(2, 6, 16)
     compiled = torch.compile(attention, fullgraph=True)

@@ -181,7 +181,7 @@ def test_names_of_the_package_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files_and_headings(page):
+def test_links_have_targets(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", TEXTS[page], flags=re.DOTALL)):
         path, _, anchor = target.partition("#")
         if "://" in path:
@@ -223,7 +223,7 @@ def test_the_recipe_of_the_guide_trains_and_loads(tmp_path):
         ("docs/sentences.md", TEXT_CLASSIFICATION_MODELS),
     ],
 )
-def test_every_system_has_its_row(page, family):
+def test_every_system_has_a_row(page, family):
     rows = {line.split("`")[1]: line for line in TEXTS[page].splitlines() if line.startswith("| `")}
     for name, entry in family.items():
         assert f"| {entry.year} |" in rows[name]

@@ -112,7 +112,7 @@ def test_imports_point_down(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_other_packages_are_imported_through_their_door(path):
+def test_other_packages_are_imported_through_their_init(path):
     """`from regard.layers import unroll`, not `from regard.layers.unroll import unroll`; a subpackage is a door too."""
     package = path.relative_to(SOURCE).parts[0]
     for module, _ in imports(path):
@@ -165,7 +165,7 @@ for name, entry in ALIGNMENTS.items():
 """
 
 
-def test_a_bare_host_can_import_and_the_error_names_what_is_missing():
+def test_import_needs_no_optional_package_and_errors_name_the_missing_one():
     missing = ["entmax", "matplotlib", "sklearn", "scipy", "accelerate", "babel", "beartype", "fastapi", "pydantic"]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED.format(missing=missing)], capture_output=True, text=True, check=False
@@ -198,7 +198,7 @@ def test_import_regard_imports_torch_and_nothing_else():
     assert names.split() == sorted([*regard.__all__, "__version__"])
 
 
-def test_every_public_name_and_subpackage_is_there():
+def test_every_public_name_and_subpackage_exists():
     for name in regard.__all__:
         assert getattr(regard, name) is not None
     assert regard.interop.MultiheadAttention is not None

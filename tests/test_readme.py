@@ -37,7 +37,7 @@ def test_both_languages_have_the_same_structure():
 
 
 @pytest.mark.parametrize("page", [*READMES, "CONTRIBUTING.md", "docs/attention.md"])
-def test_no_placeholder_is_left(page):
+def test_no_placeholder_remains(page):
     assert not re.search(r"@[A-Z]+@", text_of(page))
 
 
@@ -85,7 +85,7 @@ SPEED = [
 
 
 @pytest.mark.parametrize(("readme", "heading"), [("README.md", "## Speed"), ("README.zh.md", "## 速度")])
-def test_the_speeds_are_the_recorded_ones(readme, heading):
+def test_the_speeds_equal_the_recorded_ones(readme, heading):
     section = text_of(readme).split(heading)[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")][2:]
     assert [row[-1].strip() for row in rows] == SPEED

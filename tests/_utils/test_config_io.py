@@ -79,13 +79,13 @@ def test_values_take_the_type_of_their_setting(assignment, name, value):
         ("=3", "sets nothing"),
     ],
 )
-def test_what_does_not_fit_is_a_sentence(assignment, sentence):
+def test_invalid_values_raise_errors_with_the_setting(assignment, sentence):
     with pytest.raises(ValueError, match=r"setting|is |sets") as error:
         override(Everything(), assignment)
     assert sentence in str(error.value)
 
 
-def test_there_and_back():
+def test_dataclasses_survive_json():
     given = override(Everything(), "shape=square", "many=4,5", "maybe=7", "where=/x")
     plain = to_plain(given)
     assert plain["shape"] == {"kind": "Square", "side": 2.0}
@@ -103,13 +103,13 @@ def test_there_and_back():
         ({"shape": {"kind": "Round", "sze": 1}}, "config.shape has no 'sze'; the nearest is 'size'."),
     ],
 )
-def test_reading_back_is_strict(change, sentence):
+def test_reading_json_is_strict(change, sentence):
     with pytest.raises(ValueError, match="config") as error:
         from_plain(Everything, {**to_plain(Everything()), **change}, "config")
     assert sentence in str(error.value)
 
 
-def test_a_needed_setting_that_is_missing_is_named():
+def test_a_missing_required_setting_is_named():
     @dataclass(frozen=True)
     class Needs:
         size: int
@@ -123,14 +123,14 @@ def test_text_of_a_union_with_str_prefers_the_narrower_type():
     assert from_text(str | None, "some", "x") == "some"
 
 
-def test_num_may_be_left_out():
+def test_the_prefix_num_may_be_omitted():
     run = make_run("dates", "luong")
     assert override(run, "model.layers=6").model.num_layers == 6
     assert override(run, "model.num_layers=6") == override(run, "model.layers=6")
     assert override(run, "training.optimizer.learning_rate=1e-3").training.optimizer.learning_rate == 1e-3
 
 
-def test_one_of_several_groups_is_chosen_by_its_name():
+def test_a_settings_class_is_chosen_by_its_name():
     run = make_run("dates", "luong")
     assert override(run, "training.optimizer=adam").training.optimizer == AdamSettings()
     chosen = override(run, "training.optimizer=sgd", "training.optimizer.momentum=0.9")
@@ -156,7 +156,7 @@ def test_one_of_several_groups_is_chosen_by_its_name():
         ("tokenizer.kind=bpee", "the nearest is 'bpe'"),
     ],
 )
-def test_a_run_says_what_cannot_be_set(assignment, sentence):
+def test_fixed_settings_are_refused_with_a_reason(assignment, sentence):
     with pytest.raises(ValueError, match=r"\w") as error:
         override(make_run("dates", "luong"), assignment)
     assert sentence in str(error.value)

@@ -4,7 +4,7 @@ from regard._utils import append_line, read_lines
 from regard._utils.files import atomic_folder
 
 
-def test_a_line_may_hold_any_character(tmp_path):
+def test_a_line_may_contain_any_character(tmp_path):
     path = tmp_path / "metrics.jsonl"
     records = [{"text": "a\u2028b\u2029c\x85d"}, {"text": "e"}]
     for record in records:

@@ -20,7 +20,7 @@ with lock_folder(Path(sys.argv[1])):
 """
 
 
-def test_another_process_is_refused_until_the_first_is_gone(tmp_path):
+def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path):
     folder = tmp_path / "runs" / "one"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -57,7 +57,7 @@ print("alone")
 """
 
 
-def test_processes_that_take_turns_never_hold_it_together(tmp_path):
+def test_alternating_processes_never_hold_the_lock_at_the_same_time(tmp_path):
     """Each removes the file that the next may have opened already."""
     line = [sys.executable, "-c", TAKE_TURNS, str(tmp_path / "one")]
     processes = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -66,13 +66,13 @@ def test_processes_that_take_turns_never_hold_it_together(tmp_path):
     assert not (tmp_path / "one" / ".lock").exists()
 
 
-def test_a_folder_that_got_nothing_goes_again_with_its_parents(tmp_path):
+def test_an_empty_folder_is_removed_with_its_new_parents(tmp_path):
     with pytest.raises(RuntimeError), lock_folder(tmp_path / "runs" / "one"):
         raise RuntimeError
     assert not (tmp_path / "runs").exists()
 
 
-def test_one_that_is_refused_takes_nothing_away(tmp_path, monkeypatch):
+def test_a_refused_lock_removes_no_folder(tmp_path, monkeypatch):
     """The folder comes to be, held by another, between the first look and the lock."""
     folder = tmp_path / "one"
     with lock_folder(folder):
@@ -83,7 +83,7 @@ def test_one_that_is_refused_takes_nothing_away(tmp_path, monkeypatch):
         assert folder.is_dir()
 
 
-def test_a_folder_that_another_took_away_is_made_again(tmp_path, monkeypatch):
+def test_a_folder_removed_by_another_process_is_created_again(tmp_path, monkeypatch):
     folder, lock = tmp_path / "one", fcntl.flock
 
     def lock_what_is_gone(handle, how):
@@ -96,7 +96,7 @@ def test_a_folder_that_another_took_away_is_made_again(tmp_path, monkeypatch):
         assert folder.is_dir()
 
 
-def test_a_folder_that_was_there_stays(tmp_path):
+def test_an_existing_folder_is_kept(tmp_path):
     with lock_folder(tmp_path):
         pass
     assert tmp_path.is_dir()

@@ -25,7 +25,7 @@ def test_weights_and_gradients(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_masked_is_the_same_as_absent(name):
+def test_masked_keys_equal_absent_keys(name):
     align, _ = CASES[name]
     scores = torch.randn(3, 4, 6)
     mask = torch.tensor([True, False, True, True, False, True])

@@ -71,7 +71,7 @@ def test_weights_equal_a_loop_written_from_the_formula():
 
 
 @pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
-def test_a_gaussian_keeps_its_digits_between_clusters_far_apart(return_weights):
+def test_a_gaussian_is_accurate_between_distant_clusters(return_weights):
     keys = torch.cat([torch.randn(40, 4), torch.randn(40, 4) + 3000])
     queries, values = keys[40:] + 0.1 * torch.randn(40, 4), torch.randn(80, 2)
     score = SCORES["gaussian"].build()
@@ -96,7 +96,7 @@ def test_blocks_of_queries_give_the_same(score_name, monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-7, 1e20, 1e30])
 @pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
-def test_cosine_does_not_see_lengths(scale, return_weights):
+def test_cosine_does_not_depend_on_norms(scale, return_weights):
     queries, keys, values = torch.randn(5, 8), torch.randn(6, 8), torch.randn(6, 3)
     score = SCORES["cosine"].build(scale=5.0)
     usual = attend(queries, keys, values, score=score, return_weights=return_weights).context
@@ -106,7 +106,7 @@ def test_cosine_does_not_see_lengths(scale, return_weights):
 
 
 @pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
-def test_what_is_not_a_number_stays_visible(return_weights):
+def test_nan_is_not_hidden(return_weights):
     queries, keys, values = torch.randn(5, 8), torch.randn(6, 8), torch.randn(6, 3)
     queries[2, 3] = float("nan")
     context = attend(queries, keys, values, return_weights=return_weights).context

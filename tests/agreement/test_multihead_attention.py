@@ -107,7 +107,7 @@ def test_errs_at_most_twice_as_much_as_torch(source, layout):
     assert totals[1] <= 1.1 * totals[0], f"over {checked} combinations ours err by {totals[1]}, torch's by {totals[0]}"
 
 
-def test_the_grid_is_whole(capsys):
+def test_the_grid_covers_every_option(capsys):
     assert COMBINATIONS > 9000
     with capsys.disabled():
         sys.stdout.write(f"\n{COMBINATIONS} combinations of torch.nn.MultiheadAttention's arguments\n")
@@ -115,7 +115,7 @@ def test_the_grid_is_whole(capsys):
 
 @pytest.mark.parametrize("mask_kind", EMPTY_MASKS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_rows_without_a_key_are_zeros_where_torch_is_nan(layout, mask_kind):
+def test_queries_without_keys_give_zeros_where_torch_gives_nan(layout, mask_kind):
     """torch's fused path writes zeros there and its gradients are finite, so that it says what the gradients are."""
     for source, bias in itertools.product(SOURCES, (True, False)):
         case = make_case(source, layout, {**PLAIN, "bias": bias})

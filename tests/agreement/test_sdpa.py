@@ -32,7 +32,7 @@ def test_causal_is_lower_right_aligned(queries, more):
 
 
 @pytest.mark.parametrize("return_weights", [True, False])
-def test_dropout_rescales_what_is_left(return_weights):
+def test_dropout_rescales_the_remaining_weights(return_weights):
     torch.manual_seed(0)
     q, k = torch.zeros(1, 2000, 4), torch.zeros(1, 10, 4)
     values = torch.eye(10)[None]

@@ -38,13 +38,13 @@ def test_gaussian_kernel_regression_of_three_points():
     assert attend(asked, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
 
 
-def test_apple_read_with_the_weights_of_the_seed():
+def test_apple_attends_with_the_weights_of_the_seed_document():
     """我 吃了 一个 苹果: the last word reads (0.3, 0.3, 0.1, 0.3); shares are what Ratio makes of them."""
     seed = torch.tensor([[3.0, 3.0, 1.0, 3.0]])
     assert Ratio()(seed).weights.allclose(torch.tensor([[0.3, 0.3, 0.1, 0.3]]))
 
 
-def test_sigmoid_judges_each_key_alone():
+def test_sigmoid_weights_keys_independently():
     scores = torch.tensor([[[0.0, 2.0, -1.0]]])
     weights = Sigmoid(bias=-1.0)(scores).weights[0, 0]
     assert weights.tolist() == pytest.approx([1 / (1 + math.exp(1.0 - s)) for s in (0.0, 2.0, -1.0)])
@@ -77,14 +77,14 @@ def test_local_predictive_by_hand():
     )
 
 
-def test_diagonal_ends_where_the_source_ends():
+def test_the_diagonal_ends_at_the_end_of_the_source():
     position_info = PositionInfo(positions=torch.arange(4), lengths=torch.tensor([8]), target_lengths=torch.tensor([4]))
     weights = Diagonal(spread=0.5)(torch.randn(1, 4, 8), position_info=position_info).weights
     assert weights.argmax(-1).tolist() == [[1, 3, 5, 7]]
     assert Diagonal(ratio=2.0, spread=0.5)(torch.randn(1, 4, 8), position_info=position_info).weights.allclose(weights)
 
 
-def test_location_never_looks_past_its_end_and_says_so():
+def test_location_gives_no_weight_past_its_end_and_warns():
     attention = Attention(Location(query_size=4, max_length=3))
     states = torch.randn(2, 5, 4)
     with pytest.warns(UserWarning, match="those past 3 are never attended to"):

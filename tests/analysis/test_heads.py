@@ -7,7 +7,7 @@ import torch
 from regard.analysis import diagonal_mass, entropy, mean_distance
 
 
-def test_known_heads():
+def test_statistics_of_known_heads():
     eye, even = torch.eye(5)[None], torch.full((1, 5, 5), 0.2)
     assert mean_distance(eye).item() == 0 and diagonal_mass(eye).item() == 1 and entropy(eye).sum() == 0
     assert mean_distance(even).item() == pytest.approx(1.6) and diagonal_mass(even).item() == pytest.approx(13 / 25)

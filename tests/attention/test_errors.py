@@ -245,7 +245,7 @@ WRONG_TYPES = {
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("case", WRONG_VALUES)
-def test_a_wrong_value_is_a_value_error_with_the_value_and_the_way_out(case):
+def test_a_wrong_value_raises_value_error_with_value_and_solution(case):
     wrong, sentence = WRONG_VALUES[case]
     with pytest.raises(ValueError, match=sentence):
         wrong()
@@ -253,7 +253,7 @@ def test_a_wrong_value_is_a_value_error_with_the_value_and_the_way_out(case):
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("case", WRONG_TYPES)
-def test_a_wrong_type_is_a_type_error_with_the_way_out(case):
+def test_a_wrong_type_raises_type_error_with_a_solution(case):
     wrong, sentence = WRONG_TYPES[case]
     with pytest.raises(TypeError, match=sentence):
         wrong()

@@ -39,7 +39,7 @@ def test_sampled_frequencies_follow_softmax_and_log_prob_its_gradient():
     assert gradient.allclose(wanted)
 
 
-def test_reinforce_moves_weight_to_what_pays():
+def test_reinforce_increases_the_weight_of_rewarded_keys():
     logits = torch.zeros(1, 1, 4, requires_grad=True)
     values = torch.tensor([[[0.0], [0.0], [1.0], [0.0]]])
     align = Hard(Sampled()).train()

@@ -49,7 +49,7 @@ def states(batch=2, length=LENGTH):
 @pytest.mark.parametrize("num_kv_heads", [6, 3, 1])
 @pytest.mark.parametrize("align", ALIGNMENTS)
 @pytest.mark.parametrize("score", SCORES)
-def test_heads_are_attend_on_projections(score, align, num_kv_heads):
+def test_heads_equal_attend_on_projections(score, align, num_kv_heads):
     attention = make(score, align, num_kv_heads=num_kv_heads)
     given = states()
 
@@ -108,7 +108,7 @@ def test_cached_equals_uncached(score, cache_name, positions):
         assert cache.length == LENGTH
 
 
-def test_a_window_cache_drops_what_no_window_reaches():
+def test_a_window_cache_drops_keys_outside_the_window():
     attention, given, cache = make(), states(), WindowCache(size=4)
     for step in range(LENGTH):
         cache = attention(given[:, step : step + 1], mask=causal() & window(3), cache=cache).cache
@@ -117,7 +117,7 @@ def test_a_window_cache_drops_what_no_window_reaches():
 
 
 @pytest.mark.parametrize("cache_name", CACHES)
-def test_hypotheses_may_branch_and_be_reordered(cache_name):
+def test_caches_may_be_branched_and_reordered(cache_name):
     attention, given = make(), states(batch=3)
     start = attention(given[:, :2], mask=causal(), cache=CACHES[cache_name]()).cache
     left = attention(given[:, 2:3], mask=causal(), cache=start)
@@ -144,7 +144,7 @@ def test_a_fixed_cache_lets_gradients_through():
     assert cached.allclose(wanted, atol=1e-10)
 
 
-def test_a_fixed_cache_serves_frozen_keys_and_inference_mode():
+def test_a_fixed_cache_supports_frozen_keys_and_inference_mode():
     attention = make()
     attention.key_proj.requires_grad_(False)
     attention.value_proj.requires_grad_(False)
@@ -160,7 +160,7 @@ def test_a_fixed_cache_serves_frozen_keys_and_inference_mode():
     assert after.allclose(second.context, atol=1e-10)
 
 
-def test_local_attention_over_a_memory_takes_the_steps_it_is_given():
+def test_local_attention_over_a_memory_uses_the_given_positions():
     attention = make(align="local_monotonic")
     memory = attention.prepare_memory(torch.randn(2, 30, HIDDEN, dtype=torch.float64))
     for step in (0, 20):
@@ -233,7 +233,7 @@ def test_any_leading_dimensions_and_none(shape):
     assert attention(given, mask=causal()).context.allclose(formed.context, atol=1e-10)
 
 
-def test_a_predicted_place_does_not_see_the_future():
+def test_a_predicted_position_does_not_depend_on_the_future():
     attention, given = make(align="local_predictive"), states()
     whole = attention(given, mask=causal()).context
     assert attention(given[:, :4], mask=causal()).context.allclose(whole[:, :4], atol=1e-10)
@@ -245,7 +245,7 @@ def test_a_predicted_place_does_not_see_the_future():
     assert torch.cat(outputs, dim=1).allclose(whole, atol=1e-9)
 
 
-def test_a_memory_with_holes_is_a_rule_that_kernels_can_ask():
+def test_a_memory_mask_is_structured():
     attention = MultiHeadAttention(HIDDEN, HEADS).double()
     real = torch.rand(2, LENGTH) > 0.4
     rule = combined_mask(causal(), real, num_head_axes=1)

@@ -24,7 +24,7 @@ def written(mask, queries=4, keys=6):
     return mask.allowed(grid_of(queries, keys)).expand(queries, keys).int().tolist()
 
 
-def test_rules_by_hand():
+def test_masks_equal_their_rules():
     assert written(causal(), 3, 3) == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert written(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query meets the last key"
     assert written(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key see nothing"
@@ -36,7 +36,7 @@ def test_rules_by_hand():
     assert written(causal() | prefix(2), 3, 3) == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
 
 
-def test_padding_serves_any_heads_and_rows_of_their_own():
+def test_padding_broadcasts_over_heads_and_applies_per_example():
     mask = padding(torch.tensor([1, 3]))
     assert mask.allowed(grid_of(2, 3, leading=(2,))).tolist() == [[[True, False, False]], [[True, True, True]]]
     per_head = mask.allowed(grid_of(2, 3, leading=(2, 5)))
@@ -46,7 +46,7 @@ def test_padding_serves_any_heads_and_rows_of_their_own():
     assert prefix(torch.tensor([1, 3])).allowed(grid_of(2, 3, leading=(2,))).sum() == 4
 
 
-def test_a_tensor_composes_from_either_side():
+def test_a_tensor_composes_on_either_side():
     table = torch.tensor([[True, False], [True, True]])
     x = torch.randn(2, 3)
     for mask in (causal() & ~table, ~table & causal()):
@@ -56,7 +56,7 @@ def test_a_tensor_composes_from_either_side():
 
 
 @given(st.data())
-def test_a_span_never_hides_what_is_allowed(data):
+def test_a_span_contains_all_allowed_keys(data):
     leaf = st.sampled_from([causal(), window(2), prefix(5), dilated(1, 3), predicate(lambda i, j: i % 2 == j % 2)])
     mask = data.draw(
         st.recursive(
@@ -81,7 +81,7 @@ def test_a_span_never_hides_what_is_allowed(data):
     assert not (seen.expand(count, 20) & outside).any()
 
 
-def test_padding_row_by_row_equals_the_row_alone():
+def test_padded_examples_equal_the_examples_alone():
     q, k, v = (torch.randn(3, length, 4) for length in (2, 5, 5))
     lengths = torch.tensor([5, 2, 0])
     together = attend(q, k, v, mask=padding(lengths)).context
@@ -95,7 +95,7 @@ def test_the_contract_cases_cover_empty_rows():
 
 
 @pytest.mark.parametrize("return_weights", [True, False])
-def test_rows_that_only_the_values_tell_apart_may_be_masked_apart(return_weights):
+def test_masks_per_example_apply_where_only_the_values_have_a_batch(return_weights):
     q, k, v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(2, 5, 6)
     found = attend(q, k, v, mask=padding(torch.tensor([5, 2])), return_weights=return_weights).context
     assert found[0].allclose(attend(q, k, v[0]).context, atol=1e-6)
@@ -104,7 +104,7 @@ def test_rows_that_only_the_values_tell_apart_may_be_masked_apart(return_weights
 
 @pytest.mark.parametrize("return_weights", [True, False])
 @pytest.mark.parametrize("leading", [(), (1,), (4,), (1, 4), (3, 1)])
-def test_a_memory_with_holes_broadcasts_as_its_keys_do(leading, return_weights):
+def test_a_memory_mask_broadcasts_as_its_keys(leading, return_weights):
     attention, queries = Attention(), torch.randn(3, 4, 2, 8)
     states, real = torch.randn(*leading, 5, 8), torch.rand(*leading, 5) > 0.4
     found = attention(queries, attention.prepare_memory(states, mask=real), return_weights=return_weights).context

@@ -52,7 +52,7 @@ def test_packed_self_attention_equals_the_padded_one(requests, mask):
     assert packed.allclose(padded.context, atol=1e-6)
 
 
-def test_a_packed_memory_serves_packed_and_padded_queries(requests):
+def test_a_packed_memory_accepts_packed_and_padded_queries(requests):
     heads, states = MultiHeadAttention(8, 2), torch.randn(5, 8)
     memory = heads.prepare_memory(torch.randn(6, 8), packed=KEYS)
     assert memory.packed is KEYS

@@ -30,7 +30,7 @@ def test_added_schemes_take_positions(scheme):
     assert scheme(states)[:, 1:].allclose(scheme(states[:, 1:], torch.tensor([1, 2])))
 
 
-def test_rotary_products_know_only_the_distance():
+def test_rotary_products_depend_only_on_the_distance():
     scheme = Rotary(head_size=8)
     q, k = torch.randn(1, 8, dtype=torch.float64), torch.randn(1, 8, dtype=torch.float64)
 

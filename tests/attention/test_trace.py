@@ -57,7 +57,7 @@ def test_collects_every_attention_by_module_path():
 
 
 @pytest.mark.parametrize("positions", [None, Relative(head_size=4), Rotary(head_size=4), Alibi(num_heads=2)])
-def test_the_context_recorded_is_the_one_that_was_used(positions):
+def test_the_recorded_context_is_the_one_used(positions):
     heads, states = MultiHeadAttention(8, 2, positions=positions), torch.randn(3, 5, 8)
     with trace(heads) as maps:
         output = heads(states, mask=causal()).context
@@ -65,7 +65,7 @@ def test_the_context_recorded_is_the_one_that_was_used(positions):
     assert heads.output_proj(context.transpose(1, 2).flatten(2)).allclose(output, atol=1e-6)
 
 
-def test_results_inside_equal_those_outside():
+def test_a_trace_does_not_change_results():
     model, states = Model(), torch.randn(3, 5, 8)
     outside = model(states)
     with trace(model):
@@ -73,7 +73,7 @@ def test_results_inside_equal_those_outside():
     assert inside.allclose(outside, atol=1e-5)
 
 
-def test_calls_are_kept_in_order_and_nothing_after_the_block():
+def test_calls_are_recorded_in_order_and_none_after_the_block():
     attention = Attention()
     states = torch.randn(1, 4, 8)
     with trace(attention) as maps:
@@ -85,7 +85,7 @@ def test_calls_are_kept_in_order_and_nothing_after_the_block():
     assert active_recorders() == ()
 
 
-def test_an_error_inside_leaves_no_hooks_and_the_right_path():
+def test_an_error_inside_leaves_no_hooks_and_restores_the_path():
     model = Model()
     with trace(model) as maps:
         with pytest.raises(ValueError, match="queries have size 3"):
@@ -95,7 +95,7 @@ def test_an_error_inside_leaves_no_hooks_and_the_right_path():
     assert all(not module._forward_hooks for module in model.modules())
 
 
-def test_another_thread_is_not_heard():
+def test_calls_of_another_thread_are_not_recorded():
     attention, states = Attention(), torch.randn(1, 2, 8)
     with trace(attention) as maps:
         other = threading.Thread(target=lambda: attend(states, states, states))
@@ -104,7 +104,7 @@ def test_another_thread_is_not_heard():
     assert len(maps) == 0
 
 
-def test_a_model_that_other_threads_run_is_traced_by_one_alone():
+def test_a_trace_records_only_the_thread_that_opened_it():
     model, states = Model(), torch.randn(1, 3, 8)
     failures, done = [], threading.Event()
 
@@ -129,7 +129,7 @@ def test_a_model_that_other_threads_run_is_traced_by_one_alone():
     assert not failures
 
 
-def test_traces_nest():
+def test_traces_may_be_nested():
     model, states = Model(), torch.randn(1, 3, 8)
     with trace(model) as outer, trace(model.layers[0]) as inner:
         model(states)
@@ -137,7 +137,7 @@ def test_traces_nest():
     assert torch.equal(inner["heads"][0].weights, outer["layers.0.heads"][0].weights)
 
 
-def test_unknown_path_names_those_there_are():
+def test_an_unknown_path_raises_an_error_with_the_known_ones():
     attention, states = Attention(), torch.randn(1, 2, 8)
     with trace(attention) as maps:
         attention(states, attention.prepare_memory(states))
@@ -146,7 +146,7 @@ def test_unknown_path_names_those_there_are():
 
 
 @pytest.mark.unchecked
-def test_a_compiled_model_is_traced_too():
+def test_a_compiled_model_is_traced():
     model, states = Model(), torch.randn(2, 3, 8)
     compiled = torch.compile(model, backend="aot_eager")
     outside = compiled(states)
@@ -156,7 +156,7 @@ def test_a_compiled_model_is_traced_too():
     assert "layers.1.heads" in maps
 
 
-def test_a_read_can_be_made_again_from_what_was_recorded():
+def test_an_attention_can_be_recomputed_from_its_record():
     model, states = Model(), torch.randn(3, 5, 8)
     with trace(model) as maps:
         model(states)
@@ -167,7 +167,7 @@ def test_a_read_can_be_made_again_from_what_was_recorded():
         assert torch.equal(read.weights @ read.values, read.context)
 
 
-def test_weights_are_exchanged_where_asked_and_nowhere_else():
+def test_an_intervention_replaces_the_weights_of_one_attention_only():
     model, states = Model(), torch.randn(3, 5, 8)
     asked = "layers.1.single"
 
@@ -189,7 +189,7 @@ def test_weights_are_exchanged_where_asked_and_nowhere_else():
     assert not active_recorders()
 
 
-def test_a_head_that_reads_nothing_gives_what_its_absence_gives():
+def test_a_head_with_zero_weights_equals_its_removal():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
 
     def ablate(path, read):
@@ -205,7 +205,7 @@ def test_a_head_that_reads_nothing_gives_what_its_absence_gives():
     assert found.allclose(expected, atol=1e-6)
 
 
-def test_nothing_that_was_recorded_keeps_a_graph_alive():
+def test_records_hold_no_autograd_graph():
     model, states = Model(), torch.randn(3, 5, 8, requires_grad=True)
     with trace(model) as maps:
         model(states)
@@ -216,14 +216,14 @@ def test_nothing_that_was_recorded_keeps_a_graph_alive():
         assert len(tensors) >= 7 and not any(tensor.requires_grad for tensor in tensors)
 
 
-def test_a_few_rows_that_are_asked_for_are_those_that_were_exchanged():
+def test_requested_weights_are_the_replaced_ones():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
     with intervene(heads, lambda path, read: torch.zeros_like(read.weights)):
         found = heads(states, weights_for_queries=[1])
     assert found.weights.shape == (3, 2, 1, 5) and not found.weights.any()
 
 
-def test_two_threads_may_trace_at_once_and_leave_in_any_order():
+def test_two_threads_may_trace_concurrently_and_exit_in_any_order():
     models, entered, left = (Model(), Model()), threading.Event(), threading.Event()
 
     def other():
@@ -240,7 +240,7 @@ def test_two_threads_may_trace_at_once_and_leave_in_any_order():
     assert torch._dynamo.eval_frame._stance.stance == "default"
 
 
-def test_two_traces_around_an_intervention_are_told_apart():
+def test_traces_inside_and_outside_an_intervention_differ():
     model, states = Model(), torch.randn(2, 4, 8)
     with trace(model) as outer, intervene(model, lambda path, attention: None), trace(model) as inner:
         model(states)

@@ -28,7 +28,7 @@ SCORES = {
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("score", SCORES)
-def test_they_are_those_among_all(score, mask):
+def test_requested_weights_equal_those_among_all(score, mask):
     queries, keys, values = torch.randn(2, 7, 4), torch.randn(2, 9, 4), torch.randn(2, 9, 5)
     options = {"score": SCORES[score], "mask": MASKS[mask]}
     all_of_them = attend(queries, keys, values, **options, return_weights=True)
@@ -38,7 +38,7 @@ def test_they_are_those_among_all(score, mask):
         torch.testing.assert_close(found.context, all_of_them.context)
 
 
-def test_only_they_are_scored(monkeypatch):
+def test_only_requested_queries_are_scored(monkeypatch):
     asked = []
 
     class Listening(ScaledDot):
@@ -55,7 +55,7 @@ def test_only_they_are_scored(monkeypatch):
     assert asked == [2]
 
 
-def test_an_alignment_that_no_kernel_knows():
+def test_requested_weights_of_an_alignment_without_a_kernel():
     states = torch.randn(2, 6, 4)
     found = attend(states, states, states, align=Sparsemax(), weights_for_queries=[1])
     truth = attend(states, states, states, align=Sparsemax(), return_weights=True)
@@ -74,13 +74,13 @@ def test_an_alignment_that_no_kernel_knows():
         (torch.ones(7, dtype=torch.bool), TypeError, r"nonzero\(\)"),
     ],
 )
-def test_what_is_no_index_of_a_query_is_refused(indices, error, sentence):
+def test_invalid_query_indices_are_refused(indices, error, sentence):
     states = torch.randn(2, 7, 4)
     with pytest.raises(error, match=sentence):
         attend(states, states, states, weights_for_queries=indices)
 
 
-def test_none_and_negative_numbers():
+def test_no_queries_and_negative_indices():
     states = torch.randn(2, 7, 4)
     assert attend(states, states, states, weights_for_queries=[]).weights.shape == (2, 0, 7)
     last = attend(states, states, states, weights_for_queries=[-1]).weights
@@ -89,14 +89,14 @@ def test_none_and_negative_numbers():
         attend(states, states, states, weights_for_queries=[0], return_weights=True)
 
 
-def test_rows_that_only_the_values_tell_apart():
+def test_requested_weights_where_only_the_values_have_a_batch():
     queries, keys, values = torch.randn(7, 4), torch.randn(9, 4), torch.randn(3, 9, 5)
     mask = padding(torch.tensor([1, 5, 9]))
     found = attend(queries, keys, values, mask=mask, weights_for_queries=[0, 6]).weights
     torch.testing.assert_close(found, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])
 
 
-def test_heads_and_memories_give_them_too():
+def test_requested_weights_of_heads_and_memories():
     states = torch.randn(2, 9, 8)
     heads = MultiHeadAttention(8, 2)
     all_of_them = heads(states, mask=causal(), return_weights=True)

@@ -19,7 +19,7 @@ def test_a_decision_covers_every_case_but_products_of_the_formula(reports):
         assert matching or report["question"].startswith("Gaussian backward: ("), report["question"]
 
 
-def test_every_case_has_a_row_and_no_path_of_a_machine(reports):
+def test_every_case_has_a_row_without_local_paths(reports):
     section = ablation_page.section()
     for report in reports:
         assert f"| {report['question'].removeprefix(report['notes']['group'] + ': ')} |" in section

@@ -18,7 +18,7 @@ def test_the_commit_is_that_of_the_repository(monkeypatch):
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found)
 
 
-def test_where_there_is_no_git_the_environment_names_it(monkeypatch):
+def test_without_git_the_commit_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("REGARD_COMMIT", "abc")
     assert harness.commit() == "abc"
     monkeypatch.delenv("REGARD_COMMIT")
@@ -26,7 +26,7 @@ def test_where_there_is_no_git_the_environment_names_it(monkeypatch):
     assert harness.commit() is None
 
 
-def test_the_record_of_the_gpu_tests_has_it(monkeypatch, tmp_path):
+def test_the_record_of_the_gpu_tests_has_the_commit(monkeypatch, tmp_path):
     output = "FAILED tests/test_cuda.py::test_one\n1 failed, 2 passed in 3.2s\n"
     done = subprocess.CompletedProcess([], 1, stdout=output, stderr="")
     monkeypatch.setenv("REGARD_COMMIT", "abc")

@@ -82,7 +82,7 @@ def runs():
     return found
 
 
-def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
+def test_the_treebank_table_has_means_spreads_and_published_figures(runs):
     told = "\n".join(language_page.sections(runs, ()))
     assert "over all 82,430 words of the test" in told
     assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in told
@@ -111,20 +111,20 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
     assert "hold" not in language_page.spans(other).lower()
 
 
-def test_shakespeare_stands_beside_nanogpt(runs):
+def test_the_shakespeare_table_compares_with_nanogpt(runs):
     told = language_page.shakespeare(runs)
     expected = "| GPT, 6 x 384, context 256 | 2.50 M | **1.5000** | 1.4600 | 1.4697 (reported) | 500 | 60 | A GPU | 1 |"
     assert expected in told
 
 
-def test_what_was_not_run_is_left_out(runs):
+def test_systems_without_runs_are_omitted(runs):
     assert language_page.sections({}, ()) == []
     assert sentences_page.sections({}) == []
     assert len(language_page.sections({"ngram-0": runs["ngram-0"]}, ())) == 1
     assert recorded("a_suite_that_nobody_ran") == {}
 
 
-def test_generation_is_told_where_it_was_timed(tmp_path):
+def test_generation_is_listed_where_it_was_timed(tmp_path):
     report = {
         "question": "generation, batch 1",
         "machine": {"cpu": "A CPU", "cores": 2, "torch": "2.11"},
@@ -190,7 +190,7 @@ def test_sentences_have_accuracy_overlap_and_a_verdict_on_the_penalty():
     assert "penalty" not in sentences_page.sections(alone)[0]
 
 
-def test_a_set_lies_where_its_training_says(tmp_path):
+def test_data_files_have_the_paths_of_their_training(tmp_path):
     training = sentences.SYSTEMS["sst2_cnn"]
     alike = sentences.SETS["sst2"].alike
     assert training == Training("sentences", "cnn", alike, (("data", "stsa.binary.train.gz"),))
@@ -200,7 +200,7 @@ def test_a_set_lies_where_its_training_says(tmp_path):
     assert changes == (*sentences.SETS["trec"].alike, "model.penalty=0.0")
 
 
-def test_seeds_are_put_together_in_their_order():
+def test_seeds_are_merged_in_their_order():
     assert seeds_by_name({"b-10": 3, "a-0": 1, "b-2": 2}) == {"b": [2, 3], "a": [1]}
     assert over_seeds([1.0, 3.0], 1) == "2.0 ± 1.4"
     assert over_seeds([1.25], 2) == "1.25"

@@ -15,12 +15,12 @@ def runs():
     return json.loads((RESULTS / "systems.json").read_text())
 
 
-def test_the_page_is_what_the_script_writes():
+def test_the_page_equals_the_output_of_the_script():
     assert PAGE.read_text(encoding="utf-8") == whole(), "run: python -m benchmarks.results_page"
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh.md"])
-def test_the_readmes_say_the_same(runs, readme):
+def test_the_readmes_have_the_same_figures(runs, readme):
     lines = (PAGE.parents[1] / readme).read_text(encoding="utf-8").splitlines()
     rows = {
         cells[0]: cells for line in lines if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 6
@@ -32,13 +32,13 @@ def test_the_readmes_say_the_same(runs, readme):
         assert rows[title][1] == year and rows[title][3:] == figures
 
 
-def test_every_system_has_its_line(runs):
+def test_every_system_has_a_line(runs):
     head = page(runs, ()).split("### BLEU by source length")[0]
     for entry in TRANSLATION_MODELS.values():
         assert f"| {entry.title}" in head
 
 
-def test_the_verdict_can_come_out_the_other_way(runs):
+def test_the_verdict_can_be_negative(runs):
     assert "The gain grows with the length." in page(runs, ())
     other = copy.deepcopy(runs)
     for bucket in other["bahdanau-0"]["test"]["by_length"]:

@@ -29,7 +29,7 @@ def test_a_second_training_is_bit_equal(first, tmp_path):
     assert take(tmp_path / "second") == first
 
 
-def test_readable_computes_the_same_but_for_rounding(first, tmp_path):
+def test_readable_code_computes_the_same_up_to_rounding(first, tmp_path):
     with readable():
         assert _has_any_global_hook()
         second = take(tmp_path / "second")

@@ -47,7 +47,7 @@ class Tied(nn.Module):
         self.register_buffer("count", torch.tensor(3))
 
 
-def test_tensors_come_back_with_their_ties_and_facts(tmp_path):
+def test_saved_tensors_are_restored_with_ties_and_metadata(tmp_path):
     table, wide = torch.randn(3, 4), torch.randn(4, 6)
     given = {
         "a": table,
@@ -70,7 +70,7 @@ def test_tensors_come_back_with_their_ties_and_facts(tmp_path):
     assert (tmp_path / "y.safetensors").read_bytes() == first
 
 
-def test_weights_come_back_also_from_safetensors_own_writer(tmp_path):
+def test_weights_written_by_safetensors_itself_are_restored(tmp_path):
     model = Tied()
     save_weights(tmp_path / "ours.safetensors", model)
     save_model(model, str(tmp_path / "theirs.safetensors"))
@@ -96,7 +96,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
     assert all(torch.equal(tensor, kept[name]) for name, tensor in before.state_dict().items())
 
 
-def test_broken_tensor_files_are_sentences(tmp_path):
+def test_broken_tensor_files_raise_clear_errors(tmp_path):
     path = tmp_path / "x.safetensors"
     with pytest.raises(FileNotFoundError, match=r"x.safetensors is missing: .* has no such file"):
         load_tensors(path)
@@ -110,7 +110,7 @@ def test_broken_tensor_files_are_sentences(tmp_path):
             load_tensors(path)
 
 
-def test_json_comes_back_and_broken_json_is_a_sentence(tmp_path):
+def test_json_is_restored_and_broken_json_raises_a_clear_error(tmp_path):
     path = tmp_path / "x.json"
     save_json(path, {"名": [1, 2.5, None, True]})
     assert load_json(path) == {"名": [1, 2.5, None, True]}
@@ -129,7 +129,7 @@ def test_json_comes_back_and_broken_json_is_a_sentence(tmp_path):
             save_json(path, {"a": value})
 
 
-def test_lines_are_cut_after_a_step(tmp_path):
+def test_lines_after_a_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
     cut_lines(path, 3)
     for step in range(1, 6):
@@ -155,7 +155,7 @@ def fail(error):
 
 
 @pytest.mark.parametrize("place", ["fsync", "safetensors", "replace"])
-def test_a_full_disk_leaves_the_last_good_file(tmp_path, monkeypatch, place):
+def test_a_full_disk_keeps_the_last_complete_file(tmp_path, monkeypatch, place):
     path = tmp_path / "x.safetensors"
     save_tensors(path, {"a": torch.ones(3)})
     with monkeypatch.context() as patch:
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_the_last_good_file(tmp_path, monkeypatch, place):
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.safetensors"]
 
 
-def test_a_full_disk_leaves_the_last_good_point(tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_last_complete_checkpoint(tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path)
     with checkpoints.writing(3) as folder:
         save_json(folder / "state.json", {"step": 3})
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_the_last_good_point(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["step-00000003"]
 
 
-def test_points_follow_each_other_and_leave_nothing(tmp_path):
+def test_checkpoints_replace_each_other_and_leave_no_files(tmp_path):
     checkpoints = Checkpoints(tmp_path / "training")
     assert checkpoints.latest() is None
     for step in (9, 10, 100):
@@ -205,7 +205,7 @@ def test_points_follow_each_other_and_leave_nothing(tmp_path):
         pass
 
 
-def test_an_error_while_writing_leaves_nothing(tmp_path):
+def test_an_error_while_writing_leaves_no_file(tmp_path):
     def break_off(place):
         with place as beside:
             (beside / "z" if beside.is_dir() else beside).write_text("half")
@@ -219,7 +219,7 @@ def test_an_error_while_writing_leaves_nothing(tmp_path):
         pass
 
 
-def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+def test_files_of_a_killed_writer_are_removed_and_no_others(tmp_path):
     checkpoint = RunFolder(tmp_path)
     checkpoint.save_config({"a": 1})
     for name in (".model.safetensors.0a1b2c3d.part", ".other.0a1b2c3d.part", "training/.step-00000001.0a1b2c3d.part"):
@@ -229,7 +229,7 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
     assert left == [".other.0a1b2c3d.part", "config.json", "training"]
 
 
-def test_a_checkpoint_says_what_is_missing(tmp_path):
+def test_a_missing_file_of_a_checkpoint_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         RunFolder.open(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"has no config.json, so it is no finished run"):
@@ -247,7 +247,7 @@ def test_a_checkpoint_says_what_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD])
-def test_an_optimizer_goes_on_where_it_was(tmp_path, kind):
+def test_a_restored_optimizer_continues(tmp_path, kind):
     def learn(model, optimizer, steps):
         for step in range(steps):
             optimizer.zero_grad()
@@ -267,7 +267,7 @@ def test_an_optimizer_goes_on_where_it_was(tmp_path, kind):
     assert torch.equal(model.weight, again.weight) and other.param_groups[0]["lr"] == 0.01
 
 
-def test_random_generators_go_on_where_they_were(tmp_path):
+def test_restored_random_generators_continue(tmp_path):
     def draw():
         return random.gauss(0, 1), random.random(), np.random.randn(), np.random.rand(), torch.rand(2).tolist()
 

@@ -37,7 +37,7 @@ def refused(command, capsys):
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_folder_with_a_broken_file(refused, trained, tmp_path, name, harm):
+def test_a_broken_file_of_a_translator_is_named(refused, trained, tmp_path, name, harm):
     folder = shutil.copytree(trained, tmp_path / "copy")
     HARMS[harm](folder / name)
     assert name in refused("translate", folder, stdin=b"a b\n")
@@ -45,7 +45,7 @@ def test_a_folder_with_a_broken_file(refused, trained, tmp_path, name, harm):
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_folder_of_a_writer_or_classifier_with_a_broken_file(refused, writers, classifier, tmp_path, name, harm):
+def test_a_broken_file_of_a_generator_or_classifier_is_named(refused, writers, classifier, tmp_path, name, harm):
     for use, whole in (("generate", writers["lstm"]), ("classify", classifier)):
         folder = shutil.copytree(whole, tmp_path / use)
         HARMS[harm](folder / name)
@@ -72,7 +72,7 @@ def test_files_of_different_runs(refused, writers, classifier, tmp_path):
         (("recipe",), {}, "recipe is an object, expected text"),
     ],
 )
-def test_a_config_that_was_edited(refused, classifier, tmp_path, path, value, sentence):
+def test_an_edited_config_raises_an_error_with_the_setting(refused, classifier, tmp_path, path, value, sentence):
     folder = shutil.copytree(classifier, tmp_path / "copy")
     config = json.loads((folder / "config.json").read_text())
     inner = config
@@ -83,7 +83,7 @@ def test_a_config_that_was_edited(refused, classifier, tmp_path, path, value, se
     assert sentence in refused("classify", folder, "a")
 
 
-def test_a_folder_that_is_none(refused, tmp_path):
+def test_a_path_that_is_not_a_folder_is_refused(refused, tmp_path):
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "nothing", tmp_path / "file"):
         files = ["--source", tmp_path / "file", "--target", tmp_path / "file"]
@@ -97,7 +97,7 @@ def test_a_folder_that_is_none(refused, tmp_path):
     [(None, "there is no file"), (b"", "is empty"), (b"a\n\xff\n", "line 2 of"), (b"a\nb\nc\n", "Line 3 of")],
     ids=["missing", "empty", "not UTF-8", "one line more"],
 )
-def test_files_to_score(refused, trained, tmp_path, content, sentence):
+def test_invalid_files_to_score_are_named(refused, trained, tmp_path, content, sentence):
     (tmp_path / "good").write_text("a\nb\n")
     if content is not None:
         (tmp_path / "bad").write_bytes(content)
@@ -124,5 +124,5 @@ def test_files_to_score(refused, trained, tmp_path, content, sentence):
     ],
     ids=" ".join,
 )
-def test_a_wrong_call_is_a_usage_error(refused, arguments):
+def test_an_invalid_option_is_a_usage_error(refused, arguments):
     assert refused(*arguments)

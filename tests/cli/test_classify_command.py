@@ -15,7 +15,7 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_an_answer_is_label_probability_and_sentence(command, classifier, capsys):
+def test_a_line_of_output_is_label_probability_and_sentence(command, classifier, capsys):
     assert command("classify", classifier, "the cat sat", "a dog") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[2] for row in rows] == ["the cat sat", "a dog"]
@@ -24,7 +24,7 @@ def test_an_answer_is_label_probability_and_sentence(command, classifier, capsys
     assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == rows, "lines are sentences"
 
 
-def test_json_has_all_that_is_known(command, classifier, capsys):
+def test_json_has_every_field(command, classifier, capsys):
     assert command("classify", classifier, "the ☃ cat", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert (
@@ -43,7 +43,7 @@ def test_rows_of_attention_are_shown_over_the_words(command, classifier, capsys)
     assert "the [cat] sat" in output and "  1  the" in output and "  2  the" in output and "%" in output
 
 
-def test_what_is_unknown_is_told(command, classifier, capsys):
+def test_unknown_words_give_a_warning(command, classifier, capsys):
     assert command("classify", classifier, "zzz ☃", "the cat") == 0
     output = capsys.readouterr().err
     assert "sentence 1 has no word of the vocabulary" in flat(output) and "sentence 2" not in output
@@ -54,7 +54,7 @@ def test_what_is_unknown_is_told(command, classifier, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--explain"], ["--json", "--explain"]])
-def test_an_empty_sentence_has_a_class_too(command, classifier, options, capsys):
+def test_an_empty_sentence_is_classified(command, classifier, options, capsys):
     assert command("classify", classifier, "", *options) == 0
     output = capsys.readouterr().out
     assert any(label in output for label in CLASSES)
@@ -67,21 +67,21 @@ def test_no_input_gives_no_output(command, classifier, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_sentence_that_is_too_long_is_cut_and_told(command, classifier, capsys):
+def test_a_long_sentence_is_truncated_with_a_warning(command, classifier, capsys):
     assert command("classify", classifier, "a cat " * 10) == 0
     captured = capsys.readouterr()
     assert "the last 8 tokens of sentence 1 were not read" in flat(captured.err)
     assert captured.out.split("\t")[0] in CLASSES
 
 
-def test_what_is_not_utf8_is_a_sentence(command, classifier, capsys):
+def test_input_that_is_not_utf8_raises_a_clear_error(command, classifier, capsys):
     assert command("classify", classifier, stdin=b"a cat\n\xff\n") == 2
     assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
     assert command("classify", classifier, "a\udcff") == 2
     assert "contains an unpaired surrogate" in flat(capsys.readouterr().err)
 
 
-def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
+def test_an_evaluation_is_printed_and_saved(command, classifier, tmp_path, capsys):
     assert command("evaluate", classifier) == 0
     output = capsys.readouterr().out
     for part in ("accuracy", "macro F1", "log-loss", "overlap", "true \\ predicted", "validation", "test"):
@@ -93,7 +93,7 @@ def test_an_evaluation_is_told_and_kept(command, classifier, tmp_path, capsys):
     assert "Name it with --source" in flat(capsys.readouterr().err)
 
 
-def test_a_class_that_training_never_saw_is_told(command, classifier, tmp_path, capsys):
+def test_a_class_outside_the_training_data_gives_a_warning(command, classifier, tmp_path, capsys):
     (tmp_path / "mine.all").write_text("BIRD a bird\nCAT a cat\n")
     assert command("evaluate", classifier, "--source", tmp_path / "mine.all") == 0
     captured = capsys.readouterr()
@@ -106,21 +106,21 @@ def test_a_class_that_training_never_saw_is_told(command, classifier, tmp_path, 
     assert "0.00%" in capsys.readouterr().out
 
 
-def test_labels_and_names_are_shown_as_they_stand(command, classifier, tmp_path, capsys):
+def test_labels_and_names_are_shown_unchanged(command, classifier, tmp_path, capsys):
     (tmp_path / "mine[bold].all").write_text("[/red] a bird\nCAT a cat\n")
     assert command("evaluate", classifier, "--source", tmp_path / "mine[bold].all") == 0
     output = capsys.readouterr().out
     assert "[/red]" in output and "file-mine[bold].all" in output
 
 
-def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, classifier, tmp_path, capsys):
+def test_a_model_with_nan_weights_raises_a_clear_error(command, classifier, tmp_path, capsys):
     spoil(classifier, tmp_path / "run")
     assert command("classify", tmp_path / "run", "a cat") == 2
     captured = capsys.readouterr()
     assert "the model gives NaN for 'a cat'" in flat(captured.err) and captured.out == ""
 
 
-def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
+def test_training_prints_warnings_and_commands_to_try(command, tmp_path, capsys):
     (tmp_path / "a.train.all").write_bytes(SENTENCES.encode() + b"CAT na\xefve cat\nDOG\n")
     (tmp_path / "a.dev.all").write_text("BIRD a bird\nCAT a cat\n")
     line = ["train", "sentences", "--data", tmp_path / "a.train.all", "--model", "cnn", "--out", tmp_path / "run"]
@@ -147,7 +147,7 @@ def test_it_trains_says_what_was_odd_and_what_to_try(command, tmp_path, capsys):
         ("A one\nB two\n".encode("utf-16"), "line 1 of"),
     ],
 )
-def test_bad_files_are_sentences(command, content, sentence, tmp_path, capsys):
+def test_invalid_files_raise_clear_errors(command, content, sentence, tmp_path, capsys):
     (tmp_path / "a.all").write_bytes(content)
     assert command("train", "sentences", "--data", tmp_path / "a.all", "--out", tmp_path / "run", "--steps", 1) == 2
     assert sentence in flat(capsys.readouterr().err)
@@ -166,7 +166,7 @@ def test_bad_files_are_sentences(command, content, sentence, tmp_path, capsys):
         (["--data", "a.all", "--set", "batch.max_length=0"], "max_length is 0"),
     ],
 )
-def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, tmp_path, capsys, monkeypatch):
+def test_invalid_trainings_raise_clear_errors(command, arguments, sentence, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.all").write_text(SENTENCES)
     assert command("train", "sentences", *arguments, "--out", tmp_path / "run", "--steps", 1) == 2

@@ -16,7 +16,7 @@ def hurried(monkeypatch):
     monkeypatch.setattr(demo, "override", lambda run, *changes: override(run, *changes, *few))
 
 
-def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp_path, capsys):
+def test_the_demo_trains_compares_draws_and_saves_models(hurried, command, tmp_path, capsys):
     assert command("demo", "--quick", "--out", tmp_path / "demo") == 0
     output = capsys.readouterr().out
     for part in ("Seq2Seq", "Bahdanau", "Transformer", "parameters", "rows: target", "regard translate"):
@@ -33,14 +33,14 @@ def test_it_trains_compares_draws_and_leaves_models_behind(hurried, command, tmp
     assert command("demo", "--quick", "--out", tmp_path / "demo", "--overwrite") == 0
 
 
-def test_without_matplotlib_there_is_a_page_and_a_word(hurried, command, tmp_path, capsys, monkeypatch):
+def test_without_matplotlib_there_is_a_page_and_a_note(hurried, command, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert command("demo", "--out", tmp_path) == 0
     assert "pip install matplotlib" in capsys.readouterr().out
     assert not list(tmp_path.glob("*.png")) and (tmp_path / "alignment.html").exists()
 
 
-def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
+def test_without_babel_the_error_names_it(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     from regard.data.corpora import dates
 

@@ -36,7 +36,7 @@ def quick(monkeypatch):
     return seeds
 
 
-def test_one_is_run_printed_and_written(quick, tmp_path, capsys):
+def test_an_experiment_is_run_printed_and_written(quick, tmp_path, capsys):
     assert run("experiment", "embedding-scale", "--out", str(tmp_path), "--seed", "7") == 0
     assert quick == {"embedding_scale": 7}
     out = capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_one_is_run_printed_and_written(quick, tmp_path, capsys):
     ]
 
 
-def test_all_are_run_in_order_and_counted(quick, tmp_path, capsys):
+def test_all_experiments_are_run_in_order_and_counted(quick, tmp_path, capsys):
     assert run("experiment", "all", "--out", str(tmp_path)) == 0
     assert list(quick) == list(EXPERIMENTS)
     assert set(quick.values()) == {0}
@@ -67,7 +67,7 @@ def test_files_that_exist_are_refused_before_anything_runs(quick, tmp_path, caps
     assert (tmp_path / "causal_mask.csv").read_text() != "mine"
 
 
-def test_an_unknown_name_meets_the_nearest(quick, tmp_path, capsys):
+def test_an_unknown_name_suggests_the_nearest(quick, tmp_path, capsys):
     assert run("experiment", "permutaton", "--out", str(tmp_path)) == 2
     error = capsys.readouterr().err
     assert "there is no experiment 'permutaton'; the nearest is 'permutation'" in error
@@ -83,7 +83,7 @@ def test_without_matplotlib_there_is_a_verdict_but_no_figure(quick, tmp_path, ca
     assert [path.name for path in tmp_path.iterdir()] == ["pooling.csv"]
 
 
-def test_a_file_where_a_folder_belongs_is_refused_before_the_work(quick, tmp_path, capsys):
+def test_a_file_in_place_of_a_folder_is_refused_before_anything_runs(quick, tmp_path, capsys):
     (tmp_path / "taken").write_text("mine")
     assert run("experiment", "pooling", "--out", str(tmp_path / "taken")) == 2
     assert "is a file, and a folder is needed" in capsys.readouterr().err
@@ -91,7 +91,7 @@ def test_a_file_where_a_folder_belongs_is_refused_before_the_work(quick, tmp_pat
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_a_real_one_writes_its_figure(tmp_path, capsys):
+def test_an_experiment_writes_its_figure(tmp_path, capsys):
     assert run("experiment", "permutation", "--out", str(tmp_path)) == 0
     assert "Holds." in capsys.readouterr().out
     assert (tmp_path / "permutation.png").read_bytes().startswith(b"\x89PNG")

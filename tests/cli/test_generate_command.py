@@ -15,7 +15,7 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_prompts_go_on(command, writers, capsys):
+def test_prompts_are_continued(command, writers, capsys):
     line = ["generate", writers["lstm"], "--prompt", "the cat", "--prompt", "a dog", "--max-tokens", 6, "--seed", 2]
     assert command(*line) == 0
     first = capsys.readouterr()
@@ -25,7 +25,7 @@ def test_prompts_go_on(command, writers, capsys):
     assert capsys.readouterr().out == first.out, "lines are prompts"
 
 
-def test_json_and_streaming_tell_the_same(command, writers, capsys):
+def test_json_and_streaming_give_the_same_text(command, writers, capsys):
     line = ["generate", writers["gpt"], "--prompt", "the cat", "--max-tokens", 40, "--temperature", 0.9]
     assert command(*line, "--json") == 0
     output = json.loads(capsys.readouterr().out)
@@ -35,14 +35,14 @@ def test_json_and_streaming_tell_the_same(command, writers, capsys):
     assert capsys.readouterr().out == output["prompt"] + output["text"] + "\n"
 
 
-def test_an_empty_prompt_begins_a_text_and_no_prompt_says_nothing(command, writers, capsys):
+def test_an_empty_prompt_begins_a_text_and_no_prompt_gives_no_output(command, writers, capsys):
     assert command("generate", writers["lstm"], "--prompt", "", "--max-tokens", 4, "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert output["prompt"] == "" and len(output["tokens"]) == 4
     assert command("generate", writers["lstm"], stdin=b"") == 0 and capsys.readouterr().out == ""
 
 
-def test_a_temperature_of_0_takes_the_best_whatever_the_seed(command, writers, capsys):
+def test_a_temperature_of_0_is_deterministic(command, writers, capsys):
     output = []
     for seed in (0, 1):
         line = ["generate", writers["gpt"], "--prompt", "the", "--temperature", 0, "--max-tokens", 8, "--seed", seed]
@@ -51,7 +51,7 @@ def test_a_temperature_of_0_takes_the_best_whatever_the_seed(command, writers, c
     assert output[0] == output[1]
 
 
-def test_a_prompt_longer_than_the_context_is_told(command, writers, capsys):
+def test_a_prompt_longer_than_the_context_gives_a_warning(command, writers, capsys):
     assert command("generate", writers["gpt"], "--prompt", "the cat sat " * 30, "--max-tokens", 3) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("the cat sat the cat")
@@ -60,7 +60,7 @@ def test_a_prompt_longer_than_the_context_is_told(command, writers, capsys):
     assert capsys.readouterr().err == "", "an LSTM has no limited context"
 
 
-def test_unknown_characters_are_told_and_read_as_unknown(command, writers, capsys):
+def test_unknown_characters_give_a_warning_and_become_unknown(command, writers, capsys):
     line = ["generate", writers["lstm"], "--prompt", "the cat", "--prompt", "☃☃ [b] Ω", "--max-tokens", 2]
     assert command(*line) == 0
     captured = capsys.readouterr()
@@ -103,7 +103,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
         (["--prompt", "a\udcff"], "contains an unpaired surrogate"),
     ],
 )
-def test_what_cannot_be_is_a_sentence_and_nothing_else(command, writers, options, sentence, capsys):
+def test_invalid_options_print_one_error(command, writers, options, sentence, capsys):
     assert command("generate", writers["gpt"], "--prompt", "the", *options) == 2
     captured = capsys.readouterr()
     assert sentence in flat(captured.err) and "Traceback" not in captured.err
@@ -113,12 +113,12 @@ def test_what_cannot_be_is_a_sentence_and_nothing_else(command, writers, options
         assert capsys.readouterr().out == ""
 
 
-def test_lines_that_are_not_utf8_are_a_sentence(command, writers, capsys):
+def test_lines_that_are_not_utf8_raise_a_clear_error(command, writers, capsys):
     assert command("generate", writers["gpt"], stdin=b"the\n\xff\n") == 2
     assert "line 2 of the input is not UTF-8" in flat(capsys.readouterr().err)
 
 
-def test_a_folder_of_another_kind_names_its_command(command, trained, writers, classifier, tmp_path, capsys):
+def test_a_folder_of_another_task_names_its_command(command, trained, writers, classifier, tmp_path, capsys):
     (tmp_path / "a").write_text("a\n")
     score = ["--source", tmp_path / "a", "--target", tmp_path / "a"]
     for line, sentence in [
@@ -146,7 +146,7 @@ def test_a_folder_of_another_kind_names_its_command(command, trained, writers, c
         assert sentence in flat(captured.err) and "Traceback" not in captured.err
 
 
-def test_an_evaluation_is_told_and_kept(command, writers, text_file, capsys):
+def test_an_evaluation_is_printed_and_saved(command, writers, text_file, capsys):
     folder = writers["gpt"]
     assert command("evaluate", folder) == 0
     output = capsys.readouterr().out
@@ -182,20 +182,20 @@ def test_other_texts_can_be_evaluated_on_and_unknown_words_are_counted(command, 
     assert "there is no file" in flat(capsys.readouterr().err)
 
 
-def test_names_are_shown_as_they_stand(command, writers, tmp_path, capsys):
+def test_names_are_shown_unchanged(command, writers, tmp_path, capsys):
     (tmp_path / "mine[bold].txt").write_text("the cat sat\n")
     assert command("evaluate", writers["gpt"], "--source", tmp_path / "mine[bold].txt") == 0
     assert "gpt on text text.txt, file-mine[bold].txt: 1 examples" in flat(capsys.readouterr().out)
 
 
-def test_a_model_that_no_longer_gives_numbers_is_a_sentence(command, writers, tmp_path, capsys):
+def test_a_model_with_nan_weights_raises_a_clear_error(command, writers, tmp_path, capsys):
     spoil(writers["gpt"], tmp_path / "run")
     for line in (["evaluate", tmp_path / "run"], ["generate", tmp_path / "run", "--prompt", "the"]):
         assert command(*line) == 2
         assert "the model gives NaN for" in flat(capsys.readouterr().err)
 
 
-def test_tiny_shakespeare_has_no_test(command, tmp_path, capsys):
+def test_tiny_shakespeare_has_no_test_split(command, tmp_path, capsys):
     (tmp_path / "input.txt").write_text("to be or not to be\n" * 40)
     sizes = [one for one in SETS["gpt"] if "vocab" not in one]
     line = ["train", "tinyshakespeare-small", "--data", tmp_path, "--out", tmp_path / "run", "--steps", 1, *sizes]
@@ -246,7 +246,7 @@ def test_a_run_is_resumed(command, text_file, tmp_path, capsys):
         (["ptb", "--data", "/no/such"], "does not exist"),
     ],
 )
-def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):
+def test_invalid_trainings_raise_clear_errors(command, arguments, sentence, text_file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     inputs = [str(text_file) if one == "{text}" else one for one in arguments]
     assert command("train", *inputs, "--out", tmp_path / "run") == 2
@@ -265,7 +265,7 @@ def test_what_cannot_be_trained_is_a_sentence(command, arguments, sentence, text
         (b"a\n\x00\n", "has a zero byte: the file is UTF-16 or not text"),
     ],
 )
-def test_bad_texts_are_sentences(command, content, sentence, tmp_path, capsys):
+def test_invalid_texts_raise_clear_errors(command, content, sentence, tmp_path, capsys):
     (tmp_path / "a.txt").write_bytes(content)
     assert command("train", "text", "--data", tmp_path / "a.txt", "--out", tmp_path / "run") == 2
     assert sentence in flat(capsys.readouterr().err)
@@ -273,7 +273,7 @@ def test_bad_texts_are_sentences(command, content, sentence, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("model", ["lstm", "ngram"])
-def test_one_word_with_a_file_for_validation_is_enough(command, model, tmp_path, capsys):
+def test_a_text_of_one_word_trains_with_a_validation_file(command, model, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("word")
     files = ["--data", tmp_path / "a.txt", "--valid-source", tmp_path / "a.txt"]
     assert (
@@ -283,7 +283,7 @@ def test_one_word_with_a_file_for_validation_is_enough(command, model, tmp_path,
     assert capsys.readouterr().out
 
 
-def test_one_line_of_very_many_words(command, tmp_path, capsys):
+def test_one_line_of_many_words_trains(command, tmp_path, capsys):
     (tmp_path / "a.txt").write_text(" ".join(random.Random(0).choices(WORDS, k=200_000)))
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 3]
     # validation in many rows, for speed
@@ -291,14 +291,14 @@ def test_one_line_of_very_many_words(command, tmp_path, capsys):
     assert load(tmp_path / "run").run.recipe == "text"
 
 
-def test_a_full_memory_is_a_sentence(command, text_file, tmp_path, capsys):
+def test_running_out_of_memory_raises_a_clear_error(command, text_file, tmp_path, capsys):
     sets = [*SETS["key_value_predict"], f"--set=model.window={10**13}"]
     line = ["train", "text", "--data", text_file, "--model", "key_value_predict", "--out", tmp_path / "run"]
     assert command(*line, "--steps", 1, *sets) == 2
     assert "the memory is full" in flat(capsys.readouterr().err)
 
 
-def test_one_word_of_very_many_letters(command, tmp_path, capsys):
+def test_one_word_of_many_letters_trains(command, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("x" * 20_000)
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 2]
     assert command(*line, *SETS["lstm"], "--set=tokenizer.kind=characters", "--set=validation.rows=64") == 0

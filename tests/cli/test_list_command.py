@@ -32,7 +32,7 @@ def squeezed(text):
 
 @pytest.mark.parametrize("width", [80, 50, 200])
 @pytest.mark.parametrize("family", TABLES)
-def test_nothing_is_cut_off_at_any_width(family, width, capsys, monkeypatch):
+def test_nothing_is_truncated_at_any_width(family, width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     assert run("list", family) == 0
     out = capsys.readouterr().out
@@ -59,7 +59,7 @@ def test_without_a_family_all_are_listed_in_order(capsys):
     assert "embedding-scale" in out
 
 
-def test_json_is_the_tables(capsys):
+def test_json_equals_the_tables(capsys):
     assert run("list", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert list(output) == list(families())
@@ -91,14 +91,14 @@ def test_systems_and_recipes_are_listed_too(capsys):
     assert bahdanau["paper"] == "https://arxiv.org/abs/1409.0473"
 
 
-def test_json_is_not_folded_by_a_narrow_terminal(capsys, monkeypatch):
+def test_json_is_not_wrapped_by_a_narrow_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     assert run("list", "alignments", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert output["alignments"]["local_predictive"]["formula"] == ALIGNMENTS["local_predictive"].formula
 
 
-def test_an_unknown_family_meets_the_nearest(capsys):
+def test_an_unknown_family_suggests_the_nearest(capsys):
     assert run("list", "alignmnts") == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -67,7 +67,7 @@ def test_debug_shows_where_an_error_was_raised(place):
         main(arguments)
 
 
-def test_an_error_of_the_disk_is_a_sentence(tmp_path, capsys):
+def test_a_disk_error_is_printed_without_a_traceback(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run("experiment", "scaling", "--out", str(tmp_path / "file" / "below")) == 2
     error = capsys.readouterr().err
@@ -75,18 +75,18 @@ def test_an_error_of_the_disk_is_a_sentence(tmp_path, capsys):
     assert "Traceback" not in error
 
 
-def test_closed_streams_are_empty_ones():
+def test_closed_streams_are_treated_as_empty():
     line = f"{Path(sys.executable).with_name('regard')} list masks"
     process = subprocess.run(["sh", "-c", f"{line} <&- >&-"], capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_names_are_found_however_they_are_spelt():
+def test_names_are_found_with_hyphens_and_in_any_case():
     for inputs in ("embedding-scale", "embedding_scale", " Embedding-Scale "):
         assert find_name(inputs, ["pooling", "embedding_scale"], "experiment") == "embedding_scale"
 
 
-def test_it_lists_on_a_bare_host():
+def test_list_needs_no_optional_package():
     process = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert "causal-mask" in process.stdout

@@ -25,7 +25,7 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_it_trains_says_what_came_of_it_and_what_to_try(command, tmp_path, capsys):
+def test_training_prints_results_and_commands_to_try(command, tmp_path, capsys):
     out = tmp_path / "run"
     assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 3, "--seed", 7, *TINY) == 0
     output = capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_files_of_a_user(command, tmp_path, capsys):
         (["multi30k", "--pair", "en-xx"], "there is no language pair 'en-xx'"),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence(command, arguments, sentence, tmp_path, capsys, monkeypatch):
+def test_invalid_arguments_raise_clear_errors(command, arguments, sentence, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     assert command("train", *arguments, "--out", tmp_path / "run") == 2
     captured = capsys.readouterr()
@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_a_sentence(command, arguments, sentence, tmp_pat
         (b"a\nb\n", b"c\nd\n", "too few to hold some out"),
     ],
 )
-def test_bad_files_are_sentences(command, source, target, sentence, tmp_path, capsys):
+def test_invalid_files_raise_clear_errors(command, source, target, sentence, tmp_path, capsys):
     (tmp_path / "a.en").write_bytes(source)
     (tmp_path / "a.de").write_bytes(target)
     files = ["--source", tmp_path / "a.en", "--target", tmp_path / "a.de"]
@@ -98,7 +98,7 @@ def test_bad_files_are_sentences(command, source, target, sentence, tmp_path, ca
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, capsys):
+def test_a_folder_in_use_is_refused_resumed_or_overwritten(command, tmp_path, capsys):
     train = ["train", "copy", "--model", "luong", "--out", tmp_path / "run", *TINY]
     assert command(*train, "--steps", 2) == 0
     assert command(*train, "--steps", 2) == 2
@@ -119,7 +119,7 @@ def test_a_folder_in_use_is_refused_resumed_or_written_over(command, tmp_path, c
     assert "1 steps" in capsys.readouterr().out
 
 
-def test_a_run_that_was_begun_with_eager_steps_keeps_them(command, tmp_path, capsys):
+def test_a_resumed_run_keeps_eager_steps(command, tmp_path, capsys):
     out, eager = tmp_path / "run", "--set=training.compute.step=eager"
     assert command("train", "copy", "--model", "luong", "--out", out, "--steps", 2, *TINY, eager) == 0
     assert command("train", "--out", out, "--steps", 3, "--resume") == 0
@@ -127,7 +127,7 @@ def test_a_run_that_was_begun_with_eager_steps_keeps_them(command, tmp_path, cap
     assert json.loads((out / "config.json").read_text())["training"]["compute"]["step"] == "eager"
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_is_130(tmp_path):
+def test_ctrl_c_saves_prints_how_to_resume_and_exits_with_130(tmp_path):
     """In a process of its own, for the signal."""
     out = tmp_path / "run"
     line = [Path(sys.executable).with_name("regard"), "train", "copy", "--model=luong", f"--out={out}", "--steps=5000"]
@@ -144,7 +144,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_is_130(tmp_path):
     assert list((out / "training").glob("step-*"))
 
 
-def test_a_full_disk_keeps_what_was_saved_and_the_run_goes_on_later(command, filling_disk, tmp_path, capsys):
+def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_resumes_later(command, filling_disk, tmp_path, capsys):
     train = ["train", "copy", "--model", "luong", "--out", tmp_path / "run", "--steps", 8, *TINY]
     train.append("--set=training.every.validate=2")
     with filling_disk(after=6):
@@ -155,7 +155,7 @@ def test_a_full_disk_keeps_what_was_saved_and_the_run_goes_on_later(command, fil
     assert "8 steps" in capsys.readouterr().out
 
 
-def test_tensorboard_is_named_where_it_is_missing(command, tmp_path, capsys, monkeypatch):
+def test_a_missing_tensorboard_is_named(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("regard.cli.train.find_spec", lambda name: None)
     assert command("train", "copy", "--out", tmp_path / "run", "--tensorboard") == 2
     assert "pip install tensorboard" in flat(capsys.readouterr().err)

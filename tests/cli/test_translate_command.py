@@ -16,7 +16,7 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_line_n_answers_line_n(command, trained, capsys):
+def test_line_n_of_the_output_translates_line_n(command, trained, capsys):
     inputs = ["a b c", "", "d", "  ", "b b", *["c a"] * 300]
     assert command("translate", trained, "--beam", 2, stdin="\n".join(inputs).encode()) == 0
     lines = capsys.readouterr().out.split("\n")
@@ -43,7 +43,7 @@ def test_n_best_lists_are_numbered(command, trained, capsys):
     assert command("translate", trained, "--beam", 2, "--num-best", 3, stdin=b"a\n") == 2
 
 
-def test_a_sample_does_not_depend_on_how_the_lines_were_cut(command, trained, capsys, monkeypatch):
+def test_a_sample_does_not_depend_on_the_batching_of_lines(command, trained, capsys, monkeypatch):
     lines = b"a b c d\n\na b c d\nb c d e\na b c d\n"
     outputs = []
     for count in (256, 2, 1):
@@ -55,7 +55,7 @@ def test_a_sample_does_not_depend_on_how_the_lines_were_cut(command, trained, ca
     assert translations[1] == "" and translations[0] != translations[2]
 
 
-def test_samples_are_drawn_by_their_seed(command, trained, capsys):
+def test_samples_depend_on_their_seed(command, trained, capsys):
     outputs = []
     for seed in (1, 1, 2):
         assert (
@@ -67,7 +67,7 @@ def test_samples_are_drawn_by_their_seed(command, trained, capsys):
 
 
 @pytest.mark.parametrize("kind", ["html", "png", "svg"])
-def test_attention_is_drawn_and_not_written_over(command, trained, kind, tmp_path, capsys):
+def test_attention_is_drawn_and_not_overwritten(command, trained, kind, tmp_path, capsys):
     picture = tmp_path / f"look.{kind}"
     assert command("translate", trained, "--attention", picture, stdin=b"\na b c\n") == 0
     assert picture.stat().st_size > 1000
@@ -76,14 +76,14 @@ def test_attention_is_drawn_and_not_written_over(command, trained, kind, tmp_pat
     assert command("translate", trained, "--attention", picture, "--overwrite", stdin=b"a\n") == 0
 
 
-def test_a_line_that_is_too_long_is_cut_off_and_numbered(command, trained, capsys):
+def test_a_long_line_is_truncated_with_a_warning_and_its_number(command, trained, capsys):
     assert command("translate", trained, "--beam", 1, stdin=b"a\n" + b"a " * 10_000 + b"\nb\n") == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 3
     assert "line 2 has 19,999 tokens; only the first 999 were translated" in flat(captured.err)
 
 
-def test_wrong_input_is_a_sentence(command, trained, capsys, tmp_path):
+def test_invalid_input_raises_a_clear_error(command, trained, capsys, tmp_path):
     assert command("translate", trained, stdin=b"a\n\xff\xfe\n") == 2
     assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
     assert command("translate", tmp_path, stdin=b"a\n") == 2
@@ -144,7 +144,7 @@ def test_n_best_lists_are_rescored_and_sorted(command, trained, tmp_path, capsys
     ("content", "sentence"),
     [("0 a b\n", "line 1 of"), ("7 ||| a\n", "belongs to source 7, but there are 2"), ("x ||| a\n", "line 1 of")],
 )
-def test_a_bad_list_is_a_sentence(command, trained, content, sentence, tmp_path, capsys):
+def test_an_invalid_list_raises_a_clear_error(command, trained, content, sentence, tmp_path, capsys):
     (tmp_path / "a").write_text("a b\nc\n")
     (tmp_path / "list").write_text(content)
     assert command("score", trained, "--source", tmp_path / "a", "--hypotheses", tmp_path / "list") == 2
@@ -161,7 +161,7 @@ def test_scoring_needs_something_to_score(command, trained, tmp_path, capsys):
     assert command("score", trained, "--source", tmp_path / "a", "--target", tmp_path / "a", "--rerank") == 2
 
 
-def test_an_evaluation_is_told_and_kept(command, trained, capsys):
+def test_an_evaluation_is_printed_and_saved(command, trained, capsys):
     assert command("evaluate", trained, "--split", "test", "--beam", 2) == 0
     output = capsys.readouterr().out
     for part in ("tokenised lower-case", "tok:none", "chrF2", "exact match", "perplexity", "source length"):

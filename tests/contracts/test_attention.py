@@ -95,7 +95,7 @@ def test_the_fused_axis_runs_fused_kernels(score_name):
 
 
 @pytest.mark.parametrize("score_name", LOWERED)
-def test_gradcheck_meets_the_kernel_of_dot_products(score_name):
+def test_gradcheck_runs_the_kernel_of_dot_products(score_name):
     tensors = [tensor.requires_grad_() for tensor in inputs(score_name)]
     choice = which_backend(*tensors, score=make_score(score_name), mask=causal() & padding(LENGTHS))
     assert choice.backend == "sdpa"

@@ -158,7 +158,7 @@ def test_an_edit_is_a_reason(edit, reason, compared):
     assert reason in reasons(model)
 
 
-def test_what_is_undone_is_no_reason_any_more(monkeypatch):
+def test_an_undone_edit_is_not_a_reason(monkeypatch):
     model = make_transformer()
     for patched in (FeedForward, nn.Module, type(model)):
         with monkeypatch.context() as patch:
@@ -171,7 +171,7 @@ def test_what_is_undone_is_no_reason_any_more(monkeypatch):
     assert not has_hooks(model) and reasons(model) == []
 
 
-def test_a_method_that_another_package_adds_to_all_modules_is_no_reason(monkeypatch):
+def test_a_method_that_another_package_adds_to_all_modules_is_not_a_reason(monkeypatch):
     model = make_transformer()
     monkeypatch.setattr(nn.Module, "smart_apply", lambda *_: None, raising=False)
     assert reasons(model) == []
@@ -180,13 +180,13 @@ def test_a_method_that_another_package_adds_to_all_modules_is_no_reason(monkeypa
 
 
 @pytest.mark.unchecked  # torch.compile cannot trace the checks of shapes
-def test_compiling_another_module_is_no_reason():
+def test_compiling_another_module_is_not_a_reason():
     model = make_transformer()
     torch.compile(nn.Linear(3, 3), backend="eager")(torch.zeros(2, 3))
     assert reasons(model) == []
 
 
-def test_weights_are_no_reason():
+def test_changed_weights_are_not_a_reason():
     model = make_transformer()
     assert reasons(model) == []
     model.decoder[0].feed_forward.hidden.weight = nn.Parameter(torch.zeros(16, 8).double())
@@ -219,7 +219,7 @@ def check_mapped(model):
     return torch.zeros(())
 
 
-def test_helpers_see_through_an_object_that_holds_a_model():
+def test_helpers_unwrap_an_object_that_holds_a_model():
     model = make_gpt().train()
     for one in (model, fuse(model), Holder(model)):
         assert unwrap(one) is model
@@ -230,7 +230,7 @@ def test_helpers_see_through_an_object_that_holds_a_model():
     assert unwrap(3) == 3
 
 
-def test_which_says_what_runs_and_why():
+def test_which_names_the_code_and_the_reasons():
     model = make_gpt()
     assert which(model) == which(fuse(model)) == "GPT decodes with FusedGPT."
     generator = TextGenerator(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
@@ -246,7 +246,7 @@ def test_which_says_what_runs_and_why():
     assert which(other) == f"LSTMLanguageModel decodes and trains with its own code: {reason}."
 
 
-def test_configs_that_are_equal_but_print_differently_have_references_of_their_own():
+def test_equal_configs_with_different_types_have_separate_references():
     config = make_gpt().config
     for dropout in (0.0, 0):
         model = type(make_gpt())(replace(config, dropout=dropout)).eval()

@@ -7,7 +7,7 @@ import pytest
 from regard._utils import write_atomic
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_only_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file.txt"
     write_atomic(path, b"old")
 
@@ -31,7 +31,7 @@ def test_existing_files_and_folders_are_refused(tmp_path):
         write_atomic(tmp_path, b"new", overwrite=True)
 
 
-def test_others_may_read_what_was_written(tmp_path):
+def test_written_files_have_default_permissions(tmp_path):
     path = tmp_path / "file.txt"
     before = os.umask(0o022)
     try:

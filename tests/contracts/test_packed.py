@@ -12,7 +12,7 @@ ROWS = st.lists(st.lists(st.integers(4, 9), min_size=1, max_size=6), min_size=1,
 
 
 @given(rows=ROWS)
-def test_packed_holds_what_the_padded_batch_holds(rows):
+def test_packed_tokens_equal_padded_tokens(rows):
     packed, padded = PackedTokens.from_lists(rows), PaddedTokens.from_lists(rows)
     assert torch.equal(packed.lengths, padded.lengths)
     assert torch.equal(packed.mask, padded.mask)
@@ -21,7 +21,7 @@ def test_packed_holds_what_the_padded_batch_holds(rows):
 
 
 @given(rows=ROWS, added=st.integers(0, 3), longer=st.integers(0, 2))
-def test_fill_keeps_the_rows_and_adds_only_padding(rows, added, longer):
+def test_pad_to_keeps_the_sequences_and_adds_only_padding(rows, added, longer):
     packed = PackedTokens.from_lists(rows)
     longest = packed.max_seqlen + longer
     missing = added * longest // 2
@@ -48,7 +48,7 @@ def test_padded_sequences_keep_their_tokens_and_larger_batches_are_unchanged():
     assert PaddedTokens.from_lists([[], []]).pad_to(length=1).ids.tolist() == [[PAD], [PAD]]
 
 
-def test_spread_and_gather_are_each_others_gradient():
+def test_padding_and_packing_are_each_others_gradient():
     packed = PackedTokens.from_lists([[4, 5, 6], [7], [8, 9]])
     states = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     spread = pad_packed(states, packed)

@@ -64,7 +64,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_torch_maps_over_every_tensor_and_keeps_the_rest(name):
+def test_tree_map_covers_every_tensor_and_keeps_other_values(name):
     tree = TREES[name]
     tensors, structure = pytree.tree_flatten(tree)
     assert tensors and all(isinstance(tensor, torch.Tensor) for tensor in tensors)
@@ -78,7 +78,7 @@ def test_torch_maps_over_every_tensor_and_keeps_the_rest(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name not in ("attention_map",)])
-def test_ours_and_torch_find_the_same_tensors(name):
+def test_leaves_equal_those_of_torch(name):
     ours = leaves(TREES[name])
     theirs = pytree.tree_leaves(TREES[name])
     assert len(ours) == len(theirs)

@@ -90,7 +90,7 @@ def uncached(model, prompt, options, *, number):
 @pytest.mark.parametrize(
     ("model", "name"), [*[(model, name) for model in ("gpt", "fake") for name in OPTIONS], ("rotary", "all")]
 )
-def test_every_row_is_as_if_alone_and_uncached(model, name):
+def test_every_text_equals_generation_alone_and_uncached(model, name):
     model, options = MODELS[model](), OPTIONS[name]
     found = generate(model, PROMPTS, options)
     for row, (prompt, one) in enumerate(zip(PROMPTS, found, strict=True)):
@@ -113,7 +113,7 @@ def test_same_prompts_differ_by_their_numbers_and_seeds():
     assert found != generate(model, [[7]] * 20, Generation(max_tokens=12, stop_ids=(), temperature=2.0, seed=1))
 
 
-def test_marks_that_nobody_says():
+def test_pad_and_bos_are_never_sampled():
     model = Counting()
     with torch.no_grad():
         model.table[:, :EOS] = 50.0
@@ -124,7 +124,7 @@ def test_marks_that_nobody_says():
         assert max(found.log_probs) < -30
 
 
-def test_why_a_text_ended():
+def test_the_reason_for_the_end_is_reported():
     model, options = Counting(), Generation(temperature=0.0, max_tokens=10, stop_ids=())
     (free,) = generate(model, [[7]], options)
     assert free.ended == "tokens" and len(free.ids) == 10
@@ -137,7 +137,7 @@ def test_why_a_text_ended():
     assert called.ended == "stop" and called.ids == free.ids[:4]
 
 
-def test_a_stream_says_what_generate_says():
+def test_a_stream_equals_generate():
     model, options = gpt(), OPTIONS["plain"]
     rows = [[] for _ in PROMPTS]
     for step in stream(model, PROMPTS, options):
@@ -150,7 +150,7 @@ def test_a_stream_says_what_generate_says():
         assert [token.ended for token in said] == [None] * (len(said) - 1) + [one.ended]
 
 
-def test_a_closed_row_is_silent_and_the_others_go_on():
+def test_a_closed_text_ends_and_the_others_continue():
     model, options = Counting(), Generation(temperature=0.0, max_tokens=10, stop_ids=())
     closed, rows = {3}, [[] for _ in PROMPTS]
     for step in stream(model, PROMPTS, options, closed=closed):
@@ -162,7 +162,7 @@ def test_a_closed_row_is_silent_and_the_others_go_on():
     assert rows == [whole[0], whole[1][:3], whole[2], []]
 
 
-def test_rows_that_ended_leave():
+def test_finished_texts_leave_the_batch():
     model, options = Counting(), Generation(temperature=0.0, max_tokens=20, stop_ids=())
     generate(model, [[7]] * 8, options)
     assert model.num_rows == 8 * 19
@@ -188,14 +188,14 @@ def test_the_penalty_by_hand():
     assert sampler(logits, step).item() == 3
 
 
-def test_log_probs_only_where_asked():
+def test_log_probs_are_returned_only_on_request():
     model = gpt()
     asked, plain = (generate(model, PROMPTS, OPTIONS["top_k"], return_log_probs=wanted) for wanted in (True, False))
     assert [one.ids for one in asked] == [one.ids for one in plain]
     assert all(one.log_probs is None for one in plain)
 
 
-def test_a_model_that_learns_goes_on_learning():
+def test_generation_restores_the_training_mode():
     model = gpt(dropout=0.5).train()
     model.layers[0].eval()
     found = generate(model, PROMPTS, OPTIONS["best"])
@@ -210,18 +210,18 @@ def test_a_model_that_learns_goes_on_learning():
 
 
 @pytest.mark.unchecked
-def test_half_a_token_is_not_waited_for():
+def test_a_fractional_number_of_tokens_is_rounded_down():
     found = generate(Counting(), [[3], [4, 5]], Generation(temperature=0.0, max_tokens=2.5, stop_ids=()))
     assert [len(one.ids) for one in found] == [2, 2]
 
 
-def test_next_to_no_temperature_takes_the_best():
+def test_a_temperature_near_zero_selects_the_most_probable_token():
     model = Counting()
     cold = Generation(temperature=5e-324, max_tokens=6)
     assert generate(model, PROMPTS, cold) == generate(model, PROMPTS, OPTIONS["best"])
 
 
-def test_errors_are_sentences():
+def test_errors_have_the_value():
     model = Counting()
     with pytest.raises(ValueError, match=r"prompt 1 is empty, .* predicts the token after a token\. Pass <eos>"):
         stream(model, [[3], []])
@@ -240,7 +240,7 @@ def test_errors_are_sentences():
 
 @pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {}, {"top_k": 3}, {"top_p": 0.5}])
-def test_one_number_that_is_none_is_seen_without_log_probs_too(spoiled, options):
+def test_nan_is_detected_without_log_probs_too(spoiled, options):
     model = Counting()
     with torch.no_grad():
         model.table[:, 5] = spoiled
@@ -267,14 +267,14 @@ def test_one_number_that_is_none_is_seen_without_log_probs_too(spoiled, options)
         ({"min_p": 1.1}, "min_p is 1.1, expected a share of the best token's"),
     ],
 )
-def test_wrong_settings_are_sentences(settings, sentence):
+def test_invalid_settings_raise_errors(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         Generation(**settings)
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", ["best", "all", "no stop"])
-def test_a_gpu_says_the_same(name):
+def test_cuda_gives_the_same_text(name):
     model = gpt()
     expected = generate(model, PROMPTS, OPTIONS[name])
     model = model.cuda()

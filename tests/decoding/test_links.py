@@ -23,7 +23,7 @@ def test_alignment_is_that_of_the_winning_hypothesis(search):
             assert not hypothesis.weights.is_inference()
 
 
-def test_no_alignment_unless_asked_for_and_given():
+def test_weights_are_returned_on_request_and_only_if_the_model_has_them():
     rows = sources(3)
     assert decode_all(Attending(), rows, limit=LIMIT, stack=PaddedTokens.from_lists)[0][0].weights is None
     for search in (Greedy(), Beam(size=3)):
@@ -44,7 +44,7 @@ def test_no_alignment_unless_asked_for_and_given():
     )
 
 
-def test_forced_alignments_have_each_rows_own_size():
+def test_forced_alignments_have_the_size_of_each_example():
     model, rows = Attending(), sources(5)
     targets = [[BOS, *row[:-1]] for row in sources(5, seed=1)]
     found = forced_alignment(model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists(targets))
@@ -92,7 +92,7 @@ def test_pharaoh_text():
             from_pharaoh(f"0-0 {wrong}", number=7)
 
 
-def test_long_lists_come_back_in_order():
+def test_long_lists_are_decoded_in_order():
     model, rows = Attending().double(), sources(30)
     expected = [row[0].ids for row in decode(model, PaddedTokens.from_lists(rows), limit=LIMIT)]
     for budget in (1, 20, 10_000):
@@ -112,7 +112,7 @@ def test_long_lists_come_back_in_order():
         score_all(model, rows, [[3]], stack=PaddedTokens.from_lists)
 
 
-def test_batches_hold_their_budget():
+def test_batches_respect_their_token_budget():
     lengths = [3, 9, 1, 4, 4, 30, 2, 2]
     cut = batches(lengths, 12)
     assert sorted(number for batch in cut for number in batch) == list(range(8))

@@ -18,7 +18,7 @@ every_model = pytest.mark.parametrize(("name", "change"), with_variants(TRANSLAT
 @pytest.mark.parametrize(
     "search", [Greedy(), Beam(size=3, num_best=2), Sampling()], ids=lambda search: type(search).__name__
 )
-def test_alone_and_together_and_as_scored(name, change, search):
+def test_outputs_alone_equal_those_in_a_batch_and_their_scores(name, change, search):
     model = make(name, change)
     found = decode(model, PaddedTokens.from_lists(SOURCES), search=search, limit=LIMIT, return_weights=True)
     for number, (row, hypotheses) in enumerate(zip(SOURCES, found, strict=True)):

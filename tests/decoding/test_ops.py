@@ -11,7 +11,7 @@ WIDTH = BLOCK * MIN_BLOCKS
 @pytest.mark.parametrize("num_rows", [MIN_ROWS - 1, MIN_ROWS])
 @pytest.mark.parametrize("width", [5, WIDTH, WIDTH + 1, 2 * WIDTH - 1, 10_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_same_as_torch(width, dtype, num_rows):
+def test_columns_equal_those_of_torch(width, dtype, num_rows):
     values = torch.randn(num_rows, width + 2).to(dtype)[:, 2:]
     assert best_column(values).equal(values.argmax(dim=1))
     for count in (1, 3, 5):
@@ -22,7 +22,7 @@ def test_the_same_as_torch(width, dtype, num_rows):
 
 
 @pytest.mark.parametrize("num_rows", [3, MIN_ROWS])
-def test_the_first_of_equals_and_the_tail(num_rows):
+def test_the_first_maximum_wins_also_in_the_last_block(num_rows):
     values = torch.zeros(num_rows, WIDTH + 5)
     assert supports_blocks(values, 1)
     values[0, [70, 700, WIDTH + 1]] = 1.0

@@ -72,7 +72,7 @@ def test_whole_sequences_follow_the_model():
     ],
     ids=str,
 )
-def test_what_is_kept(search, kept):
+def test_sampling_draws_only_from_the_kept_tokens(search, kept):
     counts = shares(search)
     assert set(counts.nonzero()[:, 0].tolist()) == kept
     chosen = sorted(kept)
@@ -81,7 +81,7 @@ def test_what_is_kept(search, kept):
         assert stats.chisquare(counts[chosen].numpy(), expected.numpy()).pvalue > 0.01
 
 
-def test_equals_are_kept_in_their_order():
+def test_ties_are_kept_in_their_order():
     drawn = Sampling(top_k=2).draw(torch.zeros(500, 8), torch.arange(500), 1)
     assert set(drawn.tolist()) == {2, 3}
 
@@ -137,6 +137,6 @@ def test_log_prob_is_the_models_own():
         ({"min_p": 1.5}, "min_p is 1.5, expected a share of the best token's"),
     ],
 )
-def test_wrong_settings_are_sentences(settings, sentence):
+def test_invalid_settings_raise_errors(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         Sampling(**settings)

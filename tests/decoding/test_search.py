@@ -69,7 +69,7 @@ def reference_beam(model, row, *, size, limit, alpha):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("ending", [-1.0, 0.0, 2.0])
-def test_beam_is_the_plain_algorithm(size, ending):
+def test_beam_search_equals_the_plain_algorithm(size, ending):
     model = markov(vocab_size=9, num_sources=8, seed=1, ending=ending)
     rows = sources(12, longest=5, vocab_size=12)
     search = Beam(size=size, num_best=size)
@@ -81,7 +81,7 @@ def test_beam_is_the_plain_algorithm(size, ending):
             assert got.score == pytest.approx(score, abs=1e-9)
 
 
-def test_beam_of_one_is_greedy():
+def test_a_beam_of_one_equals_greedy_search():
     model, source = Attending(), PaddedTokens.from_lists(sources(20))
     greedy, beam = (
         decode(model, source, limit=LIMIT),
@@ -98,7 +98,7 @@ SEARCHES = [Greedy(), Beam(size=4, num_best=3), Sampling(seed=3), Sampling(top_k
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_answers_do_not_depend_on_the_batch(search):
+def test_outputs_do_not_depend_on_the_batch(search):
     model, rows = Attending().double(), sources(17)
     together = decode(model, PaddedTokens.from_lists(rows), search=search, return_weights=True, limit=LIMIT)
     alone = [
@@ -134,7 +134,7 @@ def test_answers_do_not_depend_on_the_batch(search):
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize(("every", "share"), [(1, 0), (4, 0), (4, 1), (1000, 0.25)])
-def test_answers_do_not_depend_on_the_interval_of_transfers(search, every, share, monkeypatch):
+def test_outputs_do_not_depend_on_the_interval_of_transfers(search, every, share, monkeypatch):
     model, rows = Attending().double(), PaddedTokens.from_lists(sources(17))
     expected = decode(model, rows, search=search, return_weights=True, limit=LIMIT)
     for module in (greedy_module, beam):
@@ -149,7 +149,7 @@ def test_answers_do_not_depend_on_the_interval_of_transfers(search, every, share
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_log_prob_is_what_teacher_forcing_gives(search):
+def test_log_prob_equals_that_under_teacher_forcing(search):
     model, rows = Attending(), sources(12)
     found = decode_all(model, rows, search=search, limit=LIMIT, stack=PaddedTokens.from_lists)
     pairs = [(row, one) for row, hypotheses in zip(rows, found, strict=True) for one in hypotheses if one.finished]
@@ -161,7 +161,7 @@ def test_log_prob_is_what_teacher_forcing_gives(search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_padding_and_beginning_are_never_said(search):
+def test_pad_and_bos_are_never_generated(search):
     model = markov(vocab_size=8)
     model.table[:, :, [PAD, BOS]] = 50.0
     for hypotheses in decode(model, PaddedTokens.from_lists(sources(9)), search=search, limit=LIMIT):
@@ -171,7 +171,7 @@ def test_padding_and_beginning_are_never_said(search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_each_row_has_its_own_limit(search):
+def test_each_example_has_its_own_limit(search):
     model, rows = markov(vocab_size=8, ending=-100.0), [[3, EOS], [4, 4, 4, 4, EOS], [EOS]]
     found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(2.0, 1))
     assert [len(row[0].ids) for row in found] == [5, 11, 3]
@@ -179,7 +179,7 @@ def test_each_row_has_its_own_limit(search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
-def test_an_end_at_once_and_an_unknown_word(search):
+def test_an_immediate_end_and_an_unknown_word(search):
     certain = markov(vocab_size=8, ending=100.0)
     assert [row[0].ids for row in decode(certain, PaddedTokens.from_lists([[3, EOS]]), search=search, limit=LIMIT)] == [
         ()
@@ -211,7 +211,7 @@ def test_a_model_that_must_end_stops_the_search():
     assert model.num_steps == 1
 
 
-def test_finished_rows_leave_the_batch():
+def test_finished_examples_leave_the_batch():
     model = markov(vocab_size=8, num_sources=2)
     model.table[0, :, EOS], model.table[1, :, EOS] = 100.0, -100.0
     rows = [[4, EOS]] * 30 + [[5, EOS]] * 2
@@ -245,7 +245,7 @@ def test_modes_are_restored():
     assert not model.training
 
 
-def test_ties_go_to_the_first_token():
+def test_ties_are_decided_by_the_first_token():
     model = Markov(torch.zeros(1, 3000, 3000))
     model.table[:, :, 1200:] = 1.0
     assert decode(model, PaddedTokens.from_lists([[3, EOS]]), limit=LengthLimit(0.0, 2))[0][0].ids == (1200, 1200)
@@ -270,7 +270,7 @@ def test_ties_in_a_beam_do_not_depend_on_the_batch():
         (lambda: LengthLimit(-1.0, 5), "leaves no room for a token"),
     ],
 )
-def test_wrong_settings_are_sentences(make, sentence):
+def test_invalid_settings_raise_errors(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 

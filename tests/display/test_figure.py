@@ -27,14 +27,14 @@ def test_svg_has_a_panel_for_every_head_and_every_token_as_text():
     assert {"<b>&", "$x$", "queries", "keys", "weight"} <= set(labels)
 
 
-def test_png_is_one_and_the_same_every_time():
+def test_png_is_deterministic():
     first, second = (figure.figure_bytes(picture_of(torch.eye(3)), "png") for _ in range(2))
     assert first.startswith(b"\x89PNG")
     assert first == second
     assert first != figure.figure_bytes(picture_of(torch.ones(3, 3)), "png")
 
 
-def test_small_maps_have_their_numbers_and_large_ones_thin_their_labels():
+def test_small_maps_show_numbers_and_large_maps_fewer_labels():
     assert "0.25" in texts(figure.figure_bytes(picture_of(torch.full((2, 2), 0.25)), "svg"))
     labels = texts(figure.figure_bytes(picture_of(torch.rand(300, 300)), "svg"))
     numbers = [text for text in labels if text and text.isdigit()]
@@ -53,7 +53,7 @@ def test_panels_of_different_tokens_are_all_labelled():
     assert apart.count("one3") == apart.count("two3") == 4
 
 
-def test_modules_are_lines_where_they_have_equally_many_heads():
+def test_modules_with_equal_numbers_of_heads_are_rows():
     (panel,) = picture_of(torch.eye(2)).panels
 
     def columns(*paths):
@@ -65,7 +65,7 @@ def test_modules_are_lines_where_they_have_equally_many_heads():
     assert columns("a", "a", "a", "a") == 2
 
 
-def test_missing_characters_are_said_once(tmp_path, monkeypatch):
+def test_missing_characters_give_one_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(figure, "CJK_FONTS", ())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -140,7 +140,7 @@ def test_a_font_that_has_the_characters_is_used(monkeypatch):
     assert figure.fonts_for(picture_of(torch.eye(1), ["a☃"]), embedded=True) == ["DejaVu Sans"]
 
 
-def test_without_matplotlib_the_error_names_the_cure(tmp_path, monkeypatch):
+def test_without_matplotlib_the_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         show(torch.eye(2), file=tmp_path / "map.png")

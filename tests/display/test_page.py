@@ -44,7 +44,7 @@ def decoded(panel):
     return np.frombuffer(base64.b64decode(panel["weights"]), dtype="<f4")
 
 
-def test_it_needs_no_network_and_no_other_file():
+def test_the_page_needs_no_network_and_no_other_file():
     text = page_of(torch.rand(1, 2, 3, 3)).html()
     assert "//" not in text.replace("</", "")
     assert all("src" not in attributes and "href" not in attributes for _, attributes in Reader(text).tags)
@@ -52,7 +52,7 @@ def test_it_needs_no_network_and_no_other_file():
     assert "fetch(" not in text
 
 
-def test_tokens_cannot_break_out_and_come_back_as_they_were():
+def test_tokens_are_escaped_and_decoded_unchanged():
     text = page_of(torch.eye(4), EVIL).html()
     read = Reader(text)
     assert [tag for tag, _ in read.tags].count("script") == 2
@@ -62,7 +62,7 @@ def test_tokens_cannot_break_out_and_come_back_as_they_were():
     assert "\u2028" not in text
 
 
-def test_the_weights_in_it_are_those_given():
+def test_the_page_contains_the_given_weights():
     weights = torch.rand(1, 3, 7, 11).softmax(dim=-1)
     payload = json.loads(Reader(page_of(weights).html()).data)
     assert [panel["head"] for panel in payload["panels"]] == ["head 0", "head 1", "head 2"]
@@ -71,19 +71,19 @@ def test_the_weights_in_it_are_those_given():
         assert [len(payload["labels"][panel[side]]) for side in ("queries", "keys")] == [7, 11]
 
 
-def test_masked_scores_stay_none_and_negative_scores_stay_negative():
+def test_masked_and_negative_scores_are_preserved():
     payload = json.loads(Reader(page_of(torch.tensor([[-2.0, float("-inf"), 3.0]])).html()).data)
     np.testing.assert_array_equal(decoded(payload["panels"][0]), [-2.0, np.nan, 3.0])
 
 
-def test_four_bytes_a_weight_and_shared_tokens_kept_once():
+def test_weights_take_four_bytes_and_shared_tokens_are_stored_once():
     tokens = [f"token{number}" for number in range(100)]
     text = page_of(torch.rand(1, 8, 100, 100), tokens).html()
     assert len(text) < 8 * 100 * 100 * 5.4 + 20_000
     assert text.count("token99") == 1
 
 
-def test_a_notebook_gets_a_frame_that_holds_the_page():
+def test_a_notebook_gets_an_iframe_with_the_page():
     page = page_of(torch.eye(4), EVIL)
     read = Reader(page._repr_html_())
     ((tag, attributes),) = read.tags
@@ -92,7 +92,7 @@ def test_a_notebook_gets_a_frame_that_holds_the_page():
     assert attributes["sandbox"] == "allow-scripts"
 
 
-def test_the_title_is_the_path_escaped(tmp_path):
+def test_the_title_is_the_escaped_path(tmp_path):
     panels = page_of(torch.eye(2)).picture.panels
     changed = type(panels[0])(**(vars(panels[0]) | {"path": "a<b"}))
     assert "<title>a&lt;b</title>" in Page(Picture.of((changed,))).html()
@@ -107,7 +107,7 @@ def test_the_sentence_stands_above_the_map_and_is_escaped(tmp_path):
     assert json.loads(Reader(text).data)["title"] == "1 < 2 → 一 < 二"
 
 
-def test_the_script_uses_only_elements_that_are_there():
+def test_the_script_uses_only_existing_elements():
     text = page_of(torch.eye(2)).html()
     ids = set(re.findall(r'element\("(\w+)"\)', text))
     there = {attributes["id"] for _, attributes in Reader(text).tags if "id" in attributes}

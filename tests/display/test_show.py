@@ -50,7 +50,7 @@ def test_weights_may_be_half_precision_and_have_a_gradient():
     assert panels_of(weights)[0].weights.dtype == torch.float32
 
 
-def test_a_path_chooses_itself_or_all_below_it(maps):
+def test_a_path_selects_itself_or_all_below_it(maps):
     assert [panel.title for panel in panels_of(maps, "reader")] == ["reader head 0", "reader head 1"]
     assert [panel.title for panel in panels_of(maps)] == ["reader head 0", "reader head 1", "writer"]
     assert torch.equal(panels_of(maps, "writer", batch_index=2)[0].weights, maps["writer"][0].weights[2])
@@ -60,7 +60,7 @@ def test_a_path_chooses_itself_or_all_below_it(maps):
     assert [panel.path for panel in panels_of(recorded, "outer")] == ["outer.inner"] * 2
 
 
-def test_one_map_is_as_good_as_a_trace(maps):
+def test_a_single_map_can_be_shown(maps):
     assert torch.equal(panels_of(maps["writer"][0])[0].weights, panels_of(maps, "writer")[0].weights)
 
 
@@ -104,19 +104,19 @@ def test_tokens_label_both_sides_or_each(maps):
         ({"file": "map"}, "ends in nothing"),
     ],
 )
-def test_errors_are_sentences_with_the_value_and_the_way_out(maps, arguments, sentence):
+def test_errors_have_the_value_and_a_solution(maps, arguments, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         show(maps, **arguments)
 
 
-def test_an_empty_trace_says_where_to_call_the_model():
+def test_an_empty_trace_raises_an_error_with_a_solution():
     with trace(MultiHeadAttention(8, 2)) as recorded:
         pass
     with pytest.raises(ValueError, match=re.escape("Call the model inside `with trace(model) as maps:`")):
         show(recorded)
 
 
-def test_maps_that_are_not_steps_ask_for_one_of_them():
+def test_maps_that_are_not_steps_raise_an_error():
     model = MultiHeadAttention(8, 2)
     with trace(model) as recorded:
         model(torch.randn(1, 3, 8))
@@ -127,19 +127,19 @@ def test_maps_that_are_not_steps_ask_for_one_of_them():
 
 
 @pytest.mark.parametrize("weights", [torch.rand(3), torch.rand(2, 0)])
-def test_what_cannot_be_drawn_is_refused(weights):
+def test_invalid_weights_are_refused(weights):
     with pytest.raises(ValueError, match=r"expected \(\.\., Q, K\)"):
         show(weights)
 
 
-def test_only_a_trace_has_paths_and_only_maps_are_shown():
+def test_paths_need_a_trace_and_other_objects_are_refused():
     with pytest.raises(ValueError, match="only a trace has paths"):
         show(torch.rand(2, 2), "layer")
     with pytest.raises(ValueError, match="maps is list, expected a trace"):
         show([])
 
 
-def test_a_terminal_prints_and_a_notebook_gets_the_page(maps, capsys, monkeypatch):
+def test_show_prints_in_a_terminal_and_returns_html_in_a_notebook(maps, capsys, monkeypatch):
     assert show(maps, "writer") is None
     assert "writer" in capsys.readouterr().out
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
@@ -152,7 +152,7 @@ def test_a_terminal_prints_and_a_notebook_gets_the_page(maps, capsys, monkeypatc
 
 
 @pytest.mark.parametrize("suffix", [".html", ".png"])
-def test_a_file_is_never_written_over_unless_asked(tmp_path, suffix):
+def test_a_file_is_overwritten_only_on_request(tmp_path, suffix):
     file = tmp_path / "deep" / f"map{suffix}"
     show(torch.eye(2), file=file)
     first = file.read_bytes()

@@ -27,7 +27,7 @@ def test_small_maps_are_numbers_under_their_tokens():
     assert "1.00" in lines[4]
 
 
-def test_large_maps_are_shades_that_grow_with_the_weight():
+def test_large_maps_are_shades_that_increase_with_the_weight():
     text = printed(torch.arange(30.0)[None] / 29)
     row = next(line for line in text.splitlines() if "█" in line)
     shades = row.split("0", 1)[1]
@@ -44,14 +44,14 @@ def test_no_line_is_wider_than_the_console_and_no_key_is_lost():
     assert sum(band.count("█") for band in bands) == 2 * 70
 
 
-def test_colour_is_there_and_is_the_weights():
+def test_colours_follow_the_weights():
     text = printed(torch.tensor([[0.0, 1.0]]), colours=True)
     for share in (0.0, 1.0):
         red, green, blue = colour(share)
         assert f"48;2;{red};{green};{blue}" in text
 
 
-def test_every_head_is_printed_side_by_side_where_it_fits():
+def test_heads_are_printed_in_columns_where_they_fit():
     lines = printed(torch.rand(1, 2, 3, 3)).splitlines()
     assert "head 0" in lines[0]
     assert "head 1" in lines[0]

@@ -81,7 +81,7 @@ def test_the_papers_own_figures_hold():
     assert "4-gram RNN is on par with Key-Value-Predict" in verdict
 
 
-def test_uniform_weights_are_no_short_span():
+def test_uniform_weights_have_no_short_span():
     holds, verdict = judge(results_of(within=EVEN))
     assert not holds
     assert "attention does not mainly use them" in verdict
@@ -95,7 +95,7 @@ def test_the_verdict_names_where_the_order_breaks(perplexity, comparison):
 
 
 @pytest.mark.parametrize(("perplexity", "comparison", "expected"), [(90.0, "worse", False), (60.0, "better", True)])
-def test_a_simple_model_may_be_worse_or_better(perplexity, comparison, expected):
+def test_the_verdict_covers_both_orders_of_a_simple_model(perplexity, comparison, expected):
     holds, verdict = judge(results_of(PAPER | {"ngram_rnn": perplexity}))
     assert holds is expected
     assert f"The 4-gram RNN is clearly {comparison} than Key-Value-Predict" in verdict
@@ -113,7 +113,7 @@ def test_recorded_runs_give_the_same_finding():
     assert finding.rows[-1]["last 5"] == pytest.approx(1 / 3)
 
 
-def test_seeds_that_a_system_lacks_do_not_count():
+def test_seeds_missing_for_a_system_do_not_count():
     runs = as_runs(results_of())
     del runs["equal_key_value-1"]
     assert common_seeds(runs) == ["0", "2"]

@@ -13,7 +13,7 @@ from regard.experiments.lib.small_transformer import SmallTransformer
 LANGUAGE = Language(num_symbols=5, length=8)
 
 
-def test_the_claim_holds_for_what_it_says_and_accuses_nobody_else():
+def test_the_claim_holds_for_the_model_without_a_mask_only():
     """Two models with the mask, two without, small enough to learn in seconds."""
     masked, unmasked = (
         [train_and_evaluate(seed, LANGUAGE, mask, steps=350, size=32) for seed in range(2)] for mask in (causal(), None)
@@ -31,13 +31,13 @@ def test_the_claim_holds_for_what_it_says_and_accuses_nobody_else():
     assert "not within a tenth" in verdict
 
 
-def test_what_was_not_trained_proves_nothing():
+def test_untrained_models_do_not_confirm_the_claim():
     finding = causal_mask.run(repeats=2, steps=3, size=16, num_symbols=5, length=6)
     assert not finding.holds
     assert "no collapse" in finding.verdict
 
 
-def test_with_the_same_mask_both_are_the_same():
+def test_with_the_same_mask_both_models_are_equal():
     finding = causal_mask.run(repeats=2, steps=3, size=16, num_symbols=5, length=6, unmasked=causal())
     masked, other = (dict(row) | {"model": ""} for row in finding.rows[:2])
     assert masked == other
@@ -56,7 +56,7 @@ def test_the_floor_is_the_entropy_of_the_language():
     )
 
 
-def test_the_model_under_the_mask_does_not_see_ahead_and_without_it_does():
+def test_the_masked_model_does_not_depend_on_the_future_and_the_unmasked_does():
     model = SmallTransformer(vocab_size=5, size=16, num_heads=4, num_layers=2)
     ids = LANGUAGE.draw(2)
     changed = ids.clone()
@@ -65,7 +65,7 @@ def test_the_model_under_the_mask_does_not_see_ahead_and_without_it_does():
     assert (model(ids, None)[:, :-1] - model(changed, None)[:, :-1]).abs().max() > 1e-4
 
 
-def test_generation_begins_with_two_symbols_and_loss_begins_near_ignorance():
+def test_generation_begins_with_two_symbols_and_loss_near_uniform():
     model = SmallTransformer(vocab_size=5, size=16, num_heads=4, num_layers=1)
     assert generate(model, LANGUAGE, None, count=3).shape == (3, 8)
     for parameter in model.parameters():

@@ -9,7 +9,7 @@ from regard.experiments import embedding_scale
 SMALL = {"sizes": (32, 256), "vocab_size": 200, "num_positions": 64}
 
 
-def test_the_claim_holds_and_the_root_of_half_is_told():
+def test_the_claim_holds_and_the_verdict_states_the_factor():
     finding = embedding_scale.run(**SMALL)
     assert finding.holds
     last = finding.rows[-1]

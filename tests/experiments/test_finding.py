@@ -41,11 +41,11 @@ def test_measured_is_the_mean_and_the_standard_deviation():
     ("value", "expected"),
     [(0.0, "0"), (0.22912, "0.229"), (1018.2, "1018"), (3.0, "3.00"), (0.000271, "2.7e-04"), (-0.5, "-0.500")],
 )
-def test_numbers_keep_three_digits_that_count(value, expected):
+def test_numbers_have_three_significant_digits(value, expected):
     assert digits(value) == expected
 
 
-def test_a_lead_within_chance_is_no_lead():
+def test_a_difference_within_chance_is_not_significant():
     assert clearly_above([1.0, 1.1, 1.2], [0.5, 0.6, 0.6])
     assert not clearly_above([1.0, 0.4, 1.2], [0.9, 0.9, 0.9])
     assert not clearly_above([0.5, 0.6, 0.6], [1.0, 1.1, 1.2])
@@ -53,11 +53,11 @@ def test_a_lead_within_chance_is_no_lead():
     assert clearly_above([1.1, 5.1, 9.2], [1.0, 5.0, 9.0])
 
 
-def test_slope_is_the_power():
+def test_slope_is_the_exponent():
     assert slope([10, 100, 1000], [3 * size**-0.4 for size in (10, 100, 1000)]) == pytest.approx(-0.4)
 
 
-def test_a_seed_repeats_and_leaves_everything_else_alone():
+def test_a_seed_is_reproducible_and_leaves_other_generators_unchanged():
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     with seeded(3):
         first = torch.rand(3)
@@ -70,7 +70,7 @@ def test_a_seed_repeats_and_leaves_everything_else_alone():
         assert not torch.equal(torch.rand(3), first)
 
 
-def test_the_table_keeps_every_digit_and_the_spread():
+def test_the_table_has_every_digit_and_the_spread():
     rows = list(csv.DictReader(io.StringIO(table_bytes(a_finding()).decode())))
     assert rows == [
         {"name": "a", "size": "3", "error": "0.123456789", "error spread": "0.5"},
@@ -78,7 +78,7 @@ def test_the_table_keeps_every_digit_and_the_spread():
     ]
 
 
-def test_a_record_is_written_whole_and_not_over_another(tmp_path):
+def test_a_record_is_written_atomically_and_not_over_another(tmp_path):
     paths = record(a_finding(), tmp_path / "new")
     assert [path.name for path in paths] == ["made_up.png", "made_up.svg", "made_up.csv"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
@@ -102,7 +102,7 @@ def test_the_table_of_experiments_is_in_order_and_complete():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_draws_its_claim_and_repeats_by_its_seed(name, tmp_path):
+def test_every_experiment_draws_its_claim_and_is_reproducible(name, tmp_path):
     finding = EXPERIMENTS[name].run(seed=1, **SMALL[name])
     assert finding.name == name
     assert finding.claim == EXPERIMENTS[name].claim

@@ -28,13 +28,13 @@ def test_the_claim_fails_where_positions_are_added(name):
     assert deviation(SCHEMES[name](SHAPE), SHAPE, torch.randperm(8).flip(0)) > 1e-3
 
 
-def test_a_scheme_that_breaks_nothing_is_not_counted(monkeypatch):
+def test_a_scheme_without_positions_does_not_break_equivariance(monkeypatch):
     monkeypatch.setitem(SCHEMES, "idle", lambda shape: Scheme(added=torch.nn.Identity()))
     finding = permutation.run(**SMALL, schemes=("none", "idle", "rotary"))
     assert not finding.holds
     assert "1 of 2 other schemes break it" in finding.verdict
 
 
-def test_the_order_that_changes_nothing_deviates_for_no_scheme():
+def test_the_identity_permutation_changes_no_scheme():
     for name in SCHEMES:
         assert deviation(SCHEMES[name](SHAPE), SHAPE, torch.arange(8)) < ROUNDING

@@ -18,7 +18,7 @@ def test_the_claim_holds_on_the_curve_of_the_text():
     assert "only with a bandwidth that shrinks" in finding.verdict
 
 
-def test_on_pure_noise_no_kernel_wins():
+def test_on_noise_no_kernel_is_better():
     finding = pooling.run(**SMALL, truth=torch.zeros_like)
     assert not finding.holds
     assert "does not clearly beat the average" in finding.verdict
@@ -32,7 +32,7 @@ def test_where_the_fixed_width_is_right_learning_does_not_help():
     assert "learning its width does not clearly help" in finding.verdict
 
 
-def test_the_three_forms_are_the_formula():
+def test_the_three_forms_equal_the_formula():
     with seeded(0):
         sample = pooling.CurveSample.draw(pooling.sine_and_power, 20, 0.5)
     at = torch.linspace(0, 5, 7)[:, None]
@@ -42,7 +42,7 @@ def test_the_three_forms_are_the_formula():
     torch.testing.assert_close(pooling.predict(sample, at, 0.0), sample.y.mean().expand(7, 1))
 
 
-def test_the_learned_width_is_the_best_of_leaving_one_out():
+def test_the_learned_width_minimises_the_leave_one_out_loss():
     with seeded(0):
         sample = pooling.CurveSample.draw(pooling.sine_and_power, 50, 0.5)
         learned = pooling.learn_width(sample, steps=300)

@@ -24,14 +24,14 @@ def test_scaled_scores_in_the_place_of_unscaled_do_not_saturate():
     assert "not as claimed" in finding.verdict
 
 
-def test_unscaled_scores_in_the_place_of_scaled_do_not_keep_still():
+def test_unscaled_scores_in_the_place_of_scaled_do_not_stay_constant():
     finding = scaling.run(**SMALL, scaled=Dot())
     assert not finding.holds
     assert "is not stable either" in finding.verdict
     assert "the unscaled softmax saturates" in finding.verdict
 
 
-def test_what_is_observed_of_equal_scores():
+def test_equal_scores_have_known_statistics():
     class Nothing(Dot):
         def forward(self, queries, keys):
             return super().forward(queries, keys) * 0

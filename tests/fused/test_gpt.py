@@ -52,7 +52,7 @@ def test_fused_steps_call_no_layer(monkeypatch):
     assert not calls
 
 
-def test_it_is_a_language_model_with_the_models_own_parts():
+def test_a_fused_gpt_is_a_language_model_with_the_readout_of_its_model():
     model, tokens = make_gpt(), text(2, 5)
     fused = fuse(model)
     assert isinstance(fused, LanguageModel) and vars(fused) == {"model": model}
@@ -60,7 +60,7 @@ def test_it_is_a_language_model_with_the_models_own_parts():
     assert torch.equal(fused.forward(tokens), model(tokens))
 
 
-def test_what_needs_the_models_own_code():
+def test_edits_and_modes_run_the_models_own_code():
     model = make_gpt()
     fused = fuse(model)
     assert not isinstance(fused.start(1), FusedState)
@@ -83,7 +83,7 @@ def test_what_needs_the_models_own_code():
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
-def test_positions_inside_the_heads_are_the_models_own_code(positions):
+def test_positions_inside_the_heads_run_the_models_own_code(positions):
     model, tokens = make_gpt(positions=positions), text(2, 12)
     with torch.inference_mode():
         fused = fuse(model)
@@ -92,7 +92,7 @@ def test_positions_inside_the_heads_are_the_models_own_code(positions):
         assert stepped(fused, tokens, state).allclose(model(tokens), rtol=0, atol=1e-12)
 
 
-def test_readable_and_fused_steps_follow_each_other():
+def test_readable_and_fused_steps_may_alternate():
     model, tokens = make_gpt(), text(2, 6)
     fused = fuse(model)
     with torch.inference_mode():
@@ -112,7 +112,7 @@ def test_readable_and_fused_steps_follow_each_other():
 
 
 @pytest.mark.parametrize("name", ["query_proj", "key_proj", "value_proj"])
-def test_weights_that_are_no_numbers_stay_visible(name):
+def test_nan_weights_give_nan_logits(name):
     model = make_gpt()
     with torch.inference_mode():
         getattr(model.layers[0].attention, name).weight.fill_(float("nan"))
@@ -136,7 +136,7 @@ def test_buffers_equal_steps(positions):
         assert len(_idle[model]) == 1
 
 
-def test_buffers_belong_to_one_text():
+def test_buffers_are_not_shared_by_texts():
     model, tokens = make_gpt(context=100), text(1, 6)
     with torch.inference_mode():
         state = model.features(tokens[:, :2], model.start(1)).state
@@ -155,7 +155,7 @@ def test_buffers_belong_to_one_text():
         assert fuse(model).step_function(state, 4) is None
 
 
-def test_a_trace_may_be_opened_in_the_middle():
+def test_a_trace_may_be_opened_during_decoding():
     model, tokens = make_gpt(), text(2, 14)
     whole = model(tokens).detach()
     with torch.inference_mode():
@@ -168,7 +168,7 @@ def test_a_trace_may_be_opened_in_the_middle():
             assert steps(tokens[:, position]).allclose(whole[:, position], rtol=0, atol=1e-12)
 
 
-def test_buffers_do_not_keep_the_model():
+def test_buffers_hold_no_reference_to_the_model():
     model = make_gpt()
     with torch.inference_mode():
         steps = GraphSteps(model, model.start(1), 4)

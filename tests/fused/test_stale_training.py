@@ -149,7 +149,7 @@ STRUCTURE = [
 
 @few_systems
 @pytest.mark.parametrize("edit", STRUCTURE, ids=lambda edit: edit.__name__)
-def test_an_edited_structure_brings_the_models_own_code_back(system, edit, loops_on_cpu):
+def test_an_edited_structure_runs_the_models_own_code(system, edit, loops_on_cpu):
     model = system.make().train()
     before = learn(system, model, fused=True)[0]
     assert loops_on_cpu
@@ -165,7 +165,7 @@ def test_an_edited_structure_brings_the_models_own_code_back(system, edit, loops
 
 
 @few_systems
-def test_a_hook_that_was_removed_gives_the_loop_back(system, loops_on_cpu):
+def test_the_loop_runs_again_after_a_hook_is_removed(system, loops_on_cpu):
     model, calls = system.make(), []
     for linear in system.layers(model):
         handle = linear.register_forward_hook(lambda *_: calls.append(1))

@@ -256,7 +256,7 @@ def scaled(old):
 
 @pytest.mark.parametrize("kind", [FeedForward, nn.Linear, nn.LayerNorm])
 @pytest.mark.parametrize("wraps", [False, True])
-def test_a_method_put_into_a_class_is_used(system, kind, wraps, monkeypatch):
+def test_a_method_replaced_on_a_class_is_used(system, kind, wraps, monkeypatch):
     model = system.make()
     answer = check_answer(system, model)
     forward = scaled(kind.forward)
@@ -268,7 +268,7 @@ def test_a_method_put_into_a_class_is_used(system, kind, wraps, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["step", "encode"])
-def test_a_models_own_method_that_was_replaced_is_used(system, name, monkeypatch):
+def test_a_method_replaced_on_a_model_is_used(system, name, monkeypatch):
     model, calls = system.make(), []
     if not hasattr(model, name):
         pytest.skip("a language model encodes nothing")
@@ -323,7 +323,7 @@ def test_changed_weights_are_used(system):
     assert check_answer(system, model) == answer
 
 
-def test_autocast_is_followed(system):
+def test_autocast_is_respected(system):
     model = system.make().float()
     system.answer(model)
     with torch.autocast("cpu", torch.bfloat16):
@@ -360,7 +360,7 @@ def test_a_compiled_model_decodes(system):
 
 
 @pytest.mark.cuda
-def test_a_replayed_graph_that_trains_is_followed(system):
+def test_weights_updated_by_a_replayed_graph_are_used(system):
     model = system.make().cuda()
     answer = system.answer(model)
     graph = torch.cuda.CUDAGraph()

@@ -58,7 +58,7 @@ def test_on_a_cpu_the_readable_loop_runs(system, loops):
     assert which(model) == which(fuse(model)) == f"{name} trains with its own code: {reason}."
 
 
-def test_which_names_the_loop(loops_on_cpu):
+def test_which_names_the_fused_loop(loops_on_cpu):
     assert which(SYSTEMS["bahdanau"].make()) == "Bahdanau trains with FusedBahdanau."
     assert {kind.verb for kind in FUSED.values()} == {"trains", "decodes"}
 
@@ -71,7 +71,7 @@ def test_which_names_the_loop(loops_on_cpu):
         ({"alignment": "local_monotonic"}, "the alignment is LocalMonotonic, and the fused loop supports Softmax"),
     ],
 )
-def test_what_luongs_loop_does_not_support_is_a_reason(change, reason, loops_on_cpu):
+def test_settings_that_luongs_loop_does_not_support_are_reasons(change, reason, loops_on_cpu):
     system = SYSTEMS["luong-general-fed"]
     model = system.kind(LuongConfig(**vars(system.config) | change))
     assert fuse(model).unsupported_reasons() == [reason]
@@ -240,7 +240,7 @@ def test_a_step_can_be_captured_because_nothing_synchronizes(system, fused, loop
         target.mask.nonzero()
 
 
-def test_a_fused_model_is_no_module():
+def test_a_fused_model_is_not_a_module():
     model = SYSTEMS["bahdanau"].make()
     assert vars(fuse(model)) == {"model": model} and not isinstance(fuse(model), nn.Module)
 

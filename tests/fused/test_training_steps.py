@@ -61,7 +61,7 @@ def test_an_objective_trains_by_the_fused_loop_with_equal_gradients(system, loop
         assert grad is None or grads[name].allclose(grad, atol=1e-10), name
 
 
-def test_a_crop_is_read_by_the_fused_loop(loops_on_cpu):
+def test_a_crop_is_processed_by_the_fused_loop(loops_on_cpu):
     system = SYSTEMS["language-1-3"]
     model, (batch, _) = system.make(), batch_of(system)
     torch.testing.assert_close(CropObjective(model, fuse=fuse)(batch), CropObjective(model)(batch))
@@ -69,7 +69,7 @@ def test_a_crop_is_read_by_the_fused_loop(loops_on_cpu):
 
 
 @every_system
-def test_a_state_dict_knows_nothing_of_the_fused_model(system):
+def test_a_state_dict_does_not_contain_the_fused_model(system):
     _, kind = batch_of(system)
     model = system.make()
     assert set(kind(model, fuse=fuse).state_dict()) == {f"model.{name}" for name in model.state_dict()}
@@ -103,7 +103,7 @@ def test_a_model_in_a_distributed_wrapper_trains_by_the_fused_loop(loops_on_cpu)
     [("copy", "bahdanau", None), ("text", "lstmn", TEXT), ("sentences", "lstmn_encoder", made_sentences(40))],
     ids=["translation", "language", "sentences"],
 )
-def test_every_task_trains_through_the_door(recipe, name, content, tmp_path):
+def test_every_task_trains_with_fused_code(recipe, name, content, tmp_path):
     files = {}
     if content is not None:
         (tmp_path / "data.txt").write_text(content)
@@ -202,7 +202,7 @@ def test_every_further_edit_drops_the_graphs(steps):
         assert len(steps.replays) == count and steps.replays[-1] == 1
 
 
-def test_an_eps_that_was_changed_drops_the_graphs(fake_cuda):  # noqa: F811 - the fixture
+def test_a_changed_eps_drops_the_graphs(fake_cuda):  # noqa: F811 - the fixture
     from tests.fused.systems import make_transformer
 
     model = make_transformer()
@@ -222,7 +222,7 @@ def test_an_eps_that_was_changed_drops_the_graphs(fake_cuda):  # noqa: F811 - th
     assert [graph.replays for graph, _ in fake_cuda.captures] == [1]
 
 
-def test_a_hook_is_called_and_its_end_brings_the_graphs_back(steps, loops_on_cpu):
+def test_graphs_are_replayed_again_after_a_hook_is_removed(steps, loops_on_cpu):
     calls = []
     handle = steps.model.decoder.candidate.register_forward_hook(lambda *_: calls.append(1))
     steps.run(2)
@@ -240,7 +240,7 @@ def test_a_trace_records_a_step_that_would_be_replayed(steps, loops_on_cpu):
     assert steps.replays == [2]
 
 
-def test_an_edited_weight_leaves_the_graphs(steps):
+def test_an_edited_weight_keeps_the_graphs(steps):
     with torch.no_grad():
         steps.model.decoder.candidate.weight[0] = 0.0
     steps.model.decoder.candidate.weight.data[1] = 1.0

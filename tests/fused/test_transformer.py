@@ -38,7 +38,7 @@ def test_fused_steps_equal_readable_ones(rows, norm, shared_embeddings, dtype):
         assert one.allclose(other, atol=1e-4 if dtype is torch.float32 else 1e-12)
 
 
-def test_a_packed_source_is_the_padded_one():
+def test_a_packed_source_equals_the_padded_one():
     model, target = fuse(make_transformer()), PaddedTokens.from_lists(TARGET)
     with torch.inference_mode():
         padded = take_steps(model, PaddedTokens.from_lists(SOURCE), target)
@@ -57,7 +57,7 @@ def test_fused_steps_call_no_layer(monkeypatch):
     assert not calls
 
 
-def test_it_is_a_model_with_the_models_own_parts():
+def test_a_fused_transformer_is_a_model_with_the_readout_of_its_model():
     model = make_transformer()
     fused = fuse(model)
     assert isinstance(fused, Model) and fused.model is model and vars(fused) == {"model": model}
@@ -67,7 +67,7 @@ def test_it_is_a_model_with_the_models_own_parts():
     assert torch.equal(fused.forward(source, target), model(source, target))
 
 
-def test_a_source_without_tokens_is_attended_with_zeros():
+def test_a_source_without_tokens_gives_a_context_of_zeros():
     model = make_transformer()
     source, target = PaddedTokens.from_lists([SOURCE[0], []]), PaddedTokens.from_lists(TARGET[:2])
     _, readable, _ = take_steps(model, source, target)
@@ -77,13 +77,13 @@ def test_a_source_without_tokens_is_attended_with_zeros():
     assert (alignments[1] == 0).all()
 
 
-def test_a_batch_without_rows_is_encoded():
+def test_an_empty_batch_is_encoded():
     with torch.inference_mode():
         assert fuse(make_transformer()).encode(PaddedTokens.from_lists([])).memories[0].keys.shape[0] == 0
 
 
 @pytest.mark.parametrize("name", ["query_proj", "key_proj", "value_proj"])
-def test_weights_that_are_no_numbers_stay_visible(name):
+def test_nan_weights_give_nan_logits(name):
     model = make_transformer()
     with torch.inference_mode():
         getattr(model.decoder[0].self_attention, name).weight.fill_(float("nan"))
@@ -131,7 +131,7 @@ def test_an_edited_model_is_decoded_by_its_own_code(edit):
     assert logits.allclose(readable[1], atol=1e-12)
 
 
-def test_training_mode_is_the_models_own_code():
+def test_training_mode_runs_the_models_own_code():
     model = make_transformer()
     model.decoder[0].feed_forward.train()
     with torch.inference_mode():
@@ -139,14 +139,14 @@ def test_training_mode_is_the_models_own_code():
 
 
 @pytest.mark.parametrize("score", ["additive", "gaussian"])
-def test_another_score_is_the_models_own_code(score):
+def test_another_score_runs_the_models_own_code(score):
     with torch.inference_mode():
         model = fuse(make_transformer(score=score))
         assert not isinstance(model.encode(PaddedTokens.from_lists(SOURCE)), FusedEncoded)
         assert model.unsupported_reasons() == [f"the score is {score!r}, and fused steps support 'scaled_dot'"]
 
 
-def test_readable_and_fused_steps_follow_each_other():
+def test_readable_and_fused_steps_may_alternate():
     model = make_transformer()
     fused, tokens = fuse(model), torch.tensor([1, 1, 1])
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_a_traced_model_is_decoded_by_its_own_code():
     assert len(maps["decoder.0.self_attention"]) == 5
 
 
-def test_autocast_is_the_models_own_code():
+def test_autocast_runs_the_models_own_code():
     model = make_transformer().float()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         encoded, logits, _ = take_steps(fuse(model), PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET))

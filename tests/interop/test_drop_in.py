@@ -22,7 +22,7 @@ BUILDS = [
 ATTRIBUTES = ("embed_dim", "kdim", "vdim", "num_heads", "head_dim", "dropout", "batch_first", "add_zero_attn")
 
 
-def test_signatures_are_torchs():
+def test_signatures_equal_those_of_torch():
     for name in ("__init__", "forward"):
         theirs, ours = (
             inspect.signature(getattr(module, name)) for module in (nn.MultiheadAttention, MultiheadAttention)
@@ -57,7 +57,7 @@ def test_dtype_and_device_reach_every_parameter():
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_copied_and_pickled_gives_the_same(source):
+def test_copies_and_pickles_give_equal_outputs(source):
     case = make_case(source, "batch-first", {**PLAIN, "add_bias_kv": True})
     _, ours = make_pair(case.build)
     saved = io.BytesIO()
@@ -75,7 +75,7 @@ def test_copied_and_pickled_gives_the_same(source):
         assert len(other._forward_pre_hooks) == 1
 
 
-def test_a_hook_of_another_process_does_not_displace_ours(monkeypatch):
+def test_a_hook_keeps_its_place_in_a_process_that_counts_hooks_from_zero(monkeypatch):
     saved = pickle.dumps(MultiheadAttention(EMBED, HEADS))
     # as a fresh process does, count hooks from 0 again
     monkeypatch.setattr(RemovableHandle, "next_id", 0)
@@ -96,7 +96,7 @@ def test_output_is_contiguous_in_either_layout():
 
 @pytest.mark.parametrize(("batch", "queries", "keys"), [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_nothing_to_read_or_nobody_to_read_it(batch, queries, keys, need_weights):
+def test_empty_keys_and_empty_queries(batch, queries, keys, need_weights):
     ours = MultiheadAttention(EMBED, HEADS, batch_first=True)
     nn.init.normal_(ours.out_proj.bias)
     query, key = torch.randn(batch, queries, EMBED), torch.randn(batch, keys, EMBED)
@@ -107,7 +107,7 @@ def test_nothing_to_read_or_nobody_to_read_it(batch, queries, keys, need_weights
         assert torch.equal(output, ours.out_proj.bias.expand_as(output))
 
 
-def test_a_query_without_a_key_gives_the_output_bias():
+def test_a_query_without_allowed_keys_gives_the_output_bias():
     ours = MultiheadAttention(EMBED, HEADS, batch_first=True)
     nn.init.normal_(ours.out_proj.bias)
     states = torch.randn(2, 3, EMBED, requires_grad=True)
@@ -139,7 +139,7 @@ WRONG_CALLS = {
 
 
 @pytest.mark.parametrize(("shapes", "call", "message"), WRONG_CALLS.values(), ids=WRONG_CALLS)
-def test_a_wrong_call_is_a_sentence(shapes, call, message):
+def test_invalid_calls_raise_errors_with_an_explanation(shapes, call, message):
     ours = MultiheadAttention(EMBED, HEADS, batch_first=True)
     shapes = {"query": STATES, "key": (BATCH, KEYS, EMBED), "value": (BATCH, KEYS, EMBED), **shapes}
     tensors = {name: torch.randn(shape) for name, shape in shapes.items()}
@@ -162,7 +162,7 @@ def test_precision_and_device_must_agree():
     ("build", "message"),
     [((8, 3), "embed_dim=9"), ((0, 1), "expected 1 or more"), ((8, 0), "expected 1"), ((8, 2, 1.5), "dropout is 1.5")],
 )
-def test_a_wrong_build_is_a_sentence(build, message):
+def test_invalid_arguments_raise_errors_with_an_explanation(build, message):
     with pytest.raises(ValueError, match=message):
         MultiheadAttention(*build)
 
@@ -179,7 +179,7 @@ def test_runs_under_autocast():
             torch.testing.assert_close(found, expected, atol=0.1, rtol=0.05)
 
 
-def test_regard_traces_it():
+def test_trace_records_its_attention():
     _, ours = make_pair({**PLAIN, "batch_first": True}, torch.float32)
     model = nn.Sequential(nn.Identity())
     model.add_module("attention", ours)

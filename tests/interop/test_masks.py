@@ -14,14 +14,14 @@ from tests.interop.cases import EMBED, FLAGS, HEADS, PLAIN, make_case, make_mask
 INF = float("inf")
 
 
-def test_polarity_is_turned_around():
+def test_mask_polarity_is_inverted():
     mask = torch.tensor([[True, False], [False, False]])
     turned = restriction_of([mask], extra_keys=0, dtype=torch.float32)
     assert turned.bias is None
     assert torch.equal(turned.mask.tensors()[0], ~mask)
 
 
-def test_extra_keys_are_open():
+def test_extra_keys_are_allowed():
     masks = [torch.ones(2, 3, dtype=torch.bool), torch.full((2, 3), -INF)]
     turned = restriction_of(masks, extra_keys=2, dtype=torch.float32)
     for allowed in turned.mask.tensors():
@@ -29,14 +29,14 @@ def test_extra_keys_are_open():
     assert (turned.bias == 0).all()
 
 
-def test_finite_terms_may_add_up_to_a_closed_door():
+def test_finite_mask_terms_may_sum_to_minus_infinity():
     lowest = torch.full((1, 2), torch.finfo(torch.float32).min)
     turned = restriction_of([lowest, lowest], extra_keys=0, dtype=torch.float32)
     assert not turned.mask.tensors()[0].any()
     assert turned.bias.isfinite().all()
 
 
-def test_three_dimensions_are_batch_and_heads():
+def test_a_mask_of_three_dimensions_has_batch_times_heads():
     mask = torch.arange(6)[:, None, None].expand(6, 4, 5)
     (spread,) = over_heads(mask, None, (3, 2))
     assert spread.shape == (3, 2, 4, 5)
@@ -104,7 +104,7 @@ def wrong_hint():
     return torch.tensor([[0, 0, 0], [1, 0, 1], [0, 1, 0]]).bool()
 
 
-def test_the_hint_is_believed_where_torch_believes_it():
+def test_is_causal_replaces_the_mask_where_it_does_in_torch():
     theirs, ours = make_pair(PLAIN)
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     padding = torch.zeros(2, 3, dtype=torch.bool)
@@ -116,7 +116,7 @@ def test_the_hint_is_believed_where_torch_believes_it():
         torch.testing.assert_close(found, expected)
 
 
-def test_the_believed_hint_reads_no_mask(monkeypatch):
+def test_is_causal_evaluates_no_mask(monkeypatch):
     seen = []
 
     def listen(read):
@@ -132,7 +132,7 @@ def test_the_believed_hint_reads_no_mask(monkeypatch):
 
 
 @pytest.mark.parametrize("extra", ["add_bias_kv", "add_zero_attn"])
-def test_extra_keys_stay_open_under_the_hint(extra):
+def test_extra_keys_are_allowed_with_is_causal(extra):
     _, ours = make_pair({**PLAIN, extra: True})
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     call = {"attn_mask": nn.Transformer.generate_square_subsequent_mask(3, dtype=torch.float64), "is_causal": True}

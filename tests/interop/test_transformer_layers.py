@@ -52,7 +52,7 @@ def masks(kind):
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "bool", "both"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_an_encoder_layer_says_the_same(kind, norm_first, batch_first):
+def test_an_encoder_layer_gives_equal_outputs(kind, norm_first, batch_first):
     theirs = encoder_layer(norm_first=norm_first, batch_first=batch_first)
     ours = with_ours(theirs)
     states = torch.randn((BATCH, LENGTH, SIZE) if batch_first else (LENGTH, BATCH, SIZE), dtype=torch.float64)
@@ -69,7 +69,7 @@ def test_an_encoder_layer_says_the_same(kind, norm_first, batch_first):
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_a_decoder_layer_says_the_same(batch_first):
+def test_a_decoder_layer_gives_equal_outputs(batch_first):
     theirs = nn.TransformerDecoderLayer(SIZE, HEADS, 16, dropout=0.0, batch_first=batch_first, dtype=torch.float64)
     ours = with_ours(theirs)
     assert isinstance(ours.multihead_attn, MultiheadAttention)
@@ -90,7 +90,7 @@ def test_a_decoder_layer_says_the_same(batch_first):
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "both"])
 @pytest.mark.parametrize("gradients", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
-def test_an_encoder_says_the_same(kind, gradients, nested):
+def test_an_encoder_gives_equal_outputs(kind, gradients, nested):
     """Without gradients torch packs a padded batch into a nested tensor before the first layer sees it."""
     layer = encoder_layer(batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested)
@@ -104,7 +104,7 @@ def test_an_encoder_says_the_same(kind, gradients, nested):
         torch.testing.assert_close(found, expected)
 
 
-def test_a_whole_transformer_says_the_same_and_is_traced():
+def test_a_whole_transformer_gives_equal_outputs_and_is_traced():
     theirs = nn.Transformer(SIZE, HEADS, 1, 2, 16, dropout=0.0, batch_first=True, dtype=torch.float64).eval()
     ours = with_ours(theirs)
     source, target = (torch.randn(BATCH, length, SIZE, dtype=torch.float64) for length in (5, LENGTH))
@@ -127,7 +127,7 @@ def test_a_whole_transformer_says_the_same_and_is_traced():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_torchs_inference_path_does_not_pass_us_by(training):
+def test_torchs_inference_path_does_not_replace_our_attention(training):
     """It reads float masks as booleans and gives NaN for a row without a key; ours gives neither."""
     layer = with_ours(encoder_layer(batch_first=True)).train(training)
     states = torch.randn(BATCH, LENGTH, SIZE, dtype=torch.float64)
@@ -147,7 +147,7 @@ def nested_case():
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_rows_of_different_length(need_weights):
+def test_nested_tensors_equal_their_rows_alone(need_weights):
     ours = MultiheadAttention(SIZE, HEADS, batch_first=True, dtype=torch.float64).eval()
     rows, nested = nested_case()
     output, weights = ours(nested, nested, nested, need_weights=need_weights)
@@ -160,7 +160,7 @@ def test_rows_of_different_length(need_weights):
             assert weights[index].count_nonzero() == len(row) ** 2
 
 
-def test_what_nested_tensors_cannot_do_is_a_sentence():
+def test_unsupported_nested_tensors_raise_errors():
     _, nested = nested_case()
     other = nested.clone()
     ours = MultiheadAttention(SIZE, HEADS, batch_first=True, dtype=torch.float64)

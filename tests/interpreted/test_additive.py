@@ -51,7 +51,7 @@ def _in_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_exact_is_as_good_as_float32_can_be(case):
+def test_the_exact_path_has_float32_precision(case):
     request = make(**CASES[case])
     truth, plain = formula(request), errors(formula(request, torch.float32), formula(request))
     for name, off in errors(run_path(ExactAttention, request), truth).items():
@@ -60,7 +60,7 @@ def test_exact_is_as_good_as_float32_can_be(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sine_is_as_good_as_half_precision(case):
+def test_the_sine_path_has_half_precision(case):
     # the interpreter multiplies no bfloat16
     request = make(**CASES[case], dtype=torch.float16)
     truth = formula(request)
@@ -72,14 +72,14 @@ def test_sine_is_as_good_as_half_precision(case):
 @pytest.mark.usefixtures("_in_chunks")
 @pytest.mark.parametrize("case", ["padded", "wide"])
 @pytest.mark.parametrize("path", [SineAttention, ExactAttention])
-def test_chunks_add_up(path, case):
+def test_chunks_sum_to_the_whole(path, case):
     request = make(**CASES[case], dtype=torch.float16)
     for name, off in errors(run_path(path, request), formula(request)).items():
         assert off < 5e-3, name
 
 
 @pytest.mark.parametrize("path", [SineAttention, ExactAttention])
-def test_what_is_not_a_number_shows(path):
+def test_nan_is_not_hidden(path):
     request = make((2, 5, 11, 8, 16), dtype=torch.float16)
     request.keys[1, 3, 5] = torch.nan
     context, _ = path(request).forward()
@@ -88,7 +88,7 @@ def test_what_is_not_a_number_shows(path):
 
 
 @pytest.mark.parametrize("path", [SineAttention, ExactAttention])
-def test_dropped_weights_are_the_same_each_time_and_keep_the_mean(path):
+def test_dropout_is_deterministic_and_keeps_the_mean(path):
     request = replace(make((2, 16, 64, 4, 16), dtype=torch.float16), dropout=0.3, seed=torch.tensor([7]))
     # values of one: the context is the sum of the weights
     request = replace(request, values=torch.ones_like(request.values))

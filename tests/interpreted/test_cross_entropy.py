@@ -28,7 +28,7 @@ def test_loss_and_gradient(monkeypatch, smoothing, block, ignored):
     torch.testing.assert_close(place, gradient, rtol=1e-5, atol=1e-7)
 
 
-def test_without_a_gradient_logits_stay_and_foreign_labels_have_no_loss():
+def test_without_a_gradient_logits_are_unchanged_and_invalid_labels_give_nan():
     given = torch.randn(3, 20)
     kept = given.clone()
     labels = torch.tensor([3, 20, 0])

@@ -42,7 +42,7 @@ def made(kind=Additive, dtype=torch.float32):
 
 @pytest.mark.parametrize("kind", [Additive, Concat])
 @pytest.mark.parametrize("name", MASKS)
-def test_fused_and_formed_agree(name, kind):
+def test_fused_equals_formed(name, kind):
     score, tensors = made(kind, torch.float64)
     assert which_backend(*tensors, score=score, mask=MASKS[name]).backend == "blocked"
     found = []
@@ -62,7 +62,7 @@ def test_leading_dimensions_broadcast():
     torch.testing.assert_close(fast, formed)
 
 
-def test_small_reads_are_formed(monkeypatch):
+def test_small_inputs_are_formed(monkeypatch):
     score, tensors = made()
     assert "with fewer than 8" in str(which_backend(tensors[0][:, :1], *tensors[1:], score=score))
     monkeypatch.setitem(fused.WORTH_IT, "cpu", 10**6)
@@ -101,7 +101,7 @@ def test_autocast():
     torch.testing.assert_close(fast, formed, atol=0.03, rtol=0.03)
 
 
-def test_autocast_changes_nothing_inside():
+def test_autocast_does_not_change_precision_inside():
     shapes = {"queries": (3, 30, 16), "keys": (3, 40, 16), "energy": (16,), "values": (3, 40, 7)}
     given = {name: torch.randn(shape).bfloat16().requires_grad_() for name, shape in shapes.items()}
     found = []
@@ -114,14 +114,14 @@ def test_autocast_changes_nothing_inside():
 
 
 @pytest.mark.unchecked
-def test_torch_func_forms():
+def test_torch_func_uses_formed_scores():
     score, tensors = made()
     read = torch.func.vmap(lambda q, k, v: attend(q, k, v, score=score).context)
     torch.testing.assert_close(read(*tensors), attend(*tensors, score=score, return_weights=True).context)
 
 
 @pytest.mark.unchecked
-def test_torch_func_over_lengths_forms():
+def test_vmap_over_lengths_uses_formed_scores():
     score, (queries, keys, values) = made()
     lengths = torch.tensor([3, 40])
 
@@ -155,7 +155,7 @@ def test_a_gradient_penalty_reaches_every_parameter():
 
 
 @pytest.mark.unchecked
-def test_forward_mode_forms():
+def test_forward_mode_uses_formed_scores():
     score, (queries, keys, values) = made(dtype=torch.float64)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(queries.detach(), torch.ones_like(queries))
@@ -197,7 +197,7 @@ def test_compiled_at_several_lengths(monkeypatch, least):
 
 
 @pytest.mark.unchecked
-def test_the_operator_keeps_torchs_rules():
+def test_the_operator_passes_opcheck():
     score, (queries, keys, values) = made(dtype=torch.float64)
     read = AdditiveRequest(
         queries=score.query_proj(queries).detach().requires_grad_(),

@@ -94,7 +94,7 @@ MASKS = {
 
 @pytest.mark.parametrize("scale", [1e-3, 1, 5, 30])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 7, 3), (1, 65, 130), (3, 1, 20), (2, 5, 1)], ids=str)
-def test_outputs_and_gradients_are_the_formula_s(shape, scale):
+def test_outputs_and_gradients_equal_the_formula(shape, scale):
     assert_exact(make(*shape, scale=scale))
 
 
@@ -120,13 +120,13 @@ def force_small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("lengths", [(0, 3), (3, 0), (0, 0)], ids=str)
-def test_nothing_to_read_is_zeros(lengths):
+def test_no_keys_give_zeros(lengths):
     found = fused(make(2, *lengths))
     assert [each.shape for each in found] == [each.shape for each in formula(make(2, *lengths))]
     assert (found[1] == -torch.inf).all() and not any(each.any() for each in (found[0], *found[2:]))
 
 
-def test_far_queries_and_keys_meet_in_the_middle():
+def test_distant_queries_and_keys_are_centred():
     request = make(scale=0.5)
     request = replace(request, queries=request.queries + 15, keys=request.keys - 15)
     assert compiled_block.exponential_factors(request.queries, request.keys).scale is not None
@@ -134,7 +134,7 @@ def test_far_queries_and_keys_meet_in_the_middle():
 
 
 @pytest.mark.parametrize(("scale", "kind"), [(1e-3, "small"), (2, "large"), (30, "plain")])
-def test_each_way_to_split_is_taken(scale, kind):
+def test_every_factorization_is_used(scale, kind):
     queries, keys = (side * scale for side in (make().queries, make().keys))
     split = compiled_block.exponential_factors(queries, keys)
     assert (split.scale is None) == (kind == "plain")
@@ -143,7 +143,7 @@ def test_each_way_to_split_is_taken(scale, kind):
 
 
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf])
-def test_what_nobody_may_read_does_not_matter(poison):
+def test_masked_keys_do_not_change_the_result(poison):
     clean = make(**MASKS["padding"])
     holes = ~clean.key_mask[..., None]
     dirty = replace(clean, keys=clean.keys.masked_fill(holes, poison), values=clean.values.masked_fill(holes, poison))
@@ -152,7 +152,7 @@ def test_what_nobody_may_read_does_not_matter(poison):
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_nan_that_is_read_shows(side):
+def test_nan_in_allowed_keys_is_not_hidden(side):
     request = make()
     poisoned = getattr(request, side).clone()
     poisoned.view(-1)[0] = torch.nan
@@ -170,7 +170,7 @@ def test_half_precision_is_summed_in_single():
     assert ((found[1] - truth[1]).abs() < 1e-5).all()
 
 
-def test_autocast_does_not_reach_inside():
+def test_autocast_does_not_change_precision_inside():
     request = make()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = fused(request)
@@ -209,7 +209,7 @@ def test_dropout_keeps_the_mean():
 
 
 @pytest.mark.parametrize("kind", [torch._dynamo.exc.TorchDynamoException, PermissionError])
-def test_what_cannot_be_compiled_is_said_once(monkeypatch, kind):
+def test_a_failed_compilation_warns_once(monkeypatch, kind):
     def fail(*_):
         raise kind("no\ng++\nand a long trace")
 

@@ -35,7 +35,7 @@ def _poisoned():
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_exact_is_as_good_as_float32_can_be(shape, mask):
+def test_the_exact_path_has_float32_precision(shape, mask):
     # kernels are compiled once for all sizes of inputs
     for scale in (1e-3, 1.0, 30.0):
         request = make(shape, scale=scale, mask=mask, device="cuda")
@@ -49,7 +49,7 @@ def test_exact_is_as_good_as_float32_can_be(shape, mask):
 @pytest.mark.parametrize("mask", MASK_NAMES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_sine_is_as_good_as_half_precision(shape, mask, dtype):
+def test_the_sine_path_has_half_precision(shape, mask, dtype):
     for scale in (1e-3, 0.1, 0.5, 1.0, 3.0, 30.0):
         request = make(shape, scale=scale, mask=mask, dtype=dtype, device="cuda")
         truth = formula(request)
@@ -74,7 +74,7 @@ def test_any_shape_range_and_mask(seed):
 
 
 @pytest.mark.parametrize("mask", MASK_NAMES)
-def test_chunks_give_what_one_gives(mask, monkeypatch):
+def test_chunks_equal_one_pass(mask, monkeypatch):
     request = make((3, 300, 300, 64, 32), mask=mask, dtype=torch.bfloat16, device="cuda")
     whole = run_path(SineAttention, request)
     for name, size in (("CHUNK_SCORES", 2**12), ("MAX_QUERIES", 64), ("MAX_KEYS", 48)):
@@ -83,7 +83,7 @@ def test_chunks_give_what_one_gives(mask, monkeypatch):
         assert off < 1e-2, name
 
 
-def test_queries_and_keys_far_apart():
+def test_distant_queries_and_keys():
     request = make(shift=3.0, dtype=torch.bfloat16, device="cuda")
     truth = formula(request)
     plain = errors(formula(request, torch.bfloat16), truth)
@@ -91,14 +91,14 @@ def test_queries_and_keys_far_apart():
         assert off < 1.5 * plain[name] + 1e-4, name
 
 
-def test_it_is_the_same_each_time():
+def test_results_are_deterministic():
     for kind, dtype in ((SineAttention, torch.bfloat16), (ExactAttention, torch.float32)):
         request = make((4, 500, 500, 128, 64), dtype=dtype, device="cuda")
         for one, other in zip(run_path(kind, request), run_path(kind, request), strict=True):
             assert torch.equal(one, other)
 
 
-def test_what_is_not_a_number_shows():
+def test_nan_is_not_hidden():
     for kind in (SineAttention, ExactAttention):
         request = make(dtype=torch.bfloat16, device="cuda")
         request.keys[1, 3, 5] = torch.nan
@@ -109,7 +109,7 @@ def test_what_is_not_a_number_shows():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_dropout_keeps_the_mean_and_its_gradient_is_its_own(dtype):
+def test_dropout_keeps_the_mean_and_its_gradient_uses_the_same_mask(dtype):
     kind = SineAttention if dtype == torch.bfloat16 else ExactAttention
     request = make((2, 256, 256, 32, 16), dtype=dtype, device="cuda")
     request = replace(
@@ -123,7 +123,7 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_its_own(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
+def test_attend_uses_the_kernel_and_equals_formed_weights(dtype, compiled):
     score = Additive(query_size=64, key_size=48, hidden_size=64).cuda().to(dtype)
     shapes = ((2, 3, 500, 64), (2, 3, 400, 48), (2, 3, 400, 32))
     lengths = torch.tensor([400, 150], device="cuda")
@@ -146,7 +146,7 @@ def test_attend_takes_it_and_gives_what_formed_weights_give(dtype, compiled):
     assert max(off) < (0.02 if dtype == torch.bfloat16 else 1e-5), off
 
 
-def test_autocast_changes_nothing_inside():
+def test_autocast_does_not_change_precision_inside():
     # so wide that some units stand apart
     request = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
     found = []
@@ -161,7 +161,7 @@ def test_autocast_changes_nothing_inside():
         assert torch.equal(one, other)
 
 
-def test_autocast_takes_tensor_cores():
+def test_autocast_uses_tensor_cores():
     score = Additive(query_size=64, key_size=64, hidden_size=64).cuda()
     states = torch.randn(4, 400, 64, device="cuda", requires_grad=True)
     with torch.autocast("cuda", dtype=torch.bfloat16):

@@ -48,7 +48,7 @@ def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
         ({"label_smoothing": -0.1}, "between 0 and 1"),
     ],
 )
-def test_what_does_not_fit_is_said(changed, said):
+def test_mismatched_shapes_raise_errors(changed, said):
     features, weight, added, labels = given(torch.float32, bias=True)
     with pytest.raises(ValueError, match=said):
         chunked_cross_entropy(
@@ -80,7 +80,7 @@ def test_without_gradients_none_are_formed(monkeypatch):
     assert asked == [False, True]
 
 
-def test_a_row_without_a_label_may_hold_anything():
+def test_a_row_without_a_label_may_contain_nan():
     logits, labels = torch.randn(3, VOCAB), torch.tensor([4, PAD, 5])
     logits[1] = torch.nan
     loss, grad = loss_and_gradient(logits, labels, PAD, 0.1, gradient=True)
@@ -88,7 +88,7 @@ def test_a_row_without_a_label_may_hold_anything():
 
 
 @pytest.mark.unchecked
-def test_a_compiler_takes_the_plain_loss():
+def test_torch_compile_uses_the_plain_loss():
     torch._dynamo.reset()
     features, weight, added, labels = given(torch.float64, bias=True)
     compiled = torch.compile(chunked_cross_entropy, fullgraph=True, backend="aot_eager")
@@ -97,7 +97,7 @@ def test_a_compiler_takes_the_plain_loss():
 
 
 @pytest.mark.parametrize("ignored", [-100, VOCAB - 1])
-def test_any_label_can_stand_for_none(ignored):
+def test_any_label_may_be_the_ignored_one(ignored):
     features, weight, added, labels = given(torch.float64, bias=True)
     labels[1] = ignored
     losses = [
@@ -122,7 +122,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_errs_no_more_than_twice_plain_torch(dtype):
+def test_errs_at_most_twice_as_much_as_plain_torch(dtype):
     exact = [
         None if one is None else one.detach().clone().requires_grad_(one.is_floating_point())
         for one in given(torch.float64, bias=True, shape=(4, 9))

@@ -77,7 +77,7 @@ def test_blocks_equal_the_formula(mask_name, first_key, monkeypatch):
     )
 
 
-def test_blocks_read_only_what_a_window_reaches(monkeypatch):
+def test_blocks_compute_only_keys_within_the_window(monkeypatch):
     monkeypatch.setattr(blocked, "BLOCK", 10)
     request = make_request(window(3), queries=40, keys=40)
     block = blocked.slice_request(request, slice(10, 20))
@@ -85,7 +85,7 @@ def test_blocks_read_only_what_a_window_reaches(monkeypatch):
     assert blocked.slice_request(make_request(causal(), queries=40, keys=40), slice(0, 10)).keys.shape[-2] == 10
 
 
-def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
+def test_long_structured_masks_use_blocks_and_causal_masks_do_not():
     long = torch.zeros(1, 8192, 4)
     assert which_backend(long, long, long, mask=causal() & window(64)).backend == "blocked"
     assert which_backend(long, long, long, mask=causal()).backend == "sdpa"
@@ -95,7 +95,7 @@ def test_a_long_structured_mask_goes_in_blocks_and_a_triangle_does_not():
     assert choice.backend == "sdpa" and "the mask holds a boolean tensor" in str(choice)
 
 
-def test_keys_shared_by_a_batch_are_read_without_forming_scores():
+def test_keys_shared_by_a_batch_form_no_scores():
     queries, shared = torch.randn(3, 20, 8), torch.randn(30, 8)
     found = attend(queries, shared, shared).context
     assert found.allclose(attend(queries, shared.expand(3, 30, 8), shared.expand(3, 30, 8)).context, atol=1e-6)
@@ -103,7 +103,7 @@ def test_keys_shared_by_a_batch_are_read_without_forming_scores():
     assert grown.shape == (1, 3, 30, 8) and grown.stride(1) == 0, "SDPA forms the scores of keys that broadcast"
 
 
-def test_padding_alone_is_not_worth_blocks():
+def test_padding_alone_does_not_use_blocks():
     states = torch.zeros(32, 2, 1024, 4)
     lengths = torch.full((32,), 900)
     assert which_backend(states, states, states, mask=padding(lengths)).backend == "sdpa"
@@ -120,7 +120,7 @@ def test_a_key_bias_past_half_precision_stays_finite(dtype):
     assert found.isfinite().all()
 
 
-def test_every_reason_against_a_fused_path_is_told():
+def test_every_reason_against_a_fused_path_is_reported():
     x = torch.randn(2, 3, 8)
     choice = which_backend(
         x, x, x, score=Additive(query_size=8, key_size=8, hidden_size=2), align=Sparsemax(), return_weights=True
@@ -135,7 +135,7 @@ def test_every_reason_against_a_fused_path_is_told():
     assert "nothing to attend to" in str(which_backend(x[:0], x[:0], x[:0]))
 
 
-def test_a_mask_is_evaluated_where_it_stands():
+def test_a_mask_is_evaluated_at_its_position():
     request = make_request(as_mask(causal()), queries=1, keys=5, group_size=1)
     assert request.allowed() is None, "a decoder's step after all keys needs no mask"
     assert choose(request).backend == "sdpa"

@@ -18,7 +18,7 @@ def given(length, size, num_keys=None, *, value_size=None, dtype=torch.bfloat16)
     return [torch.randn(2, 3, *shape, device="cuda", dtype=dtype).requires_grad_() for shape in shapes]
 
 
-def test_on_a_cpu_squares_are_multiplied_out():
+def test_on_a_cpu_squares_are_expanded():
     queries, keys = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8)
     found = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
     formed = attend(queries, keys, keys, score=Gaussian(width=0.5), return_weights=True).context
@@ -44,7 +44,7 @@ def test_heads_may_share_key_heads(group_size, compiled):
     assert run(queries, keys).allclose(formed.context, atol=1e-6)
 
 
-def test_a_bias_keeps_its_digits_under_autocast():
+def test_a_bias_keeps_its_precision_under_autocast():
     """One number of half precision would round it, whoever makes the precision half."""
     queries, keys = 4 * torch.randn(2, 50, 16), 4 * torch.randn(2, 60, 16)
     formed = attend(queries, keys, keys, score=Gaussian(), return_weights=True).context
@@ -58,7 +58,7 @@ def test_a_bias_keeps_its_digits_under_autocast():
 
 
 @pytest.mark.cuda
-def test_a_width_that_fits_nothing_is_refused_on_a_gpu_too():
+def test_a_width_of_the_wrong_size_is_refused_on_a_gpu():
     with pytest.raises(ValueError, match="has 1 widths"):
         attend(*given(64, 64), score=Gaussian(width=[0.1]).to("cuda", torch.bfloat16))
 

@@ -59,11 +59,11 @@ def results(run, request):
     return context, *torch.autograd.grad(context, (request.queries, request.keys, request.values), grad)
 
 
-def test_tiles_hold_what_they_must():
+def test_tile_sizes_are_powers_of_two():
     assert [tile_size(count) for count in (1, 16, 17, 32, 33, 64, 100, 128)] == [16, 16, 32, 32, 64, 64, 128, 128]
 
 
-def test_refusals_say_why():
+def test_unsupported_inputs_have_reasons():
     heads, rows = torch.randn(130, 1, 24, dtype=torch.float64), rows_of([130])
     told = " ".join(packed_unsupported_reasons(heads, rows))
     assert "written in Triton, for CUDA" in told and "size 24" in told and "torch.float64" in told
@@ -75,7 +75,7 @@ def test_refusals_say_why():
 @pytest.mark.parametrize("size", HEAD_SIZES)
 @pytest.mark.parametrize("dtype", MAX_SEQLEN, ids=str)
 @pytest.mark.parametrize("kind", ["cross", "causal", "self", "longest"])
-def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
+def test_the_kernel_errs_at_most_as_much_as_plain_torch(kind, dtype, size):
     lengths = {"cross": (QUERIES, KEYS), "causal": (QUERIES, QUERIES), "self": (KEYS, KEYS)}
     lengths["longest"] = ([MAX_SEQLEN[dtype], 2], [MAX_SEQLEN[dtype] - 1, MAX_SEQLEN[dtype]])
     wanted = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
@@ -90,7 +90,7 @@ def test_the_kernel_errs_no_more_than_plain_torch(kind, dtype, size):
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_no_program_reads_beyond_its_row():
+def test_nan_in_one_row_does_not_reach_others():
     """Rows are poisoned in turn: NaN in one must stay in it."""
     for poisoned in range(len(QUERIES)):
         request = make_request(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
@@ -104,7 +104,7 @@ def test_no_program_reads_beyond_its_row():
 @pytest.mark.cuda
 @pytest.mark.unchecked
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_heads_read_packed_rows_as_they_read_the_rectangle(compiled, monkeypatch):
+def test_packed_rows_equal_padded_rows(compiled, monkeypatch):
     torch._dynamo.reset()
     torch.manual_seed(0)
     heads = MultiHeadAttention(64, 4).cuda()
@@ -129,7 +129,7 @@ def test_heads_read_packed_rows_as_they_read_the_rectangle(compiled, monkeypatch
 
 
 @pytest.mark.cuda
-def test_a_memory_that_lies_end_to_end_is_spread_for_those_who_ask_step_by_step():
+def test_a_packed_memory_is_padded_for_stepwise_queries():
     heads = MultiHeadAttention(64, 4).cuda()
     rows = map_tensors(torch.Tensor.cuda, rows_of([3, 5]))
     states = torch.randn(8, 64, device="cuda")

@@ -72,7 +72,7 @@ def test_a_deferred_layer_by_finite_differences():
     assert gradcheck(run_deferred, layer_inputs())
 
 
-def test_what_needs_no_gradient_gets_none():
+def test_tensors_without_requires_grad_get_no_gradient():
     inputs = layer_inputs()
     for index in range(4):
         frozen = [part.detach() if place == index else part for place, part in enumerate(inputs)]
@@ -105,7 +105,7 @@ def test_a_second_derivative_is_refused():
         torch.autograd.grad(run_deferred(*inputs).sum(), inputs[1], create_graph=True)
 
 
-def test_under_autocast_in_its_precision():
+def test_autocast_precision_is_used():
     inputs = layer_inputs(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         actual, expected = run_deferred(*inputs), run_plain(*inputs)

@@ -12,7 +12,7 @@ from regard.kernels import masked_softmax
     st.integers(0, 255),
     st.sampled_from(["f8", "f4", "bf16"]),
 )
-def test_allowed_keys_share_one_and_others_get_nothing(scores, bits, kind):
+def test_weights_of_allowed_keys_sum_to_one_and_others_are_zero(scores, bits, kind):
     dtype = {"f8": torch.float64, "f4": torch.float32, "bf16": torch.bfloat16}[kind]
     row = torch.tensor(scores, dtype=torch.float64).to(dtype).requires_grad_()
     mask = torch.tensor([bool(bits >> place & 1) for place in range(len(scores))])

@@ -68,7 +68,7 @@ def test_maxout_takes_the_larger_of_each_pair():
     assert layer(x).allclose(torch.maximum(pieces[..., 0], pieces[..., 1]))
 
 
-def test_image_attention_starts_as_the_identity_and_then_looks_around():
+def test_image_attention_starts_as_the_identity_and_then_attends():
     layer, image = ImageSelfAttention(channels=16), torch.randn(2, 16, 3, 5)
     assert torch.equal(layer(image), image)
     nn.init.ones_(layer.gate)
@@ -78,7 +78,7 @@ def test_image_attention_starts_as_the_identity_and_then_looks_around():
     assert layer(image).allclose(expected, atol=1e-5)
 
 
-def test_the_task_model_puts_four_parts_together():
+def test_the_task_model_composes_its_four_parts():
     general = Attention(General(query_size=4, key_size=6))
     model = TaskModel(
         feature_model=nn.Embedding(9, 6), query_model=nn.Linear(3, 4), attention=general, output_model=nn.Linear(6, 2)
@@ -105,7 +105,7 @@ def echo(vocab):
     return step
 
 
-def test_teacher_forcing_reads_the_truth_and_own_outputs_when_asked():
+def test_unroll_uses_targets_and_own_outputs_on_request():
     tokens = torch.tensor([[0, 5, 2], [3, 3, 3]])
     taught = unroll(echo(10), tokens, state=torch.zeros(2)).argmax(-1)
     assert taught.tolist() == [[1, 6, 3], [4, 4, 4]]
@@ -121,7 +121,7 @@ class State:
     table: Any = field(default=None, metadata={"batched": False})
 
 
-def test_select_rows_reorders_a_nest_and_leaves_the_rest():
+def test_select_batch_reorders_a_pytree_and_leaves_other_values():
     table = torch.arange(7)
     state = State(torch.arange(3), ({"a": torch.arange(6).view(3, 2)}, [None, 4, "x"]), table=table)
     chosen = select_batch(state, torch.tensor([2, 2, 0, 1]))
@@ -132,7 +132,7 @@ def test_select_rows_reorders_a_nest_and_leaves_the_rest():
     assert doubled[0].item() == 2
 
 
-def test_sequences_know_their_padding():
+def test_masks_follow_from_lengths():
     sequences = PaddedTokens(ids=torch.zeros(2, 3, dtype=torch.long), lengths=torch.tensor([3, 1]))
     assert sequences.mask.tolist() == [[True, True, True], [True, False, False]]
     assert math.prod(sequences.mask.shape) == 6

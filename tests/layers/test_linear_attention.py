@@ -20,7 +20,7 @@ def by_formula(queries, keys, values, feature_map, normalised):
 
 @pytest.mark.parametrize(("feature_map", "normalised"), FORMS)
 @pytest.mark.parametrize("chunk", [1, 4, 64])
-def test_chunks_are_the_formula(feature_map, normalised, chunk):
+def test_chunks_equal_the_formula(feature_map, normalised, chunk):
     queries, keys, values = draw(2, 3, 11, 5), draw(2, 3, 11, 5), draw(2, 3, 11, 4)
     read = linear_attention(queries, keys, values, feature_map=feature_map, normalised=normalised, chunk=chunk)
     expected = by_formula(queries, keys, values, feature_map, normalised)
@@ -29,7 +29,7 @@ def test_chunks_are_the_formula(feature_map, normalised, chunk):
 
 
 @pytest.mark.parametrize(("feature_map", "normalised"), FORMS)
-def test_steps_and_pieces_are_the_whole(feature_map, normalised):
+def test_steps_and_pieces_equal_the_whole(feature_map, normalised):
     layer = LinearAttention(12, 3, feature_map=feature_map, normalised=normalised).double()
     states = draw(2, 9, 12)
     whole = layer(states)
@@ -50,7 +50,7 @@ def test_gradients():
     assert torch.autograd.gradcheck(lambda *given: linear_attention(*given, chunk=2).context, inputs)
 
 
-def test_nothing_to_read_is_no_nan():
+def test_empty_inputs_give_no_nan():
     zeros = torch.zeros(1, 3, 2, requires_grad=True)
     read = linear_attention(zeros, zeros, torch.ones(1, 3, 2), feature_map=torch.relu)
     read.context.sum().backward()
@@ -58,7 +58,7 @@ def test_nothing_to_read_is_no_nan():
     assert zeros.grad.isfinite().all()
 
 
-def test_what_does_not_work():
+def test_invalid_sizes_are_refused():
     with pytest.raises(ValueError, match="does not divide into 5 heads"):
         LinearAttention(12, 5)
     with pytest.raises(ValueError, match="chunk is 0"):

@@ -10,7 +10,7 @@ from regard.layers import BidirectionalGRU, LSTMState, last_states, reverse_rows
 LENGTHS = torch.tensor([4, 1, 3])
 
 
-def test_rows_are_reversed_by_their_own_length():
+def test_sequences_are_reversed_by_their_own_length():
     rows = torch.tensor([[1, 2, 3, 4], [5, 0, 0, 0], [6, 7, 8, 0]])
     expected = [[4, 3, 2, 1], [5, 0, 0, 0], [8, 7, 6, 0]]
     assert reverse_rows(rows, LENGTHS).tolist() == expected
@@ -18,12 +18,12 @@ def test_rows_are_reversed_by_their_own_length():
     assert reverse_rows(vectors, LENGTHS)[..., 1].tolist() == expected
 
 
-def test_the_last_state_is_that_of_the_last_real_place():
+def test_the_last_state_is_that_of_the_last_token():
     states = torch.arange(12.0).view(3, 4, 1)
     assert last_states(states, LENGTHS).flatten().tolist() == [3.0, 4.0, 10.0]
 
 
-def test_both_ways_as_torch_has_it_row_by_row():
+def test_both_directions_equal_torch_for_each_sequence():
     layer, inputs = BidirectionalGRU(input_size=3, hidden_size=5), torch.randn(3, 4, 3)
     plain = nn.GRU(3, 5, batch_first=True, bidirectional=True)
     for name, parameter in layer.forwards.named_parameters():
@@ -35,7 +35,7 @@ def test_both_ways_as_torch_has_it_row_by_row():
         assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
 
 
-def test_an_lstm_stops_at_the_end_of_each_row():
+def test_an_lstm_stops_at_the_end_of_each_sequence():
     lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True), torch.randn(3, 4, 3)
     begun = LSTMState(hidden=torch.randn(3, 2, 5), cell=torch.randn(3, 2, 5))
     found = run_lstm(lstm, inputs, state=begun, lengths=LENGTHS)
@@ -51,7 +51,7 @@ def test_an_lstm_stops_at_the_end_of_each_row():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
-def test_no_look_at_the_lengths_equals_packed_rows(dtype, tolerance):
+def test_an_lstm_without_synchronization_equals_packed_sequences(dtype, tolerance):
     torch.manual_seed(0)
     lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True).to(dtype), torch.randn(3, 4, 3, dtype=dtype)
     begun = LSTMState(hidden=torch.randn(3, 2, 5, dtype=dtype), cell=torch.randn(3, 2, 5, dtype=dtype))

@@ -56,7 +56,7 @@ def say(model, weights, given):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_dual_form_is_gradient_descent_token_by_token(kind):
+def test_the_dual_form_equals_gradient_descent_token_by_token(kind):
     """Weights are moved one token at a time, by autograd's gradient at the mini-batch's beginning."""
     learner = make_learner(kind, 3)
     queries, keys, values, rates = examples(8)
@@ -78,7 +78,7 @@ def test_the_dual_form_is_gradient_descent_token_by_token(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [[1] * 11, [4, 4, 3], [3, 0, 5, 3], [6, 5]])
-def test_pieces_are_the_whole(kind, sizes):
+def test_updates_in_pieces_equal_one_update(kind, sizes):
     learner = make_learner(kind, 4)
     given = examples(11)
     whole = learner.update(*given, learner.start(2))
@@ -93,7 +93,7 @@ def test_pieces_are_the_whole(kind, sizes):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_may_be_at_different_places(kind):
+def test_examples_may_be_at_different_positions_of_a_mini_batch(kind):
     """One row begins anew where the other goes on, as in a training that carries the state."""
     learner = make_learner(kind, 4)
     old, new = examples(5, rows=1), examples(7)
@@ -108,7 +108,7 @@ def test_rows_may_be_at_different_places(kind):
     assert done.state.position.tolist() == [3, 0]
 
 
-def test_theorem_1_batch_gradient_descent_of_a_bare_linear_model_is_linear_attention():
+def test_theorem_1_batch_gradient_descent_of_a_linear_model_is_linear_attention():
     """W_0 = 0, rate 1/2, all gradients at W_0: W_t = sum_{s <= t} v_s k_s^T."""
     length = 9
     queries, keys, values, rates = examples(length)
@@ -142,7 +142,7 @@ def test_theorem_2_a_nadaraya_watson_learner_is_self_attention(score, sizes):
 
 
 @pytest.mark.parametrize("make", [lambda: make_learner(NormedLinear, 4), NadarayaWatsonLearner])
-def test_the_layer_takes_any_learner(make):
+def test_the_layer_accepts_any_learner(make):
     layer = TTT(hidden_size=8, num_heads=HEADS, learner=make()).double()
     states = draw(3, 6, 8)
     whole = layer(states, layer.start(3))
@@ -161,7 +161,7 @@ def test_gradients_reach_the_start_the_rate_and_the_norm():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
 
 
-def test_it_learns_what_it_reads():
+def test_the_error_on_a_repeated_example_decreases():
     """The same example again and again is answered better and better."""
     learner = make_learner(BareLinear, 1)
     nn.init.zeros_(learner.scale_shift)
@@ -174,7 +174,7 @@ def test_it_learns_what_it_reads():
     assert (errors[..., 1:] / errors[..., :-1]).allclose(torch.tensor(0.5, dtype=torch.float64))
 
 
-def test_what_does_not_work():
+def test_invalid_sizes_are_refused():
     with pytest.raises(ValueError, match="mini_batch is 0"):
         make_learner(BareLinear, 0)
     with pytest.raises(ValueError, match="does not divide into 3 heads"):

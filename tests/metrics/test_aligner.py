@@ -22,7 +22,7 @@ KOEHN = {
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
-def test_gives_the_numbers_of_the_textbook(iterations):
+def test_probabilities_equal_the_textbook(iterations):
     model = IBMModel1.fit(BOOKS, iterations=iterations, null_words=0)
     for (target, source), expected in KOEHN.items():
         assert model.probability(target, source) == pytest.approx(expected[iterations - 1], abs=5e-5)
@@ -40,7 +40,7 @@ def test_one_iteration_with_the_empty_word_by_hand():
     assert model.log_likelihoods[1] == pytest.approx(sum(math.log(total / 3) for total in sums))
 
 
-def test_learns_who_translates_whom():
+def test_word_translations_are_learned():
     model = IBMModel1.fit(BOOKS, iterations=20)
     assert model.align(["das", "Buch"], ["the", "book"]) == [(0, 0), (1, 1)]
     assert model.align(["Buch", "das"], ["the", "book"]) == [(1, 0), (0, 1)]
@@ -54,7 +54,7 @@ def test_likelihood_rises_and_probabilities_sum_to_one():
         assert sum(model.probability(target, source) for target in ("the", "house", "book", "a")) == pytest.approx(1)
 
 
-def test_the_empty_word_takes_what_stands_everywhere():
+def test_the_empty_word_aligns_to_words_that_occur_in_every_target():
     pairs = [([f"s{i}"], [f"t{i}", "uh"]) for i in range(20)]
     model = IBMModel1.fit(pairs, iterations=10)
     assert model.align(["s3"], ["t3", "uh"]) == [(0, 0)]
@@ -74,7 +74,7 @@ def test_wrong_arguments_are_refused():
         IBMModel1.fit(BOOKS, iterations=0)
 
 
-def test_the_diagonal():
+def test_diagonal_alignment():
     diagonal = DiagonalAligner()
     assert diagonal.align("abc", "xyz") == [(0, 0), (1, 1), (2, 2)]
     assert diagonal.align("abcdef", "xyz") == [(0, 0), (2, 1), (4, 2)]
@@ -83,7 +83,7 @@ def test_the_diagonal():
     assert diagonal.align("", "xy") == diagonal.align("ab", "") == []
 
 
-def test_spanish_and_english(word_alignment):
+def test_learned_alignments_of_spanish_and_english_are_better_than_the_diagonal(word_alignment):
     def lines(name):
         return [line.split() for line in (word_alignment / "esen" / name).read_text(encoding="utf-8").splitlines()]
 

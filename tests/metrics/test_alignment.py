@@ -75,7 +75,7 @@ def test_extremes():
         alignment_error_rate([[]], [{(0, 0)}], [])
 
 
-def test_readers_count_from_zero(tmp_path):
+def test_readers_return_indices_from_zero(tmp_path):
     file = tmp_path / "links"
     file.write_text("1-2 3p1 \n\n2-2\n")
     assert read_gold(file) == [

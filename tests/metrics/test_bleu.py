@@ -9,14 +9,14 @@ HYPOTHESES = ["The cat sat on the mat.", "A dog barks."]
 REFERENCES = ["The cat sat on the red mat.", "A dog barks."]
 
 
-def test_bleu_is_the_formula():
+def test_bleu_equals_the_formula():
     # 13a cuts the full stop off: 7 + 4 tokens against 8 + 4; matches of n-grams 1..4 by hand
     precisions = (11 / 11, 8 / 9, 5 / 7, 3 / 5)
     expected = 100 * math.exp(1 - 12 / 11) * math.prod(precisions) ** (1 / 4)
     assert bleu(HYPOTHESES, REFERENCES).score == pytest.approx(expected)
 
 
-def test_the_signature_says_how_and_the_name_which():
+def test_signature_and_name_identify_the_variant():
     cased = bleu(HYPOTHESES, REFERENCES)
     assert cased.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert cased.name == "BLEU"
@@ -26,7 +26,7 @@ def test_the_signature_says_how_and_the_name_which():
     assert chrf(HYPOTHESES, REFERENCES).signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
 
 
-def test_only_one_form_minds_the_case():
+def test_only_one_variant_ignores_case():
     shouted = [line.upper() for line in REFERENCES]
     assert bleu(shouted, REFERENCES).score < 50
     assert bleu(shouted, REFERENCES, form=TokenisedLowercase()).score == pytest.approx(100)
@@ -41,20 +41,20 @@ def test_a_language_has_its_tokenizer(language, tokenizer):
     assert f"|tok:{tokenizer}|" in bleu(text, text, form=Detokenised(language)).signature
 
 
-def test_chinese_is_judged_by_characters():
+def test_chinese_is_tokenized_by_characters():
     hypothesis, reference = ["我们今天去看电影"], ["我们今天去听音乐"]
     assert bleu(hypothesis, reference).score == 0
     assert bleu(hypothesis, reference, form=Detokenised("zh")).score > 30
 
 
-def test_tokenised_text_is_taken_without_a_warning(caplog):
+def test_tokenised_text_gives_no_warning(caplog):
     lines = ["a dog barks ."] * 100
     with caplog.at_level(logging.WARNING):
         bleu(lines, lines, form=TokenisedLowercase())
     assert not caplog.records
 
 
-def test_perfect_and_hopeless():
+def test_perfect_and_disjoint_translations():
     assert bleu(REFERENCES, REFERENCES).score == pytest.approx(100)
     assert chrf(REFERENCES, REFERENCES).score == pytest.approx(100)
     assert bleu(["", ""], REFERENCES).score == 0

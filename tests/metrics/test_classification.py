@@ -38,7 +38,7 @@ def test_counts_by_hand():
     assert found.log_loss == pytest.approx(math.log(2) * 5 / 4)
 
 
-def test_nothing_but_unseen_classes():
+def test_all_truths_are_unseen_classes():
     found = quality(truths=["new"] * 4 + ["other"])
     assert found.accuracy == 0 and found.log_loss is None
     assert found.macro_f1 == 0 and [row.label for row in found.unseen] == ["new", "other"]
@@ -77,7 +77,7 @@ def test_a_report_has_every_figure_and_survives_its_file():
     ],
     ids=["too few", "none", "too few classes", "twice", "nan"],
 )
-def test_what_does_not_agree_is_refused(given, message):
+def test_inconsistent_arguments_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         quality(**given)
 
@@ -97,7 +97,7 @@ class Fake(nn.Module):
         return ClassifierOutput(logits=self.dropout(logits), weights=weights)
 
 
-def test_answers_come_in_the_order_of_the_batches():
+def test_predictions_are_in_the_order_of_the_batches():
     model = Fake()
     found = classify(model, [PaddedTokens.from_lists([[2], [0]]), PaddedTokens.from_lists([[1]])])
     assert found.log_probs.argmax(dim=-1).tolist() == [2, 0, 1] and found.overlap is None
@@ -117,7 +117,7 @@ def test_overlap_by_hand():
     assert found.penalty == pytest.approx(sum(penalties) / 3)
 
 
-def test_sentences_without_words_overlap_nowhere():
+def test_sentences_without_words_have_no_overlap():
     rows = [[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
     found = classify(Fake(rows), [PaddedTokens.from_lists([[1, 2], []])]).overlap
     assert found == Overlap(1.0, 2.0)
@@ -126,7 +126,7 @@ def test_sentences_without_words_overlap_nowhere():
     )
 
 
-def test_the_objective_passes_unseen_classes_by():
+def test_the_objective_ignores_unseen_classes():
     model, sentences = Fake().eval(), PaddedTokens.from_lists([[1], [2]])
     for labels, count in (([1, -100], 1), ([-100, -100], 0)):
         loss = ClassificationObjective(model)(

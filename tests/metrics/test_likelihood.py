@@ -48,7 +48,7 @@ def plain_loop(model, ids):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_it_is_a_plain_loop_in_pieces_of_any_size(name):
+def test_likelihood_equals_a_plain_loop_for_any_piece_size(name):
     model = make(name)
     expected = plain_loop(model, IDS)
     model.train()
@@ -59,7 +59,7 @@ def test_it_is_a_plain_loop_in_pieces_of_any_size(name):
 
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize(("rows", "piece"), [(2, 5), (5, 3), (23, 4), (99, 4)])
-def test_rows_side_by_side_are_texts_that_begin_cold(name, rows, piece):
+def test_parallel_rows_begin_with_the_start_state(name, rows, piece):
     model = make(name)
     longest = -(-len(IDS) // min(rows, len(IDS)))
     before = torch.cat([torch.tensor([EOS]), IDS[:-1]])
@@ -95,7 +95,7 @@ def test_every_token_is_predicted_once(count, rows, piece, fresh):
     assert all(token == (EOS if label == 4 else label - 1) for token, label in zip(read, said, strict=True))
 
 
-def test_words_compare_where_tokens_do_not():
+def test_perplexity_per_word_is_comparable_across_tokenizers():
     letters = Likelihood(nats=30.0, tokens=50, words=10, characters=50)
     words = Likelihood(nats=30.0, tokens=10, words=10, characters=50)
     assert letters.perplexity == words.perplexity == pytest.approx(math.exp(3.0))
@@ -104,7 +104,7 @@ def test_words_compare_where_tokens_do_not():
     assert Likelihood(nats=1e6, tokens=1, words=1, characters=1).perplexity == math.inf
 
 
-def test_nothing_has_no_likelihood():
+def test_an_empty_text_raises_an_error():
     with pytest.raises(ValueError, match="the likelihood of 0 tokens is undefined"):
         Likelihood(nats=0.0, tokens=0, words=1, characters=1)
     with pytest.raises(ValueError, match="there is no token to predict"):
@@ -133,7 +133,7 @@ def test_spans_with_heads_and_without_a_mask():
 
 
 @pytest.mark.parametrize("context", [1, 2, 5, 6, 40])
-def test_every_token_looks_once_though_half_a_context_is_read_again(context):
+def test_every_token_counts_once_although_half_a_context_is_recomputed(context):
     torch.manual_seed(0)
     entry = LANGUAGE_MODELS["gpt"]
     model = entry.build(entry.config(vocab_size=VOCAB, **SIZES["gpt"] | {"context": context}))
@@ -141,7 +141,7 @@ def test_every_token_looks_once_though_half_a_context_is_read_again(context):
     assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
 
 
-def test_a_model_that_looks_at_nothing_has_no_spans():
+def test_a_model_without_attention_has_no_spans():
     with pytest.raises(ValueError, match="no query could attend to any key"):
         SpanMass.of(span_sums(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.bool)))
 
@@ -163,7 +163,7 @@ def test_a_report_has_every_figure_and_survives_json():
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_a_continuation_is_scored_as_step_by_step(name):
+def test_the_score_of_a_continuation_equals_steps(name):
     model = make(name).eval()
     ids = IDS.tolist()
     with torch.no_grad():

@@ -66,7 +66,7 @@ def test_is_the_formula():
     assert result.perplexity == pytest.approx(math.exp(by_hand(model) / 12), rel=1e-5)
 
 
-def test_a_model_that_knows_nothing_hesitates_between_all_tokens():
+def test_the_perplexity_of_a_uniform_model_is_the_vocabulary_size():
     model = Bigram()
     nn.init.zeros_(model.readout.weight)
     assert perplexity(model, [batch(TARGETS)]).perplexity == pytest.approx(VOCAB_SIZE, rel=1e-5)
@@ -82,7 +82,7 @@ def test_batching_padding_and_packing_change_nothing():
     assert packed.nats == pytest.approx(whole.nats, rel=1e-6)
 
 
-def test_modes_are_restored_each_as_it_was():
+def test_the_mode_of_every_module_is_restored():
     model = Bigram().train()
     model.embedding.eval()
     perplexity(model, [batch(TARGETS)])
@@ -113,7 +113,7 @@ def test_extremes():
 
 
 @pytest.mark.cuda
-def test_batches_follow_the_model():
+def test_batches_are_moved_to_the_device_of_the_model():
     model = Bigram()
     here = perplexity(model, [batch(TARGETS)])
     assert perplexity(model.cuda(), [batch(TARGETS)]).nats == pytest.approx(here.nats, rel=1e-5)

@@ -21,7 +21,7 @@ EVERY = [(name, model) for name, recipe in RECIPES.items() for model in TASKS[re
 
 
 @pytest.mark.parametrize(("recipe", "model"), EVERY)
-def test_each_is_complete_and_survives_json(recipe, model):
+def test_every_run_is_complete_and_survives_json(recipe, model):
     run = make_run(recipe, model, **NEEDED.get(recipe, {}))
     assert (run.recipe, run.model_name) == (recipe, model)
     config = json.loads(json.dumps(to_config(run, VERSION)))
@@ -30,13 +30,13 @@ def test_each_is_complete_and_survives_json(recipe, model):
 
 
 @pytest.mark.parametrize("model", TRANSLATION_MODELS)
-def test_toys_have_alike_sizes(model):
+def test_synthetic_recipes_have_similar_sizes(model):
     run = make_run("dates", model)
     sized = replace(run, model=replace(run.model, source_vocab_size=46, target_vocab_size=28))
     assert 200_000 < count_parameters(build(sized)) < 420_000
 
 
-def test_models_may_be_spelled_wrong_only_once():
+def test_misspelt_arguments_of_recipes_raise_errors_with_the_nearest_name():
     with pytest.raises(ValueError, match="there is no model 'bahdanaw'; the nearest is 'bahdanau'"):
         make_run("dates", "bahdanaw")
     with pytest.raises(ValueError, match="there is no recipe 'date'; the nearest is 'dates'"):
@@ -49,7 +49,7 @@ def test_models_may_be_spelled_wrong_only_once():
 
 
 @pytest.mark.parametrize(("recipe", "model"), [("text", "bahdanau"), ("sentences", "gpt"), ("dates", "cnn")])
-def test_a_model_of_another_family_is_no_model_of_the_recipe(recipe, model):
+def test_a_model_of_another_task_is_refused_by_the_recipe(recipe, model):
     with pytest.raises(ValueError, match=f"there is no model '{model}'"):
         make_run(recipe, model, **NEEDED.get(recipe, {}))
 
@@ -74,7 +74,7 @@ def test_reading_a_config_is_strict(change, sentence):
     assert sentence in str(error.value)
 
 
-def test_a_setting_that_is_gone_and_a_foreign_config_are_named():
+def test_missing_settings_and_foreign_configs_are_named():
     config = to_config(make_run("dates", "luong"), VERSION)
     del config["batch"]
     with pytest.raises(ValueError, match="has no batch, and needs one"):
@@ -83,7 +83,7 @@ def test_a_setting_that_is_gone_and_a_foreign_config_are_named():
         from_config({"architectures": ["MarianMTModel"]}, "config.json")
 
 
-def test_differences_name_what_matters_and_not_where_it_ran():
+def test_differences_list_training_settings_and_not_the_device():
     old = make_run("dates", "luong")
     new = override(old, "model.layers=3", "training.compute.device=cpu", "training.every.log=7")
     configs = [to_config(run, VERSION) for run in (old, new)]

@@ -107,7 +107,7 @@ def test_keys_of_very_different_weight(weights):
     assert_same(sample, sample.scale_inputs(queries[:, None]))
 
 
-def test_one_wild_target_does_not_spoil_the_others():
+def test_one_extreme_target_does_not_change_distant_predictions():
     inputs, queries = uniform(np.random.default_rng(0))
     targets = np.sin(inputs)
     targets[0] = 1e12
@@ -118,7 +118,7 @@ def test_one_wild_target_does_not_spoil_the_others():
     np.testing.assert_allclose(binned, tame, atol=1e-8)
 
 
-def test_auto_takes_the_grid_where_it_pays():
+def test_auto_uses_the_grid_where_it_is_faster():
     rng = np.random.default_rng(0)
     inputs, queries = rng.uniform(0, 10, (3000, 1)), rng.uniform(-1, 11, (3000, 1))
     targets = np.sin(inputs[:, 0])
@@ -133,7 +133,7 @@ def test_auto_takes_the_grid_where_it_pays():
     np.testing.assert_array_equal(model.predict(few), model.set_params(method="exact").predict(few))
 
 
-def test_the_grid_never_outgrows_the_data():
+def test_the_grid_is_never_larger_than_the_data():
     rng = np.random.default_rng(0)
     inputs = rng.uniform(0, 1e9, NUM)
     model = NadarayaWatson(bandwidth=1.0, method="binned").fit(inputs[:, None], inputs)

@@ -60,7 +60,7 @@ def test_learned_is_near_the_best_of_many_fixed():
     assert learned < 1.3 * best
 
 
-def test_the_loss_leaves_each_input_out():
+def test_the_loss_excludes_each_input_itself():
     objective = make_objective(kernel="gaussian")
     rows = slice(10, 40)
     expected = []
@@ -74,7 +74,7 @@ def test_the_loss_leaves_each_input_out():
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "triangular", "epanechnikov"])
-def test_the_slope_is_the_slope(kernel):
+def test_the_slope_equals_finite_differences(kernel):
     objective = make_objective(size=2, kernel=kernel)
     start = torch.tensor([-0.5, 0.3], dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradcheck(lambda point: objective.loss(point, slice(5, 50)), (start,), atol=1e-6)
@@ -91,7 +91,7 @@ def test_moments_give_the_same_loss_and_slope(size, outputs, widths, bandwidth):
     torch.testing.assert_close(quick_slope, slope, atol=1e-7, rtol=1e-6)
 
 
-def test_with_the_diagonal_left_in_the_width_runs_away_and_the_fit_is_a_lookup():
+def test_without_leaving_one_out_the_bandwidth_collapses():
     inputs, targets = curve(50)
     honest = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs, targets)
     short, long = (
@@ -105,7 +105,7 @@ def test_with_the_diagonal_left_in_the_width_runs_away_and_the_fit_is_a_lookup()
 
 @pytest.mark.parametrize("num", [300, 1000])
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
-def test_one_width_per_dimension_finds_the_irrelevant_one(kernel, num):
+def test_one_width_per_dimension_widens_the_irrelevant_one(kernel, num):
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(num, 2))
     targets = np.sin(2 * inputs[:, 0]) + rng.normal(scale=0.1, size=num)
@@ -120,7 +120,7 @@ def test_one_width_per_dimension_finds_the_irrelevant_one(kernel, num):
     assert named.fit(inputs[:50], targets[:50]).bandwidth_.shape == (2,)
 
 
-def test_batches_lead_where_the_whole_set_does():
+def test_batches_learn_the_bandwidth_of_the_whole_set():
     inputs, targets = curve(3000)
     whole = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs, targets)
     plane = np.concatenate([inputs, np.zeros_like(inputs)], axis=1)
@@ -160,7 +160,7 @@ def test_an_outlier_does_not_hide_the_bandwidth(num):
     assert found == pytest.approx(alone, rel=0.2)
 
 
-def test_a_weight_of_zero_leaves_a_row_out():
+def test_a_weight_of_zero_excludes_a_row():
     inputs, targets = curve(80)
     weights = np.r_[np.ones(40), np.zeros(40)]
     part = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs[:40], targets[:40])
@@ -174,7 +174,7 @@ def test_clones_learn_the_same():
     assert clone(model).fit(inputs, targets).bandwidth_ == model.fit(inputs, targets).bandwidth_
 
 
-def test_the_definition_takes_any_generator():
+def test_learn_bandwidth_accepts_any_generator():
     objective = make_objective()
     found = learn_bandwidth(
         objective.inputs,

@@ -57,7 +57,7 @@ def test_one_width_per_dimension_and_several_outputs(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_weight_counts_as_often_as_the_row_repeated(kernel):
+def test_a_weight_equals_that_many_repetitions_of_the_row(kernel):
     inputs, targets, queries = problem()
     times = np.random.default_rng(2).integers(0, 4, size=len(inputs))
     weighted = NadarayaWatson(kernel=kernel, bandwidth=0.4).fit(inputs, targets, sample_weight=times)
@@ -93,7 +93,7 @@ def test_far_from_all_data_the_nearest_predicts(kernel, size, bandwidth):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_an_outlier_does_not_cost_the_others_their_digits(kernel):
+def test_an_outlier_does_not_reduce_the_precision_of_others(kernel):
     inputs, targets, queries = problem()
     model = NadarayaWatson(kernel=kernel, bandwidth=0.4)
     without = model.fit(inputs, targets).predict(queries)
@@ -180,7 +180,7 @@ def test_profiles_are_the_table():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_threads_predict_the_same_and_are_left_as_they_were(kernel):
+def test_predictions_do_not_depend_on_threads_and_leave_their_number_unchanged(kernel):
     inputs, targets, _ = problem(num=3000, size=3)
     model = NadarayaWatson(kernel=kernel, bandwidth=0.5).fit(inputs, targets)
     alone = model.predict(inputs)

@@ -54,12 +54,12 @@ def test_weights(estimator, weights, words):
 @pytest.mark.parametrize(
     "arguments", [{"widths": "two"}, {"steps": 0}, {"rate": 0.0}, {"rate": float("nan")}, {"pairs": 0}]
 )
-def test_how_to_learn(arguments):
+def test_invalid_leave_one_out_settings_are_refused(arguments):
     with pytest.raises(ValueError, match=f"{next(iter(arguments))} is|rate {next(iter(arguments.values()))}|pairs 0"):
         LeaveOneOut(**arguments)
 
 
-def test_predicting_asks_for_the_features_it_was_fitted_with():
+def test_predicting_needs_the_features_of_the_fit():
     model = NadarayaWatson()
     with pytest.raises(NotFittedError):
         model.predict(INPUTS)

@@ -56,7 +56,7 @@ def test_rows_and_their_overlap(inspect_small, small_client, outputs):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_numbers_are_what_their_snippets_print(name, inspect_small, small_client):
+def test_numbers_equal_the_output_of_their_snippets(name, inspect_small, small_client):
     inspection, chance = inspect_small(name), random.Random(name)
     for quantity in QUANTITIES:
         site = chance.choice(inspection["sites"])
@@ -68,7 +68,7 @@ def test_numbers_are_what_their_snippets_print(name, inspect_small, small_client
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_heads_and_swaps_serve_here_too(name, inspect_small, small_client):
+def test_heads_and_swaps_are_available(name, inspect_small, small_client):
     inspection = inspect_small(name)
     where, site = f"/api/inspections/{inspection['id']}", inspection["sites"][0]
     same = small_client.post(f"{where}/swap", json={"site": site["path"]}).json()
@@ -81,7 +81,7 @@ def test_heads_and_swaps_serve_here_too(name, inspect_small, small_client):
     assert len(small_client.get(f"{where}/heads").json()["heads"]) == sum(one["heads"] for one in inspection["sites"])
 
 
-def test_what_has_no_attention_has_no_sites(inspect_small):
+def test_a_model_without_attention_has_no_sites(inspect_small):
     assert inspect_small("cnn")["sites"] == []
 
 
@@ -93,12 +93,12 @@ def test_what_has_no_attention_has_no_sites(inspect_small):
         ({"model": "cnn", "text": "who " * 1500}, "Shorten it"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_sentence(small_client, body, words):
+def test_invalid_requests_are_refused_with_a_message(small_client, body, words):
     answer = small_client.post("/api/inspections", json=body)
     assert answer.status_code == 422 and words in answer.json()["detail"]
 
 
-def test_a_long_sentence_is_cut_and_an_unknown_word_named(inspect_small, small_client):
+def test_a_long_sentence_is_truncated_and_an_unknown_word_named(inspect_small, small_client):
     inspection = inspect_small("cnn", "who wrote the zebra " * 100)
     assert inspection["num_dropped"] == 400 - 256
     assert inspection["unknown"] == ["zebra"]

@@ -18,7 +18,7 @@ def stranger(studio):
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer b"}, {"Authorization": TOKEN}, {"Cookie": TOKEN}])
 @pytest.mark.parametrize("path", ["/api/state", "/api/openapi.json", "/api/inspections/x/weights", "/api/nothing"])
-def test_without_the_token_there_is_no_answer(stranger, headers, path):
+def test_requests_without_the_token_are_refused(stranger, headers, path):
     answer = stranger.get(path, headers=headers)
     assert answer.status_code == 401 and "regard studio" in answer.json()["detail"]
 
@@ -27,7 +27,7 @@ def test_without_the_token_there_is_no_answer(stranger, headers, path):
     "host", ["evil.example", "evil.example:1", "127.0.0.1.evil:1", "127.0.0.1@evil.example:1", "[::2]:1", ""]
 )
 @pytest.mark.parametrize("path", ["/", "/api/state"])
-def test_another_host_is_refused_whatever_it_knows(stranger, host, path):
+def test_another_host_is_refused_also_with_the_token(stranger, host, path):
     answer = stranger.get(path, headers=ALLOWED | {"Host": host})
     assert answer.status_code == 400 and answer.text == "Invalid host header"
     assert answer.headers["x-frame-options"] == "DENY"
@@ -48,7 +48,7 @@ def test_hosts_are_names_or_addresses(studio, allowed, host):
 
 
 @pytest.mark.parametrize("path", ["/", "/api/state", "/api/nothing", "/nothing.js"])
-def test_every_answer_is_kept_in(client, path):
+def test_every_response_has_security_headers(client, path):
     headers = client.get(path, headers={"Origin": "https://evil.example"}).headers
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe-eval" not in headers["content-security-policy"]
@@ -57,7 +57,7 @@ def test_every_answer_is_kept_in(client, path):
     assert not [name for name in headers if name.startswith("access-control")]
 
 
-def test_a_preflight_gets_no_permission(client):
+def test_a_preflight_request_gets_no_permission(client):
     request = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     answer = client.options("/api/inspections", headers=request)
     assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
@@ -69,7 +69,7 @@ def test_a_body_of_ten_megabytes_is_refused(client):
     assert answer.status_code == 413 and "Send less" in answer.json()["detail"]
 
 
-def test_so_is_one_that_does_not_say_how_long_it_is(client):
+def test_a_body_without_a_length_is_refused(client):
     def drip():
         yield b'{"model": "bahdanau", "text": "'
         for _ in range(20):
@@ -83,7 +83,7 @@ def test_so_is_one_that_does_not_say_how_long_it_is(client):
     ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/..%2f..%2fapp.py", "/api/runs/lines?name=../../etc",
      "/api/runs/lines?name=%2fetc%2fpasswd", "/\x00", "/api/inspections/..%2f..%2fx/heads", "/assets//etc/passwd"],
 )  # fmt: skip
-def test_no_path_leads_outside(client, path):
+def test_no_path_leaves_the_static_folder(client, path):
     answer = client.get(path.replace("\x00", "%00"))
     assert answer.status_code in (400, 404, 405) and "root:" not in answer.text
 
@@ -92,7 +92,7 @@ def test_no_path_leads_outside(client, path):
     "text",
     ["\x00", "a\x00b", "\u202eabc", "\u200b", "<script>alert(1)</script>", "👩‍👩‍👧‍👦", "ﷺ" * 300, "\ufeff\uffff"],
 )
-def test_strange_letters_are_letters(client, text):
+def test_unusual_characters_are_accepted_as_text(client, text):
     answer = client.post("/api/inspections", json={"model": "bahdanau", "text": text})
     assert answer.status_code in (200, 422)
     if answer.status_code == 200:
@@ -105,12 +105,12 @@ def test_strange_letters_are_letters(client, text):
      b'{"model": "bahdanau", "text": NaN}', b"\xff\xfe", b'{"model": "bahdanau", "text": "' + b"x" * 4001 + b'"}',
      b'{"model": "\\u0000", "text": "a"}', b"[" * 100_000],
 )  # fmt: skip
-def test_bodies_that_are_none(client, body):
+def test_invalid_bodies_are_refused(client, body):
     answer = client.post("/api/inspections", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500 and isinstance(answer.json()["detail"], str)
 
 
-def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
+def test_a_full_queue_refuses_requests_and_abandoned_ones_do_not_start():
     from regard.serving.job_queue import BusyError, GoneError, JobQueue
 
     class Client:
@@ -138,7 +138,7 @@ def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
     anyio.run(scene)
 
 
-def test_a_bug_of_ours_is_no_sentence_of_the_users(studio, monkeypatch):
+def test_an_internal_error_is_not_shown_to_the_user(studio, monkeypatch):
     def broken(*_):
         raise ValueError("2 is not in list")
 

@@ -11,14 +11,14 @@ from tests.studio.conftest import NAMES, TEXT
 ATTENDING = [name for name in NAMES if name != "seq2seq"]
 
 
-def test_a_system_without_attention_answers_and_has_no_sites(inspect):
+def test_a_system_without_attention_has_an_output_and_no_sites(inspect):
     inspection = inspect("seq2seq")
     assert inspection["sites"] == [] and inspection["output"]
     assert [axis["name"] for axis in inspection["axes"]] == ["source", "target", "prefix"]
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_the_answer_is_the_translators_and_its_alignment_too(name, inspect, weights, folder, monkeypatch):
+def test_output_and_alignment_equal_those_of_the_translator(name, inspect, weights, folder, monkeypatch):
     monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit())
     text = "6 May 2024"
     inspection = inspect(name, text)
@@ -32,7 +32,7 @@ def test_the_answer_is_the_translators_and_its_alignment_too(name, inspect, weig
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_every_site_shows_what_a_trace_of_the_same_answer_shows(name, inspect, weights, folder):
+def test_every_site_equals_a_trace_of_the_same_output(name, inspect, weights, folder):
     inspection = inspect(name)
     translator = load(folder / name)
     source = [*translator.tokenizers.source.encode(TEXT), EOS]
@@ -84,26 +84,26 @@ def test_several_rows_come_at_once(inspect, weights, client):
     assert client.get(where, params={"site": "attention", "head": 0, "query": 0, "count": 65}).status_code == 422
 
 
-def test_the_same_question_has_the_same_name_and_another_text_another(inspect):
+def test_equal_requests_have_equal_ids(inspect):
     assert inspect("bahdanau")["id"] == inspect("bahdanau")["id"]
     assert (
         inspect("bahdanau")["id"] != inspect("bahdanau", "Mar 15, 1947")["id"] != inspect("luong", "Mar 15, 1947")["id"]
     )
 
 
-def test_questions_that_look_alike_have_names_of_their_own(inspect):
+def test_similar_requests_have_different_ids(inspect):
     request = (("5", {}), ("5", {"output": "\x01"}), ("5\0a", {"output": "b"}), ("5", {"output": "a\0b"}))
     assert len({inspect("bahdanau", text, **more)["id"] for text, more in request}) == 4
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer", "seq2seq"])
-def test_a_given_answer_is_looked_at_instead(name, inspect, folder):
+def test_a_given_output_is_forced(name, inspect, folder):
     inspection = inspect(name, output="2024年3月5日")
     assert inspection["forced"] and inspection["output"] == "2024年3月5日"
     assert inspection["log_prob"] == pytest.approx(load(folder / name).score([TEXT], ["2024年3月5日"])[0], abs=1e-4)
 
 
-def test_pictures_are_the_weights_in_256_steps(inspect, client, weights):
+def test_pictures_equal_the_weights_in_256_steps(inspect, client, weights):
     inspection = inspect("transformer")
     site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])
     answer = client.get(f"/api/inspections/{inspection['id']}/weights", params={"site": site["path"], "head": -1})
@@ -113,7 +113,7 @@ def test_pictures_are_the_weights_in_256_steps(inspect, client, weights):
     np.testing.assert_allclose(values, mean, atol=float(answer.headers["x-high"]) / 500)
 
 
-def test_bytes_are_merged_to_characters_and_marks_set_apart():
+def test_bytes_are_merged_to_characters_and_marks_are_listed():
     from regard.data.text.token_labels import merge_bytes
 
     tokens = ["a", "<0xE8>", "<0x8B>", "<0xB9>", "<0xE8>", "<0x8B>", "b", "<0x41>", "<eos>", "<unk>"]
@@ -124,7 +124,7 @@ def test_bytes_are_merged_to_characters_and_marks_set_apart():
     ]  # fmt: skip
 
 
-def test_old_looks_make_room_and_say_so(client, studio, monkeypatch):
+def test_old_inspections_are_removed_from_the_cache(client, studio, monkeypatch):
     monkeypatch.setattr("regard.studio.inspection_cache.MAX_INSPECTIONS", 2)
     names = [
         client.post("/api/inspections", json={"model": "bahdanau", "text": f"Mar {day}, 1950"}).json()["id"]
@@ -136,12 +136,12 @@ def test_old_looks_make_room_and_say_so(client, studio, monkeypatch):
 
 
 @pytest.mark.parametrize(("text", "words"), [("", "Type a word"), ("   ", "Type a word")])
-def test_nothing_to_read_is_a_sentence(client, text, words):
+def test_an_empty_text_is_refused(client, text, words):
     answer = client.post("/api/inspections", json={"model": "bahdanau", "text": text})
     assert answer.status_code == 422 and words in answer.json()["detail"]
 
 
-def test_a_text_that_is_too_long_is_told_by_how_much(client):
+def test_a_long_text_reports_the_number_of_dropped_tokens(client):
     answer = client.post("/api/inspections", json={"model": "bahdanau", "text": "x" * 4100})
     assert answer.json()["detail"] == "body.text has 4,100 characters; at most 4,000 are allowed. Shorten it."
 
@@ -152,12 +152,12 @@ def test_a_text_whose_weights_would_not_fit_is_refused_before_they_are_formed(cl
     assert answer.status_code == 422 and "Shorten the text" in answer.json()["detail"]
 
 
-def test_an_unknown_system_names_the_nearest(client):
+def test_an_unknown_model_suggests_the_nearest(client):
     answer = client.post("/api/inspections", json={"model": "bahdanu", "text": "x"})
     assert answer.status_code == 404 and "'bahdanau'" in answer.json()["detail"]
 
 
-def test_the_exported_page_holds_the_tokens_and_every_head(inspect, client):
+def test_the_exported_page_has_the_tokens_and_every_head(inspect, client):
     inspection = inspect("transformer")
     page = client.get(
         f"/api/inspections/{inspection['id']}/page", params={"site": "decoder.0.cross_attention", "lang": "zh"}

@@ -47,7 +47,7 @@ def every_text(page):
 
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=str)
-def test_a_page_is_whole_at_every_end_of_its_controls(name, settings):
+def test_a_lesson_is_complete_at_the_limits_of_its_controls(name, settings):
     page = lesson(name, settings)
     assert LessonPage.model_validate_json(page.model_dump_json()) == page, "no NaN and no infinity"
     kinds = [block.kind for block in page.blocks]
@@ -66,7 +66,7 @@ def test_a_page_is_whole_at_every_end_of_its_controls(name, settings):
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_both_languages_are_there(name):
+def test_both_languages_are_complete(name):
     entry = LESSONS[name]
     shared = [entry.title, entry.summary, *(one.label for one in entry.controls)]
     for one in (*shared, *every_text(lesson(name, {}))):
@@ -77,7 +77,7 @@ def test_both_languages_are_there(name):
     assert all(any("\u4e00" <= letter <= "\u9fff" for letter in one.zh) for one in paragraphs)
 
 
-def test_a_lesson_is_ready_before_the_slider_has_moved_on():
+def test_a_lesson_is_computed_fast_enough_for_its_slider():
     threads = torch.get_num_threads()
     for name in LESSONS:
         lesson(name, {})
@@ -90,7 +90,7 @@ def test_a_lesson_is_ready_before_the_slider_has_moved_on():
     assert torch.get_num_threads() == threads, "only the lesson's own work is held to one thread"
 
 
-def test_pages_leave_the_global_chance_alone():
+def test_lessons_leave_the_global_generator_unchanged():
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
@@ -111,12 +111,12 @@ def test_pages_leave_the_global_chance_alone():
         ("cicada", {"kernel": 2.5}, "kernel is 2.5, but it is a count. Choose a whole number from 2 to 15."),
     ],
 )
-def test_a_wrong_setting_is_a_sentence(name, settings, message):
+def test_an_invalid_setting_is_refused(name, settings, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         lesson(name, settings)
 
 
-def test_what_stands_out_wins_until_one_wants_to_read():
+def test_a_salient_cue_has_the_largest_weight_until_the_query_changes():
     weights = torch.softmax(torch.tensor([[1.0, 0.0], [1.0, 2.0]]) @ cues.KEYS.T, dim=-1)
     assert table("cues", 1, wish=2).allclose(weights)
     assert chosen("cues", 0) == "coffee" == cues.OBJECTS[weights[0].argmax()].en
@@ -125,7 +125,7 @@ def test_what_stands_out_wins_until_one_wants_to_read():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 99])
-def test_the_fit_is_nadaraya_and_watson(seed):
+def test_the_fit_equals_nadaraya_watson(seed):
     sample = kernel_fit.draw(seed)
     at = torch.linspace(0, 5, 101)[:, None]
     kernel = torch.exp(-0.5 * ((at - sample.x.T) * 3) ** 2)
@@ -139,7 +139,7 @@ def test_the_fit_is_nadaraya_and_watson(seed):
 
 
 @pytest.mark.parametrize("seed", range(0, 100, 9))
-def test_a_point_that_reads_itself_wants_the_narrowest_kernel(seed):
+def test_with_its_own_point_the_loss_prefers_the_narrowest_kernel(seed):
     itself, others = blocks("kernel_fit", "chart", seed=seed)[1].series
     assert itself.x[itself.y.index(min(itself.y))] == 20
     assert 1 < others.x[others.y.index(min(others.y))] < 20
@@ -163,7 +163,7 @@ def test_the_apple_has_the_weights_of_the_seed():
         assert chosen("apple", sharpness=sharpness) == apple.NAMES[weights[-1].argmin()].en == "一个 (a)"
 
 
-def test_an_needs_the_apple():
+def test_an_needs_attention_to_the_apple():
     blind, near = article.probabilities(0), article.probabilities(1)
     assert blind[0] == 0.5 and chosen("article", 0) == "0.5: both are equally probable"
     assert blind[1] > 0.5 and chosen("article", 1) == '"an", which is wrong'
@@ -185,7 +185,7 @@ def test_masked_softmax_by_hand(temperature):
     assert values_of("masked_softmax", 2, {"temperature": temperature}) == [[0.0] * 4]
 
 
-def test_your_journey_starts_as_the_docs_have_it():
+def test_the_masked_weights_equal_those_of_the_docs():
     torch.manual_seed(0)
     words = torch.randn(3, 8)
     scores = (words @ words.T / 8**0.5).masked_fill(~torch.ones(3, 3).tril().bool(), -math.inf)
@@ -208,7 +208,7 @@ def test_bahdanau_by_hand(step, word):
 
 
 @pytest.mark.parametrize("kernel", range(2, 16))
-def test_windows_stack_until_they_see_both(kernel):
+def test_the_number_of_layers_covers_the_distance(kernel):
     assert cicada.THEY - cicada.CICADA == 30
     assert "".join(cicada.SENTENCE).startswith("秋蝉的衰弱的残声，更是北国的特产")
     needed = math.ceil(30 / (kernel - 1))
@@ -218,14 +218,14 @@ def test_windows_stack_until_they_see_both(kernel):
     assert recorded[-2] < 31 <= recorded[-1]
 
 
-def test_the_end_of_the_sentence_decides():
+def test_the_end_of_the_sentence_decides_the_reference():
     sung, shaded = table("cicada", 0)
     assert cicada.NOUNS[sung.argmax()] == "秋蝉"
     assert f"{cicada.NOUNS[shaded.argmax()]} (tree)" == "树 (tree)" == chosen("cicada", 1)
 
 
 @pytest.mark.parametrize("doublings", range(2, 10))
-def test_the_variance_is_the_size(doublings):
+def test_the_variance_of_scores_is_the_size(doublings):
     size = 2**doublings
     plain, scaled = square_root.both_scores(size)
     assert scaled.allclose(plain / math.sqrt(size), atol=1e-5)

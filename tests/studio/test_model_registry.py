@@ -9,7 +9,7 @@ import pytest
 from regard.studio.model_registry import ModelRegistry
 
 
-def test_cards_tell_what_a_system_is(client, folder):
+def test_cards_describe_a_system(client, folder):
     state = client.get("/api/state").json()
     cards = {card["name"]: card for card in state["models"]}
     systems = [name for name, card in cards.items() if not card["fixed_input"]]
@@ -25,7 +25,7 @@ def test_cards_tell_what_a_system_is(client, folder):
     assert cards["luong"]["quality"] is None and state["demo_training"] is None and not state["problems"]
 
 
-def test_a_checkpoint_that_is_broken_is_named_and_the_others_serve(folder, tmp_path):
+def test_a_broken_checkpoint_is_named_and_others_are_listed(folder, tmp_path):
     shutil.copytree(folder / "bahdanau", tmp_path / "good")
     shutil.copytree(folder / "bahdanau", tmp_path / "cut")
     weights = tmp_path / "cut" / "model.safetensors"
@@ -38,7 +38,7 @@ def test_a_checkpoint_that_is_broken_is_named_and_the_others_serve(folder, tmp_p
     assert sorted(problem.detail.split(":")[0] for problem in problems) == ["cut", "odd"]
 
 
-def test_one_bad_run_never_takes_the_list_down(folder, tmp_path):
+def test_one_invalid_run_does_not_break_the_list(folder, tmp_path):
     for name in ("good", "looped", "typed", "nested", "b\udcffd", "piped"):
         shutil.copytree(folder / "bahdanau", tmp_path / name)
     (tmp_path / "looped" / "metrics.jsonl").unlink()
@@ -71,7 +71,7 @@ def test_a_tokenizer_of_another_run_is_refused(folder, tmp_path):
         ModelRegistry([tmp_path]).load("mixed")
 
 
-def test_names_are_as_short_as_they_can_be_told_apart(folder, tmp_path):
+def test_names_are_as_short_as_uniqueness_allows(folder, tmp_path):
     for name in ("one/bahdanau", "two/bahdanau", "two/luong"):
         shutil.copytree(folder / name.split("/")[1], tmp_path / name)
     assert set(ModelRegistry([tmp_path]).folders()) == {"one/bahdanau", "two/bahdanau", "luong"}
@@ -85,7 +85,7 @@ def test_links_that_lead_outside_are_not_followed(folder, tmp_path):
     assert ModelRegistry([tmp_path / "inside"]).folders() == {}
 
 
-def test_a_system_that_was_trained_again_is_loaded_again(folder, tmp_path):
+def test_a_retrained_model_is_loaded_again(folder, tmp_path):
     shutil.copytree(folder / "bahdanau", tmp_path / "bahdanau")
     registry = ModelRegistry([tmp_path])
     first = registry.load("bahdanau")
@@ -118,7 +118,7 @@ def test_runs_are_read_while_they_are_written(folder, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["not json\n", "[]\n", '{"loss": 1}\n', '{"step": "x"}\n', "\x00\n", ""])
-def test_lines_that_are_none_are_left_out(folder, tmp_path, text):
+def test_invalid_lines_are_skipped(folder, tmp_path, text):
     from regard.studio.runs import read_run_lines
 
     shutil.copytree(folder / "bahdanau", tmp_path / "run")
@@ -126,14 +126,14 @@ def test_lines_that_are_none_are_left_out(folder, tmp_path, text):
     assert read_run_lines(ModelRegistry([tmp_path]), "run", 0).lines == []
 
 
-def test_a_plain_translation(client, folder):
+def test_predict_equals_the_translator(client, folder):
     from regard import load
 
     answer = client.post("/api/predict", json={"model": "luong", "text": "5 May 2024"}).json()
     assert answer["output"] == load(folder / "luong").translate(["5 May 2024"])[0].text
 
 
-def test_experiments_run_when_asked(client, monkeypatch):
+def test_experiments_run_on_request(client, monkeypatch):
     import time
 
     assert client.get("/api/experiments/scaling").json()["state"] == "idle"
@@ -147,7 +147,7 @@ def test_experiments_run_when_asked(client, monkeypatch):
     assert client.get("/api/experiments/nothing").status_code == 404
 
 
-def test_every_experiment_is_told_in_chinese_too(client):
+def test_every_experiment_has_a_chinese_claim(client):
     cards = client.get("/api/lessons").json()
     assert {card["kind"] for card in cards} == {"lesson", "experiment"}
     assert all(any("\u4e00" <= letter <= "\u9fff" for letter in card["summary"]["zh"]) for card in cards)

@@ -44,7 +44,7 @@ def exact(small_client, inspection, site, head):
     return np.stack([np.frombuffer(row, "<f4") for row in rows])
 
 
-def test_all_kinds_stand_on_one_registry(small_client):
+def test_one_registry_has_models_of_all_tasks(small_client):
     state = small_client.get("/api/state").json()
     kinds = {card["name"]: card["task"] for card in state["models"] if not card["fixed_input"]}
     expected = {
@@ -64,7 +64,7 @@ def test_all_kinds_stand_on_one_registry(small_client):
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
-def test_every_probability_is_that_of_double_precision(name, inspect_small, small_client, doubles, ids):
+def test_every_probability_has_double_precision(name, inspect_small, small_client, doubles, ids):
     inspection = inspect_small(name)
     with torch.inference_mode():
         logits = doubles[name](torch.tensor([ids[name]]))[0]
@@ -91,7 +91,7 @@ def test_every_probability_is_that_of_double_precision(name, inspect_small, smal
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_every_weight_is_that_of_double_precision(name, inspect_small, small_client, doubles, ids):
+def test_every_weight_has_double_precision(name, inspect_small, small_client, doubles, ids):
     inspection, size = inspect_small(name), len(ids[name])
     assert [axis["name"] for axis in inspection["axes"]] == ["text"] and len(inspection["axes"][0]["tokens"]) == size
     with torch.inference_mode(), regard.trace(doubles[name]) as maps:
@@ -123,7 +123,7 @@ def printed(snippet):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_numbers_are_what_their_snippets_print(name, inspect_small, small_client):
+def test_numbers_equal_the_output_of_their_snippets(name, inspect_small, small_client):
     inspection, chance = inspect_small(name), random.Random(name)
     size = len(inspection["axes"][0]["tokens"])
     for index in range(16):
@@ -136,7 +136,7 @@ def test_numbers_are_what_their_snippets_print(name, inspect_small, small_client
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_the_pipeline_adds_up(name, inspect_small, small_client):
+def test_the_stages_are_consistent(name, inspect_small, small_client):
     inspection = inspect_small(name)
     parameters = {"site": inspection["sites"][0]["path"], "query": 7}
     values = small_client.get(f"/api/inspections/{inspection['id']}/compute", params=parameters).json()
@@ -147,7 +147,7 @@ def test_the_pipeline_adds_up(name, inspect_small, small_client):
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
-def test_the_readout_is_what_its_snippet_prints(name, inspect_small, small_client):
+def test_the_readout_equals_the_output_of_its_snippet(name, inspect_small, small_client):
     data = small_client.get(f"/api/inspections/{inspect_small(name)['id']}/next", params={"position": 3}).json()
     lines = [line.split() for line in printed(data["snippet"]).splitlines()]
     assert [int(line[0]) for line in lines] == [one["id"] for one in data["candidates"]]
@@ -157,7 +157,7 @@ def test_the_readout_is_what_its_snippet_prints(name, inspect_small, small_clien
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
-def test_the_bytes_are_those_of_the_state(name, inspect_small, small_client, small_folder, ids):
+def test_the_bytes_equal_those_of_the_state(name, inspect_small, small_client, small_folder, ids):
     reading = small_client.get(f"/api/inspections/{inspect_small(name)['id']}/state").json()
     model = regard.load(small_folder / name, device="cpu").model
     with torch.inference_mode():
@@ -176,7 +176,7 @@ def test_the_bytes_are_those_of_the_state(name, inspect_small, small_client, sma
         assert np.diff(reading["filled"]).tolist() == [2 * 2 * 16 * 4 + 8] * (len(ids[name]) - 1)
 
 
-def test_a_text_goes_on_as_the_writer_goes_on(small_client, small_folder):
+def test_a_generated_text_equals_that_of_the_generator(small_client, small_folder):
     parameters = {"model": "gpt", "text": "the cat", "max_tokens": 6, "temperature": 0.7, "top_p": 0.9, "seed": 3}
     answer = small_client.post("/api/generate", json=parameters).json()
     writer = regard.load(small_folder / "gpt")
@@ -188,7 +188,7 @@ def test_a_text_goes_on_as_the_writer_goes_on(small_client, small_folder):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_heads_and_swaps_serve_here_too(name, inspect_small, small_client):
+def test_heads_and_swaps_are_available(name, inspect_small, small_client):
     inspection = inspect_small(name)
     where, site = f"/api/inspections/{inspection['id']}", inspection["sites"][-1]
     assert len(small_client.get(f"{where}/heads").json()["heads"]) == sum(one["heads"] for one in inspection["sites"])
@@ -208,7 +208,7 @@ def test_heads_and_swaps_serve_here_too(name, inspect_small, small_client):
     assert "<html" in small_client.get(f"{where}/page", params={"site": site["path"]}).text
 
 
-def test_a_text_that_fills_the_context_is_read_as_far(inspect_small):
+def test_a_text_longer_than_the_context_is_truncated(inspect_small):
     inspection = inspect_small("gpt", "the cat sat on the mat . " * 10)
     assert len(inspection["axes"][0]["tokens"]) == 24 and inspection["num_dropped"] == 70 - 24
     one = inspect_small("gpt", "the")
@@ -231,12 +231,12 @@ def test_a_text_that_fills_the_context_is_read_as_far(inspect_small):
         ("predict", {"model": "example:apple", "text": "a"}, 422, "no output to predict"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_sentence(small_client, path, body, status, words):
+def test_invalid_requests_are_refused_with_a_message(small_client, path, body, status, words):
     answer = small_client.post(f"/api/{path}", json=body)
     assert answer.status_code == status and words in answer.json()["detail"]
 
 
-def test_questions_to_the_wrong_kind_are_refused(inspect_small, small_client):
+def test_requests_for_missing_panels_are_refused(inspect_small, small_client):
     for name in ("cnn", "bahdanau"):
         inspection = small_client.post("/api/inspections", json={"model": name, "text": "5 May 2024"}).json()
         assert small_client.get(f"/api/inspections/{inspection['id']}/state").status_code == 422
@@ -248,7 +248,7 @@ def test_questions_to_the_wrong_kind_are_refused(inspect_small, small_client):
 
 
 @pytest.mark.parametrize("name", ["gpt", "lstmn", "structured_self_attention"])
-def test_nothing_that_fits_the_schema_breaks_the_server(name, inspect_small, small_client):
+def test_requests_that_fit_the_schema_give_no_server_error(name, inspect_small, small_client):
     pytest.importorskip("schemathesis")
     from tests.studio.test_schema import OPERATIONS
 

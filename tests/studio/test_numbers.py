@@ -36,7 +36,7 @@ def listed_in(values, quantity, key, dimension):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_ten_random_numbers_are_what_their_snippets_print(name, inspect, client):
+def test_random_numbers_equal_the_output_of_their_snippets(name, inspect, client):
     inspection, chance = inspect(name), random.Random(name)
     sites = [site for site in inspection["sites"] if site["has_scores"]]
     sizes = {axis["name"]: len(axis["tokens"]) for axis in inspection["axes"]}
@@ -54,7 +54,7 @@ def test_ten_random_numbers_are_what_their_snippets_print(name, inspect, client)
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer"])
-def test_the_pipeline_adds_up(name, inspect, client):
+def test_the_stages_are_consistent(name, inspect, client):
     inspection = inspect(name)
     site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])
     computation = client.get(
@@ -87,7 +87,7 @@ def test_the_values_and_the_context_of_rnnsearch_are_those_of_the_paper(inspect,
         assert refused.status_code == 404 and f"there are {size}" in refused.json()["detail"]
 
 
-def test_scores_of_a_causal_head_are_masked_ahead(inspect, client):
+def test_scores_of_a_causal_head_are_masked_after_the_query(inspect, client):
     inspection = inspect("transformer")
     request = {"site": "decoder.0.self_attention", "query": 1}
     values = client.get(f"/api/inspections/{inspection['id']}/compute", params=request).json()
@@ -95,7 +95,7 @@ def test_scores_of_a_causal_head_are_masked_ahead(inspect, client):
     assert not any(values["weights"][2:])
 
 
-def test_what_the_checkpoint_alone_can_make_again_it_makes(inspect, client, studio):
+def test_a_snippet_recomputes_a_number_from_the_checkpoint(inspect, client, studio):
     from regard.studio import code_snippets
     from regard.studio.computation import QueryRow
 
@@ -121,7 +121,7 @@ def test_what_the_checkpoint_alone_can_make_again_it_makes(inspect, client, stud
         ("weights", {"head": 7}, "no head 7"),
     ],
 )
-def test_places_that_are_not_there(inspect, client, path, more, words):
+def test_positions_out_of_range_are_refused(inspect, client, path, more, words):
     inspection = inspect("bahdanau")
     answer = client.get(f"/api/inspections/{inspection['id']}/{path}", params={"site": "attention"} | more)
     assert answer.status_code == 404 and words in answer.json()["detail"]

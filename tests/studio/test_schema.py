@@ -14,7 +14,7 @@ schemathesis = pytest.importorskip("schemathesis")
 WEB = Path(__file__).parents[2] / "web"
 
 
-def test_the_page_has_the_schema_that_the_server_has():
+def test_the_page_has_the_schema_of_the_server():
     assert (WEB / "openapi.json").read_text() == document(), "python -m regard.studio.openapi > web/openapi.json"
 
 
@@ -35,7 +35,7 @@ def set_parameters(case, inspection):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_whatever_fits_or_does_not_there_is_no_server_error(operation, client, inspect):
+def test_no_request_gives_a_server_error(operation, client, inspect):
     # an experiment would run on after the test
     if operation.method == "post" and "experiments" in operation.path:
         pytest.skip("starts work of minutes")

@@ -22,7 +22,7 @@ def _home(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_token_is_random_private_and_stays(tmp_path):
+def test_the_token_is_random_private_and_persistent(tmp_path):
     token = own_token()
     assert len(token) == 48 and own_token() == token
     path = tmp_path / "home" / "regard" / "studio-token"
@@ -34,20 +34,20 @@ def test_the_token_is_random_private_and_stays(tmp_path):
     assert own_token() not in (recorded, "short")
 
 
-def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(monkeypatch, tmp_path):
+def test_an_unwritable_home_does_not_raise(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     assert len(own_token()) == 48
 
 
-def test_hosts_are_those_of_the_address():
+def test_allowed_hosts_follow_from_the_address():
     assert names_of("127.0.0.1", 5) == ["127.0.0.1:5", "localhost:5", "[::1]:5"]
     assert names_of("192.0.2.7", 5) == ["192.0.2.7:5"] and names_of("::1", 5)[0] == "[::1]:5"
     assert {"127.0.0.1:5", "localhost:5", f"{socket.gethostname().lower()}:5"} <= set(names_of("0.0.0.0", 5))
     assert "127.0.0.1" in names_of("127.0.0.1", 80)
 
 
-def test_a_port_that_is_taken_is_left_or_named():
+def test_a_port_in_use_is_skipped_or_named():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_is_left_or_named():
     first.close(), second.close()
 
 
-def test_folders_that_hold_nothing_are_named(tmp_path):
+def test_folders_without_a_model_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no checkpoint in"):
         make_studio([tmp_path / "empty"])
@@ -68,7 +68,7 @@ def test_folders_that_hold_nothing_are_named(tmp_path):
         make_studio([tmp_path / "nowhere"])
 
 
-def test_with_nothing_to_look_at_a_demo_begins(monkeypatch, tmp_path):
+def test_without_models_the_demo_is_trained(monkeypatch, tmp_path):
     from regard.studio import serve
 
     class Still(serve.DemoTraining):
@@ -88,7 +88,7 @@ def test_with_nothing_to_look_at_a_demo_begins(monkeypatch, tmp_path):
     studio.close()
 
 
-def test_one_studio_trains_and_another_watches(tmp_path):
+def test_one_studio_trains_and_another_shows_the_progress(tmp_path):
     from regard.studio.demo_training import DemoTraining
 
     still = (sys.executable, "-c", "import sys, time; sys.stderr.write('x' * 300_000); time.sleep(60)")
@@ -104,7 +104,7 @@ def test_one_studio_trains_and_another_watches(tmp_path):
     second.stop()
 
 
-def test_a_home_that_cannot_be_made_is_told_and_the_page_opens(monkeypatch, tmp_path):
+def test_a_home_that_cannot_be_created_gives_a_warning_and_the_page_opens(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     studio = make_studio([])
@@ -112,7 +112,7 @@ def test_a_home_that_cannot_be_made_is_told_and_the_page_opens(monkeypatch, tmp_
     studio.close()
 
 
-def test_what_trains_in_the_background_ends_with_whoever_began_it(tmp_path):
+def test_a_background_training_ends_with_its_parent(tmp_path):
     from regard.studio.demo_training import ENDS_WITH_PARENT
 
     child = subprocess.Popen([sys.executable, "-c", ENDS_WITH_PARENT, "studio", "--help"], stdin=subprocess.PIPE,
@@ -122,7 +122,7 @@ def test_what_trains_in_the_background_ends_with_whoever_began_it(tmp_path):
 
 
 @pytest.mark.parametrize("host", ["", "x" * 70 + "é"])
-def test_hosts_that_are_none(host):
+def test_invalid_hosts_are_refused(host):
     with pytest.raises(ValueError, match="--host"):
         bind(host, None)
 

@@ -20,7 +20,7 @@ def swap(client, inspection, **request):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_swapping_nothing_changes_nothing(name, inspect, client, weights):
+def test_swapping_with_equal_settings_changes_nothing(name, inspect, client, weights):
     inspection = inspect(name)
     for site in inspection["sites"][1:]:
         result = swap(client, inspection, site=site["path"])
@@ -32,7 +32,7 @@ def test_swapping_nothing_changes_nothing(name, inspect, client, weights):
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "lstmn", "transformer"])
-def test_every_option_that_is_offered_works(name, inspect, client, weights):
+def test_every_offered_option_works(name, inspect, client, weights):
     inspection = inspect(name)
     site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])["path"]
     offered = client.get(f"/api/inspections/{inspection['id']}/swaps", params={"site": site}).json()
@@ -51,7 +51,7 @@ def test_every_option_that_is_offered_works(name, inspect, client, weights):
     assert tried >= 10
 
 
-def test_the_swapped_weights_are_what_attend_gives(inspect, client, weights, studio):
+def test_the_swapped_weights_equal_those_of_attend(inspect, client, weights, studio):
     inspection = inspect("transformer")
     site = "decoder.1.self_attention"
     attention_map = studio.inspections.find(inspection["id"]).inspection.maps[site][0]
@@ -89,7 +89,7 @@ def test_a_window_counts_from_each_step_also_in_a_recurrent_decoder(inspect, cli
 
 @pytest.mark.parametrize("mask", ["none", "window", "dilated", "causal"])
 @pytest.mark.parametrize(("name", "site"), [("transformer", "decoder.0.self_attention"), ("lstmn", None)])
-def test_a_mask_never_shows_a_decoder_what_it_has_yet_to_write(name, site, mask, inspect, client, weights):
+def test_a_swapped_mask_of_a_decoder_is_causal(name, site, mask, inspect, client, weights):
     inspection = inspect(name)
     site = site or next(one["path"] for one in inspection["sites"] if one["is_causal"])
     result = swap(client, inspection, site=site, mask=mask, window=1)
@@ -100,7 +100,7 @@ def test_a_mask_never_shows_a_decoder_what_it_has_yet_to_write(name, site, mask,
         assert result["after"]["log_prob"] == pytest.approx(result["after"]["log_prob_of_first"], abs=1e-3)
 
 
-def test_a_swap_reaches_the_answer(inspect, client):
+def test_a_swap_changes_the_output(inspect, client):
     inspection = inspect("transformer")
     before = [swap(client, inspection, site=site["path"], temperature=100)["after"] for site in inspection["sites"][1:]]
     assert len({outcome["log_prob"] for outcome in before}) > 1
@@ -145,7 +145,7 @@ def test_the_formula_of_sigmoid_has_its_bias(inspect, client):
     assert next(one["formula"] for one in offered["aligns"] if one["name"] == "sigmoid").endswith("b = -log(keys)")
 
 
-def test_heads_in_figures(inspect, client):
+def test_statistics_of_heads(inspect, client):
     inspection = inspect("transformer")
     result = client.get(f"/api/inspections/{inspection['id']}/heads").json()
     assert len(result["heads"]) == sum(site["heads"] for site in inspection["sites"][1:])
@@ -158,7 +158,7 @@ def test_heads_in_figures(inspect, client):
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_a_head_that_is_ablated_changes_the_probabilities(name, inspect, client, folder):
+def test_an_ablated_head_changes_the_probabilities(name, inspect, client, folder):
     inspection = inspect(name)
     site = next(site for site in inspection["sites"] if site["queries"] != site["keys"] and site["has_scores"])
     result = client.post(f"/api/inspections/{inspection['id']}/ablate", json={"site": site["path"], "head": 0}).json()
@@ -167,7 +167,7 @@ def test_a_head_that_is_ablated_changes_the_probabilities(name, inspect, client,
     assert result["after"]["log_prob_of_first"] != result["before"]["log_prob_of_first"]
 
 
-def test_what_cannot_be_ablated_or_swapped(inspect, client):
+def test_invalid_ablations_and_swaps_are_refused(inspect, client):
     inspection = inspect("bahdanau")
     answer = client.post(f"/api/inspections/{inspection['id']}/ablate", json={"site": "attention", "head": 1})
     assert answer.status_code == 404 and "no head 1" in answer.json()["detail"]

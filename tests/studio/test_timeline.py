@@ -30,7 +30,7 @@ def line():
     return milestones({"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"})
 
 
-def test_every_entry_has_its_place(line):
+def test_every_entry_has_a_milestone(line):
     assert sorted(one.key for one in line) == sorted(f"{family}/{name}" for family in TABLES for name in TABLES[family])
     assert [one.year for one in line] == sorted(one.year for one in line)
     for one in line:
@@ -40,7 +40,7 @@ def test_every_entry_has_its_place(line):
 
 
 @pytest.mark.parametrize("family", TABLES)
-def test_every_entry_has_an_idea_and_none_is_left_over(family):
+def test_every_entry_has_an_explanation(family):
     assert list(EXPLANATIONS) == list(MECHANISMS)
     models = {name: entry.summary for name, entry in TABLES[family].items()} if family in TASKS else None
     explanations = models or EXPLANATIONS[family]
@@ -97,7 +97,7 @@ def test_no_claim_to_be_the_first_is_made(line):
     assert [text for text in texts if re.search(r"\bthe first\b|第一个|最早", text)] == []
 
 
-def test_every_file_is_there_and_holds_what_is_built(line):
+def test_every_file_exists_and_defines_its_entry(line):
     for one in line:
         family, name = one.key.split("/")
         source = (PACKAGE / one.file).read_text(encoding="utf-8")
@@ -112,16 +112,16 @@ def test_titles_can_be_read(line):
     assert not any("_" in title for title in titles.values())
 
 
-def test_only_what_is_on_the_registry_can_be_watched(line):
+def test_only_registered_models_are_linked(line):
     watched = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
     assert {one.key: one.model for one in line if one.model} == watched
 
 
-def test_figures_are_those_that_were_recorded(runs):
+def test_figures_equal_the_recorded_ones(runs):
     assert FIGURES.read_text(encoding="utf-8") == written(runs), "run: python -m benchmarks.studio_figures"
 
 
-def test_every_system_says_what_it_reached_and_on_what(runs, line):
+def test_every_system_has_results_with_their_data(runs, line):
     figures = {one.key: one.figure for one in line}
     for name in TRANSLATION_MODELS:
         test, data = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
@@ -132,7 +132,7 @@ def test_every_system_says_what_it_reached_and_on_what(runs, line):
     assert "tatoeba en-zh" in figures["translation/transformer"].zh
 
 
-def test_language_models_and_classifiers_say_it_too(runs, line):
+def test_language_models_and_classifiers_have_results(runs, line):
     figures = {one.key: one.figure for one in line}
     perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
     for message in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):

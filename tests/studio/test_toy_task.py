@@ -150,7 +150,7 @@ def inspection(toy):
     return answer.json()
 
 
-def test_it_is_listed_and_its_axes_and_panels_are_shown(toy, inspection):
+def test_the_toy_is_listed_with_its_axes_and_panels(toy, inspection):
     client, _ = toy
     assert "vowels" in [card["name"] for card in client.get("/api/state").json()["models"]]
     assert [axis["name"] for axis in inspection["axes"]] == ["letters", "query"]
@@ -160,7 +160,7 @@ def test_it_is_listed_and_its_axes_and_panels_are_shown(toy, inspection):
     assert sum(one["probability"] for one in classes["classes"]) == pytest.approx(1, abs=1e-6)
 
 
-def test_its_numbers_add_up(toy, inspection):
+def test_the_numbers_of_the_toy_are_consistent(toy, inspection):
     client, _ = toy
     params = {"site": "attention", "query": 0, "head": 1}
     values = client.get(f"/api/inspections/{inspection['id']}/compute", params=params).json()
@@ -193,7 +193,7 @@ def test_a_swap_and_an_ablation_change_its_output_as_an_intervention_does(toy, i
     assert ablated["before"]["log_prob"] == pytest.approx(inspection["log_prob"], abs=1e-6)
 
 
-def test_it_predicts_refuses_and_lacks_other_panels_with_sentences(toy, inspection):
+def test_the_toy_predicts_and_invalid_requests_are_refused(toy, inspection):
     client, _ = toy
     assert client.post("/api/predict", json={"model": "vowels", "text": "rhythm"}).json()["output"] == "few vowels"
     refused = client.post("/api/inspections", json={"model": "vowels", "text": "two words"})

@@ -22,7 +22,7 @@ def bare():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_can_be_taken_apart_and_swapped(name, bare):
+def test_an_example_can_be_inspected_and_swapped(name, bare):
     assert name in [card["name"] for card in bare.get("/api/state").json()["models"]]
     inspection = bare.post("/api/inspections", json={"model": name, "text": "whatever was typed"}).json()
     assert inspection["id"] == bare.post("/api/inspections", json={"model": name, "text": ""}).json()["id"]

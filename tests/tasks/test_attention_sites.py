@@ -28,7 +28,7 @@ def maps_of(model, length=3):
     return maps
 
 
-def test_a_model_is_probed_once_and_again_when_it_has_other_attentions():
+def test_a_model_is_probed_again_when_its_attentions_change():
     model, num_probes = Model(), 0
 
     def probe():
@@ -55,7 +55,7 @@ def test_more_numbers_than_allowed_are_refused():
         count_numbers([site], {"a": 3, "b": 5}, 109)
 
 
-def test_keys_before_the_text_are_dropped_and_lost_ones_come_back_without_weight():
+def test_empty_keys_are_dropped_and_missing_keys_have_no_weight():
     attention_map = maps_of(Model())["first"][0]
     assert first_key(attention_map, 0, is_stepwise=False) == 0
     assert first_key(attention_map, 7, is_stepwise=True) == 4

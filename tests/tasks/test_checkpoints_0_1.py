@@ -28,7 +28,7 @@ def test_every_system_of_0_1_has_a_folder():
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_it_loads_and_answers_as_before(folder):
+def test_a_checkpoint_of_0_1_loads_with_equal_outputs(folder):
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     predictor = load(folder, device="cpu")
     if "scores" in expected:

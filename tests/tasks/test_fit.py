@@ -24,7 +24,7 @@ def same_weights(one, other):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_the_folder_holds_all_that_was_promised(fitted):
+def test_a_run_folder_has_all_documented_files(fitted):
     folder = fitted.result.folder
     files = {name for name in OWN if set(name).isdisjoint("*/")}
     assert {path.name for path in folder.iterdir()} == {*files, "training"}
@@ -35,14 +35,14 @@ def test_the_folder_holds_all_that_was_promised(fitted):
     assert "bahdanau on copy" in card and "| parameters |" in card
 
 
-def test_the_same_run_gives_the_same_model_and_another_seed_another(tiny_run, fitted, tmp_path):
+def test_equal_seeds_give_equal_models(tiny_run, fitted, tmp_path):
     fit(tiny_run, tmp_path / "again", console=QUIET)
     assert same_weights(fitted.result.folder, tmp_path / "again")
     fit(override(tiny_run, "training.seed=1"), tmp_path / "other", console=QUIET)
     assert not same_weights(fitted.result.folder, tmp_path / "other")
 
 
-def test_a_folder_in_use_is_refused_and_stays(tiny_run, tmp_path):
+def test_a_folder_in_use_is_refused_and_unchanged(tiny_run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"is not empty\. Choose another --out"):
         fit(tiny_run, tmp_path, console=QUIET)
@@ -55,7 +55,7 @@ def test_a_folder_in_use_is_refused_and_stays(tiny_run, tmp_path):
         fit(tiny_run, tmp_path / "nothing", resume=True, console=QUIET)
 
 
-def test_the_lock_of_a_killed_run_is_no_use_of_a_folder(tiny_run, tmp_path):
+def test_a_stale_lock_does_not_make_a_folder_used(tiny_run, tmp_path):
     (tmp_path / ".lock").touch()
     fit(tiny_run, tmp_path, console=QUIET)
     assert (tmp_path / "model.safetensors").exists() and not (tmp_path / ".lock").exists()
@@ -72,7 +72,7 @@ def test_overwriting_removes_the_old_run_and_nothing_else(tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["training.compute.step=graphed", "training.schedule.name=foo"])
-def test_settings_that_cannot_be_leave_the_old_run_alone(change, tiny_run, tmp_path):
+def test_invalid_settings_leave_the_old_run_unchanged(change, tiny_run, tmp_path):
     fit(tiny_run, tmp_path, console=QUIET)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(ValueError, match=r"graphed step needs|schedule"):
@@ -80,7 +80,7 @@ def test_settings_that_cannot_be_leave_the_old_run_alone(change, tiny_run, tmp_p
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_what_no_run_wrote_is_not_written_over(tiny_run, tmp_path):
+def test_files_that_no_run_wrote_are_not_overwritten(tiny_run, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(ValueError, match=r"holds README\.md, config\.json, but no complete run"):
@@ -88,7 +88,7 @@ def test_what_no_run_wrote_is_not_written_over(tiny_run, tmp_path):
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_files_of_others_stay_when_a_run_is_written_over(tiny_run, tmp_path):
+def test_other_files_remain_when_a_run_is_overwritten(tiny_run, tmp_path):
     fit(tiny_run, tmp_path, console=QUIET)
     for name in ("training/mine.txt", "tensorboard/mine.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def test_files_of_others_stay_when_a_run_is_written_over(tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["model.hidden_size=-16", "model.hidden_size=0", "model.hidden_size=1" + "0" * 18])
-def test_sizes_that_cannot_be_are_sentences(change, tiny_run, tmp_path):
+def test_invalid_sizes_raise_errors_with_the_setting(change, tiny_run, tmp_path):
     with pytest.raises(ValueError, match=r"model\.hidden_size is -?\d+, expected 1 to 10,000,000"):
         fit(override(tiny_run, change), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
@@ -141,7 +141,7 @@ def test_a_run_with_the_old_names_of_settings_loads_and_resumes(tiny_run, tmp_pa
     assert old == new and json.loads((tmp_path / "new" / "config.json").read_text())["training"]["steps"] == 20
 
 
-def test_bad_data_leaves_the_old_run_alone(tiny_run, tmp_path):
+def test_invalid_data_leave_the_old_run_unchanged(tiny_run, tmp_path):
     fit(tiny_run, tmp_path / "run", console=QUIET)
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     run = make_run("pairs", "luong", source=tmp_path / "missing.en", target=tmp_path / "missing.de")
@@ -150,7 +150,7 @@ def test_bad_data_leaves_the_old_run_alone(tiny_run, tmp_path):
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
-def test_an_interrupted_run_saves_and_goes_on_as_if_nothing_had_been(tiny_run, fitted, tmp_path):
+def test_an_interrupted_and_resumed_run_equals_an_uninterrupted_one(tiny_run, fitted, tmp_path):
     def stop(record):
         if record["step"] == 1:
             signal.raise_signal(signal.SIGINT)
@@ -171,7 +171,7 @@ def test_resuming_with_other_settings_is_refused_and_names_them(tiny_run, fitted
     assert "Resume with the same ones, or choose another --out" in str(error.value)
 
 
-def test_a_full_disk_keeps_the_last_good_model(tiny_run, tmp_path, filling_disk):
+def test_a_full_disk_keeps_the_last_saved_model(tiny_run, tmp_path, filling_disk):
     run = override(tiny_run, "training.steps=8")
     with filling_disk(after=6), pytest.raises(OSError, match="the disk is full"):
         fit(run, tmp_path / "run", console=QUIET)
@@ -179,7 +179,7 @@ def test_a_full_disk_keeps_the_last_good_model(tiny_run, tmp_path, filling_disk)
     assert fit(run, tmp_path / "run", resume=True, console=QUIET).result.steps == 8
 
 
-def test_pairs_that_are_left_out_are_counted(tmp_path):
+def test_dropped_pairs_are_counted(tmp_path):
     long = " ".join(["word"] * 10_000)
     texts = {"a.en": [*(f"line {n}" for n in range(30)), "", long], "a.de": [*(f"zeile {n}" for n in range(31)), long]}
     texts |= {"v.en": ["line 40", "line 41"], "v.de": ["zeile 40", ""]}
@@ -196,7 +196,7 @@ def test_pairs_that_are_left_out_are_counted(tmp_path):
     assert "validation: dropped 1 pairs: 1 with an empty target." in text
 
 
-def test_packed_batches_teach_the_same(tmp_path, tiny_run):
+def test_packed_and_padded_batches_give_equal_losses(tmp_path, tiny_run):
     run = override(make_run("copy", "transformer"), "model.hidden_size=16", "training.steps=4", "training.every.log=1")
     run = replace(run, data=tiny_run.data, batch=replace(run.batch, tokens=128))
     fit(run, tmp_path / "padded", console=QUIET)
@@ -210,13 +210,13 @@ def test_packed_batches_teach_the_same(tmp_path, tiny_run):
         fit(override(tiny_run, "batch.packed=true"), tmp_path / "no", console=QUIET)
 
 
-def test_a_run_that_is_refused_before_it_learned_leaves_nothing(tiny_run, tmp_path):
+def test_a_run_refused_before_training_leaves_no_files(tiny_run, tmp_path):
     with pytest.raises(ValueError, match="there is no schedule 'nothing'"):
         fit(override(tiny_run, "training.schedule.name=nothing"), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
+def test_a_run_that_cannot_be_resumed_raises_an_error_with_the_reason(tiny_run, tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ValueError, match="holds no run to resume"):
         fit(tiny_run, tmp_path, resume=True, console=QUIET)
@@ -226,13 +226,13 @@ def test_what_cannot_be_resumed_says_why(tiny_run, tmp_path):
             fit(tiny_run, tmp_path, resume=resume, console=QUIET)
 
 
-def test_several_processes_do_not_write_over(tiny_run, tmp_path, monkeypatch):
+def test_several_processes_refuse_to_overwrite(tiny_run, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="several processes cannot overwrite"):
         fit(tiny_run, tmp_path, overwrite=True, console=QUIET)
 
 
-def test_a_vocabulary_of_its_own_is_not_shared(tiny_run):
+def test_separate_vocabularies_do_not_share_embeddings(tiny_run):
     from regard.data.text import Tokenizers
     from regard.tasks.translation.run import fit_to
 

@@ -82,7 +82,7 @@ def command(monkeypatch):
     return run
 
 
-def test_it_trains_loads_resumes_and_is_evaluated_from_the_command_line(command, file, tmp_path, capsys):
+def test_a_recipe_of_a_file_trains_loads_resumes_and_is_evaluated(command, file, tmp_path, capsys):
     out, recipe = tmp_path / "run", f"{file}:doubled"
     assert command("train", recipe, "--out", out, "--set", "data.count=24", "--steps", 4) == 0
     config = json.loads((out / "config.json").read_text())
@@ -98,7 +98,7 @@ def test_it_trains_loads_resumes_and_is_evaluated_from_the_command_line(command,
     assert "model_name: bahdanau -> luong" in " ".join(capsys.readouterr().err.split())
 
 
-def test_another_process_loads_it(file, tmp_path):
+def test_a_run_of_a_users_recipe_loads_in_another_process(file, tmp_path):
     out = tmp_path / "run"
     fit(make_run(f"{file}:doubled", count=20), out, console=QUIET)
     used = subprocess.run(
@@ -110,7 +110,7 @@ def test_another_process_loads_it(file, tmp_path):
     assert used.stdout == "1\n"
 
 
-def test_a_lost_file_is_explained(file, tmp_path):
+def test_a_missing_recipe_file_raises_an_error_with_its_path(file, tmp_path):
     out = tmp_path / "run"
     fit(make_run(f"{file}:doubled", count=20), out, console=QUIET)
     sys.modules.pop(import_file(file).__name__)
@@ -127,7 +127,7 @@ def test_a_lost_file_is_explained(file, tmp_path):
             load(out)
 
 
-def test_a_renamed_recipe_orphans_nothing(file, tmp_path, tiny_run):
+def test_runs_load_after_their_recipe_is_renamed(file, tmp_path, tiny_run):
     run = override(tiny_run, "training.schedule.decay_steps=4")
     fit(run, tmp_path / "run", console=QUIET)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -141,7 +141,7 @@ class OfATest:
     """A class of a module that is found by its name."""
 
 
-def test_references_lead_back(file):
+def test_references_resolve_to_their_objects(file):
     assert is_reference("a.py:b") and is_reference("package.module:name")
     assert not is_reference("dates") and not is_reference("a:b c") and not is_reference(":b")
     for value in (import_reference(f"{file}:Doubled"), override, OfATest):
@@ -165,7 +165,7 @@ def test_references_lead_back(file):
         ("y = 1", "has no x"),
     ],
 )
-def test_a_file_that_fails_is_a_sentence(text, message, tmp_path):
+def test_a_file_that_fails_to_import_raises_a_clear_error(text, message, tmp_path):
     (tmp_path / "broken.py").write_text(text)
     with pytest.raises(ValueError, match=message):
         make_run(f"{tmp_path / 'broken.py'}:x")
@@ -234,7 +234,7 @@ def test_a_config_of_0_1_with_an_unknown_recipe_is_named(fitted, tmp_path):
         (torch.device("cuda", 99), "device is cuda:99, but torch finds"),
     ],
 )
-def test_a_device_that_is_not_there_is_a_sentence(device, message):
+def test_a_missing_device_raises_a_clear_error(device, message):
     with pytest.raises(ValueError, match=message):
         choose_device(device)
     assert choose_device(torch.device("cpu")) == choose_device("cpu") == torch.device("cpu")

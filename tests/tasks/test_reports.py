@@ -39,7 +39,7 @@ REPORT = Report(
 )
 
 
-def test_a_report_survives_its_file():
+def test_a_report_equals_itself_after_writing_and_reading():
     assert read_report(write_report(REPORT)) == REPORT
     bare = Report(info=INFO, metrics=())
     assert read_report(write_report(bare)) == bare
@@ -51,7 +51,7 @@ def test_metrics_and_tables_are_found_by_name():
     assert REPORT.table("by_length").rows[0] == ("0-10", 36.5) and REPORT.table("confusion") is None
 
 
-def test_numbers_that_json_lacks_are_words():
+def test_numbers_that_json_lacks_are_written_as_strings():
     values = (math.inf, -math.inf, math.nan)
     lost = Report(info=INFO, metrics=tuple(Metric(name="perplexity", value=one, title="perplexity") for one in values))
     text = write_report(lost)
@@ -88,7 +88,7 @@ def test_a_wrong_file_is_refused(text, message):
         read_report(text)
 
 
-def test_time_must_have_passed():
+def test_a_speed_needs_a_positive_time():
     with pytest.raises(ValueError, match=r"seconds=0\.0 must be more than 0"):
         Speed(seconds=0.0, count=1, unit="tokens", hardware="one core")
 

@@ -14,7 +14,7 @@ LIMIT = LengthLimit(0.0, 6)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(size=3, num_best=2), Sampling(seed=4)], ids=str)
-def test_fused_or_not_in_any_batches(search):
+def test_outputs_do_not_depend_on_fused_code_or_batches(search):
     model = make_transformer()
     engine = TorchEngine(model=model, stack=PaddedTokens.from_lists)
     assert isinstance(engine, DecodingEngine) and isinstance(engine.decoder, FusedTransformer)
@@ -38,7 +38,7 @@ class RecordingEngine:
         return [[Hypothesis(ids=(4,), log_prob=-1.0, score=-0.5, finished=True)] for _ in sources]
 
 
-def test_a_translator_uses_the_engine_that_it_is_given(fitted):
+def test_a_translator_uses_its_engine(fitted):
     engine = RecordingEngine()
     translator = replace(fitted.system, engine=engine)
     outputs = translator.predict(["a b", "", "c"], beam=1, return_weights=True, first=10)

@@ -80,7 +80,7 @@ def command(monkeypatch):
     return run
 
 
-def test_the_command_line_trains_evaluates_and_uses_it(command, installed, tmp_path, capsys):
+def test_the_command_line_trains_evaluates_and_classifies(command, installed, tmp_path, capsys):
     out = tmp_path / "run"
     assert command("train", "words", "--out", out, "--steps", 30, "--set", "data.count=256") == 0
     told = capsys.readouterr()
@@ -99,7 +99,7 @@ def test_the_command_line_trains_evaluates_and_uses_it(command, installed, tmp_p
     assert "a model for last letter, which cannot translate" in " ".join(capsys.readouterr().err.split())
 
 
-def test_it_is_listed(command, installed, capsys):
+def test_the_task_is_listed(command, installed, capsys):
     assert command("list", "tasks", "--json") == 0
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert tasks["last_letter"] == {"verb": "classify", "title": "Last letter", "models": "last_letter"}
@@ -109,7 +109,7 @@ def test_it_is_listed(command, installed, capsys):
     assert "words" in capsys.readouterr().out
 
 
-def test_by_its_file_it_is_trained_and_used_from_another_process(tmp_path):
+def test_a_task_of_a_file_is_trained_and_used_in_another_process(tmp_path):
     line = [sys.executable, "-m", "regard"]
     recipe = f"{FOLDER / 'recipe.py'}:words"
     subprocess.run([*line, "train", recipe, "--out", tmp_path / "run", "--steps", "4"], check=True)

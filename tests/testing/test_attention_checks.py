@@ -228,7 +228,7 @@ def test_without_keys_the_context_must_be_zeros():
         find(CASE_CHECKS, "check_no_keys")(case_of(Dot(), ChangedContext))
 
 
-def test_infinite_scores_must_share_where_that_is_declared():
+def test_infinite_scores_must_share_the_weight_if_declared():
     first = Changed(lambda weights, scores: torch.eye(3)[weights.argmax(-1)].to(weights) * (weights > 0))
     with pytest.raises(AssertionError, match=r"keys whose scores are \+inf share the weight"):
         find(ALIGNMENT_CHECKS, "check_infinite_scores")(case_of(first, shares_infinity=True))
@@ -241,7 +241,7 @@ def test_a_graph_break_fails():
 
 
 @pytest.mark.cuda
-def test_other_numbers_on_cuda_fail():
+def test_different_numbers_on_cuda_fail():
     with pytest.raises(AssertionError, match="CUDA equals the CPU, but"):
         find(CASE_CHECKS, "check_cuda_equals_cpu")(case_of(DependsOnTheDevice()))
 
@@ -363,7 +363,7 @@ def test_a_sound_mask_passes(mask):
 
 
 @pytest.mark.unchecked
-def test_the_object_of_the_caller_is_left_alone():
+def test_the_object_of_the_caller_is_unchanged():
     score, state = Formed().train(), torch.get_rng_state()
     check_score(score, query_size=8, alignments=["softmax"], dtypes=(torch.float32,))
     assert score.training and torch.equal(torch.get_rng_state(), state)

@@ -400,7 +400,7 @@ def test_the_checks_of_a_whole_model_fail():
         check_classifier(StructuredSelfAttention, CLASSIFIER)
 
 
-def test_a_config_too_small_for_the_examples_is_a_sentence():
+def test_a_config_too_small_for_the_examples_raises_a_clear_error():
     with pytest.raises(ValueError, match="vocab_size is 5, but the examples of the checks need at least 13"):
         check_language_model(LSTMLanguageModel, replace(LANGUAGE, vocab_size=5))
 

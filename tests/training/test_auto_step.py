@@ -72,14 +72,14 @@ def test_all_reasons_are_listed():
 
 
 @pytest.mark.parametrize("step", ["eager", "graphed", "compiled"])
-def test_a_kind_asked_for_by_name_is_used_whatever_the_model_declares(step):
+def test_an_explicit_mode_is_used_whatever_the_model_declares(step):
     choice = choose(with_hook(), capturable=False, step=step)
     assert (choice.mode, choice.reasons) == (step, ())
 
 
 @pytest.mark.parametrize("step", ["graphed", "compiled"])
 @pytest.mark.parametrize("case", [{"device": CPU}, {"num_processes": 2}, {"accumulation": 2}])
-def test_a_kind_that_cannot_run_is_refused(step, case):
+def test_a_mode_that_cannot_run_is_refused(step, case):
     with pytest.raises(ValueError, match=rf"a {step} step needs one process on one CUDA device.*compute\.step=auto"):
         choose(step=step, **case)
 
@@ -91,16 +91,16 @@ def run_of(tmp_path, compute):
     return output.getvalue()
 
 
-def test_one_line_says_how_steps_run(tmp_path):
+def test_one_line_reports_how_steps_run(tmp_path):
     output = run_of(tmp_path, ComputeSettings(device="cpu", precision="fp32"))
     assert output.count("Training steps run eagerly, without CUDA graphs: the device is cpu") == 1
 
 
-def test_a_run_that_says_eager_says_nothing_of_it(tmp_path):
+def test_an_explicit_eager_mode_prints_no_line(tmp_path):
     assert "Training steps" not in run_of(tmp_path, ComputeSettings(device="cpu", precision="fp32", step="eager"))
 
 
-def test_a_run_may_be_resumed_with_another_kind_of_step(tmp_path):
+def test_a_run_may_be_resumed_with_another_step_mode(tmp_path):
     compute = ComputeSettings(device="cpu", precision="fp32", step="eager")
     train(Toy(), Letters(), settings(compute=compute, steps=3), tmp_path, console=Console(quiet=True))
     longer = settings(compute=replace(compute, step="auto"), steps=6)
@@ -213,7 +213,7 @@ def replace_forward(model):
     ],
     ids=["forward hook", "pre-hook", "backward hook", "replaced forward"],
 )
-def test_no_graph_is_replayed_while_a_model_is_watched(fake_cuda, watch):
+def test_no_graph_is_replayed_while_a_model_is_traced_or_has_hooks(fake_cuda, watch):
     step = ready(fake_cuda)
     calls = step.module.calls
     undo = watch(step.module)
@@ -286,14 +286,14 @@ def edit(model):
     [edit, lambda model: model.load_state_dict(model.state_dict()), lambda model: model.eval().train()],
     ids=["edit", "load", "validation"],
 )
-def test_edits_in_place_leave_the_graphs(fake_cuda, change):
+def test_edits_in_place_keep_the_graphs(fake_cuda, change):
     step = ready(fake_cuda)
     change(step.module)
     run(step)
     assert [graph.replays for graph, _ in fake_cuda.captures] == [2]
 
 
-def test_a_step_that_waits_for_the_device_is_found_before_its_capture(fake_cuda):
+def test_a_step_that_synchronizes_is_detected_before_its_capture(fake_cuda):
     class Waiting(Halves):
         def forward(self, batch):
             warnings.warn("called a synchronizing CUDA operation (Triggered internally)", stacklevel=1)
@@ -333,7 +333,7 @@ def test_training_continues_eagerly_after_a_failure():
     assert engine.reshape(batch) is batch and learn().item() > learn().item()
 
 
-def test_a_cautious_step_is_captured_where_nothing_is_against_it(fake_cuda):
+def test_a_cautious_step_is_captured_without_reasons_against_it(fake_cuda):
     assert ready(fake_cuda, cautious=True).failure == ""
 
 
@@ -346,7 +346,7 @@ def test_the_identity_of_a_module_is_that_of_its_tensors():
     assert before == identity_of(model)
 
 
-def test_sentences_are_only_lengthened():
+def test_classification_batches_are_padded_in_length_only():
     batch = sentences.labelled()
     filled = graphs.SHAPE_PADDER(batch)
     assert filled.sentences.ids.shape == (5, 8) and torch.equal(filled.labels, batch.labels)

@@ -18,14 +18,14 @@ def test_other_devices_are_refused(device):
         ComputeSettings(device=device)
 
 
-def test_a_device_that_is_not_there_is_refused():
+def test_a_missing_device_is_refused():
     _select_device("auto")
     _select_device("cpu")
     with pytest.raises(ValueError, match="device is cuda:99, but torch sees"):
         _select_device("cuda:99")
 
 
-def test_the_processes_of_a_run_choose_their_gpus_themselves(monkeypatch):
+def test_a_device_with_an_index_is_refused_for_several_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(ValueError, match="several processes train"):

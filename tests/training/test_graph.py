@@ -84,7 +84,7 @@ def test_rounding_up(count, multiple, expected):
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])
-def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
+def test_a_padded_batch_has_the_same_rows_in_a_rounded_shape(count):
     batch = make_batch(make_rows(count, seed=count))
     filled = SHAPE_PADDER(batch)
     assert filled.num_tokens == batch.num_tokens
@@ -101,7 +101,7 @@ def test_a_filled_batch_holds_the_same_rows_in_a_round_shape(count):
     assert (filled.labels[len(batch.labels) :] == PAD).all()
 
 
-def test_filling_twice_changes_nothing():
+def test_padding_twice_changes_nothing():
     once = SHAPE_PADDER(make_batch(make_rows(5, seed=0)))
     twice = SHAPE_PADDER(once)
     assert shape_of(once) == shape_of(twice)
@@ -116,7 +116,7 @@ def test_many_batches_have_few_shapes():
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("count", [1, 6])
-def test_padded_packed_and_filled_batches_have_one_loss_and_one_gradient(count, norm):
+def test_padded_and_packed_batches_have_equal_loss_and_gradient(count, norm):
     objective = make_objective(norm=norm)
     rows = make_rows(count, seed=count)
     packed = make_batch(rows)
@@ -136,7 +136,7 @@ def make_recurrent(name, dtype=torch.float64):
 
 @pytest.mark.parametrize("name", RECURRENT)
 @pytest.mark.parametrize("count", [1, 6])
-def test_padded_batches_filled_up_have_one_loss_and_one_gradient(count, name):
+def test_padding_to_a_shape_changes_neither_loss_nor_gradient(count, name):
     objective, batch = make_recurrent(name), make_batch(make_rows(count, seed=count), PaddedTokens)
     filled = SHAPE_PADDER(batch)
     assert filled.num_tokens == batch.num_tokens
@@ -205,7 +205,7 @@ def eager_step(objective, optimizer, batch, *, learning_rate, clip_norm):
 @pytest.mark.cuda
 @pytest.mark.unchecked
 @pytest.mark.parametrize("name", ["transformer", *RECURRENT])
-def test_graphed_steps_are_the_eager_steps(name):
+def test_graphed_steps_equal_eager_steps(name):
     batches = alternating(4 * (WARM_UP + 2), PackedTokens if name == "transformer" else PaddedTokens)
     shapes = [shape_of(batch) for batch in batches]
     assert len(set(shapes)) == 2
@@ -232,7 +232,7 @@ def test_graphed_steps_are_the_eager_steps(name):
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_shapes_beyond_the_most_run_as_they_are(monkeypatch):
+def test_shapes_beyond_the_maximum_run_eagerly(monkeypatch):
     monkeypatch.setattr(graph, "MOST_SHAPES", 1)
     batches = alternating(2 * (WARM_UP + 2))
     eager, (_, step) = make_objective(torch.float32).cuda(), graphed()
@@ -253,7 +253,7 @@ def graphed():
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_decoding_between_replays_sees_the_weights_then():
+def test_decoding_between_replays_uses_the_current_weights():
     objective, step = graphed()
     source = map_tensors(torch.Tensor.cuda, PaddedTokens.from_lists([[4, 5, 6, EOS], [7, EOS]]))
     tokens, batch, model = torch.tensor([BOS, BOS]).cuda(), alternating(1)[0], objective.model
@@ -278,7 +278,7 @@ def decode(model, tokens, source):
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_the_same_batch_again_gives_the_loss_of_the_weights_then():
+def test_the_same_batch_again_gives_the_loss_of_the_current_weights():
     """A graph that read a stale batch, stale weights or a stale count of tokens would show here."""
     objective, step = graphed()
     for number, batch in enumerate(alternating(2 * (WARM_UP + 3))):
@@ -314,7 +314,7 @@ def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
 
 @pytest.mark.cuda
 @pytest.mark.unchecked
-def test_compiled_training_learns_what_eager_training_learns():
+def test_compiled_training_equals_eager_training():
     """Step by step on the same batches: where the gradients agree, a slower descent would be the update's fault."""
     torch._dynamo.reset()
     losses = {}

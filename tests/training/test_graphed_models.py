@@ -76,7 +76,7 @@ def engine_of(family, name, change, step):
 
 
 @pytest.mark.parametrize(("family", "name", "change"), CAPTURABLE)
-def test_every_listed_model_trains_by_graphs_as_it_does_eagerly(family, name, change):
+def test_every_listed_model_trains_equally_with_graphs_and_eagerly(family, name, change):
     weights = MAKERS[family](name, change, torch.float32).state_dict()
     engines = {step: engine_of(family, name, change, step) for step in ("eager", "auto")}
     for engine in engines.values():
@@ -127,7 +127,7 @@ def replace_data(model):
 
 
 @pytest.mark.parametrize("change", [halve, hook_up, replace_data])
-def test_a_graphed_step_heeds_what_was_done_to_the_model(change):
+def test_edits_of_a_model_apply_to_graphed_steps(change):
     eager, graphed = changed_engines(change)
     assert graphed == pytest.approx(eager, rel=1e-3)
 
@@ -140,7 +140,7 @@ class Waits(Toy):
         return super().features(source, target)
 
 
-def test_a_model_that_waits_for_the_device_trains_eagerly_and_one_line_says_so(tmp_path):
+def test_a_model_that_synchronizes_trains_eagerly_and_one_line_reports_it(tmp_path):
     output, compute = StringIO(), ComputeSettings(device="cuda", precision="fp32")
     data, model = Letters(count=64, rows=64), Waits()
     before = loss_of(model, data)["loss"]

@@ -33,7 +33,7 @@ def contents(folder):
         ("counted", {"steps": 4, "ema": 0.9}, 25),
     ],
 )
-def test_a_killed_training_ends_as_one_that_was_not(tmp_path, mode, arguments, at_least):
+def test_a_killed_and_resumed_training_equals_an_uninterrupted_one(tmp_path, mode, arguments, at_least):
     assert run(mode, tmp_path, **arguments) >= at_least
     whole, killed = contents(tmp_path / "whole"), contents(tmp_path / "killed")
     assert len(whole) >= 5

@@ -60,7 +60,7 @@ def launch(folder, arguments, script="toy.py"):
     )
 
 
-def test_two_processes_learn_what_one_learns_also_when_resumed(alone, tmp_path):
+def test_two_processes_train_the_same_model_as_one_also_when_resumed(alone, tmp_path):
     for steps in (5, 12):
         done = launch(tmp_path / "two", ARGUMENTS | {"accumulation": 2, "steps": steps})
         assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def test_two_processes_learn_what_one_learns_also_when_resumed(alone, tmp_path):
     assert len(load_tensors(tmp_path / "two" / "training" / "step-00000012" / "random.safetensors")["torch"]) == 2
 
 
-def test_rows_of_a_stream_may_change_processes(tmp_path):
+def test_rows_of_a_stream_may_be_resumed_with_other_processes(tmp_path):
     """3 rows on 2 processes, then on one: what was carried goes with its row."""
     done = launch(tmp_path / "two", {"steps": 5}, script="reading.py")
     assert done.returncode == 0, done.stderr
@@ -81,12 +81,12 @@ def test_rows_of_a_stream_may_change_processes(tmp_path):
 
 
 @pytest.mark.parametrize("accumulation", [2, 3])
-def test_parts_that_follow_each_other_learn_what_the_whole_batch_learns(alone, tmp_path, accumulation):
+def test_accumulation_trains_the_same_model_as_whole_batches(alone, tmp_path, accumulation):
     toy.main(tmp_path / "parts", ARGUMENTS | {"accumulation": accumulation})
     assert_same(tmp_path / "parts", alone)
 
 
-def test_a_batch_smaller_than_its_parts_is_learned_once(tmp_path):
+def test_a_batch_smaller_than_the_number_of_parts_counts_once(tmp_path):
     weights = []
     for accumulation in (1, 4):
         model = Toy()

@@ -37,7 +37,7 @@ def test_noam_is_the_formula_of_the_paper():
     assert factors("noam", [4000]) == pytest.approx([512**-0.5 * 4000**-0.5])
 
 
-def test_the_others():
+def test_other_schedules_equal_their_formulas():
     assert factors("inverse_sqrt", [1, 10, 40], warmup_steps=10) == pytest.approx([0.1, 1.0, 0.5])
     assert factors("constant", [1, 2, 9], warmup_steps=2) == [0.5, 1.0, 1.0]
     assert factors("linear", [5, 10, 15, 20, 30], warmup_steps=10, decay_steps=20) == [0.5, 1.0, 0.5, 0.0, 0.0]
@@ -58,7 +58,7 @@ def test_every_schedule_is_finite_and_never_negative(name):
         assert all(0.0 <= value <= 1.0 for value in values)
 
 
-def test_what_a_schedule_lacks_is_said():
+def test_a_missing_setting_of_a_schedule_raises_an_error():
     with pytest.raises(ValueError, match="needs decay_steps"):
         factors("linear", [1])
     with pytest.raises(ValueError, match="the nearest is 'noam'"):
@@ -76,7 +76,7 @@ def test_an_average_keeps_ties_and_precision():
         average_tensors([])
 
 
-def test_a_number_beats_none_and_nan_beats_nothing():
+def test_a_finite_loss_is_better_than_nan():
     settings = SelectionSettings(patience=2)
     best = BestTracker().after(1, {"loss": math.nan}, settings).after(2, {"loss": 5.0}, settings)
     assert (best.step, best.since) == (2, 0)
@@ -93,7 +93,7 @@ def test_the_prefetcher_keeps_the_order_and_its_thread_ends():
     assert not prefetcher._thread.is_alive()
 
 
-def test_a_card_says_what_it_is_given():
+def test_a_model_card_contains_its_facts():
     text = model_card(
         title="bahdanau on dates",
         summary="Reads dates.",

@@ -63,7 +63,7 @@ def test_state_is_carried_and_gradients_are_not():
     assert not torch.allclose(alone[0], ours[2][0], rtol=1e-3)
 
 
-def test_rows_that_begin_anew_begin_with_the_start():
+def test_rows_of_a_new_text_begin_with_the_start_state():
     model, data = lstm().double(), data_of()
     first, second, _ = (data.make(starts) for starts in data.order.epoch(0))
     objective = StreamObjective(model)
@@ -76,7 +76,7 @@ def test_rows_that_begin_anew_begin_with_the_start():
         assert torch.equal(got[0], kept[0]) and torch.equal(got[2], kept[2]) and not torch.equal(got[0], start[0])
 
 
-def test_the_tensors_that_are_carried_stay_where_they_are():
+def test_carried_tensors_keep_their_addresses():
     data, objective = data_of(), StreamObjective(lstm())
     places = []
     for starts in data.order.epoch(0):
@@ -115,7 +115,7 @@ def test_label_smoothing_reaches_the_loss():
 
 
 @pytest.mark.parametrize("stop_at", [1, 5])
-def test_a_resumed_training_carries_on_bit_for_bit(tmp_path, stop_at):
+def test_a_resumed_training_is_bit_equal(tmp_path, stop_at):
     """3 segments an epoch, so that it stops within an epoch."""
     whole, resumed = lstm(dropout=0.3), lstm(dropout=0.3)
     train(whole, data_of(), settings(), tmp_path / "whole", objective=StreamObjective, console=QUIET)
@@ -133,7 +133,7 @@ def test_a_resumed_training_carries_on_bit_for_bit(tmp_path, stop_at):
     assert carried["0"].shape == (3, 2, 6), "the rows of the global batch"
 
 
-def test_what_was_carried_matters_to_a_resumed_training(tmp_path):
+def test_a_resumed_training_depends_on_the_carried_state(tmp_path):
     """So that the test above could fail."""
     models = [lstm(), lstm()]
     for number, model in enumerate(models):
@@ -146,7 +146,7 @@ def test_what_was_carried_matters_to_a_resumed_training(tmp_path):
 
 
 @pytest.mark.parametrize(("clip_norm", "momentum"), [(None, 0.0), (0.1, 0.0), (None, 0.9)])
-def test_plain_descent_and_the_exponential_schedule_by_hand(tmp_path, clip_norm, momentum):
+def test_sgd_and_the_exponential_schedule_equal_their_formulas(tmp_path, clip_norm, momentum):
     model, plain, data = lstm(), lstm(), data_of(tokens=12)
     segment = data.make([0, 4, 8])
     optimizer = SGDSettings(learning_rate=0.5, clip_norm=clip_norm, momentum=momentum)
@@ -166,7 +166,7 @@ def test_plain_descent_and_the_exponential_schedule_by_hand(tmp_path, clip_norm,
     torch.testing.assert_close(list(model.parameters()), list(plain.parameters()), rtol=1e-4, atol=1e-6)
 
 
-def test_weight_decay_spares_vectors():
+def test_weight_decay_excludes_vectors():
     model = lstm()
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     optimizer = make_optimizer(model, AdamSettings(learning_rate=0.1, weight_decay=0.5))
@@ -191,12 +191,12 @@ def test_rows_of_a_stream_are_not_accumulated():
     ("changes", "sentence"),
     [({"learning_rate": 0.0}, "learning_rate is 0.0"), ({"clip_norm": -1.0}, "clip_norm is -1.0, expected more")],
 )
-def test_descent_that_cannot_be_is_a_sentence(changes, sentence):
+def test_invalid_sgd_settings_raise_errors(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         SGDSettings(**changes)
 
 
-def test_an_exponential_schedule_needs_to_know_its_half(tmp_path):
+def test_an_exponential_schedule_needs_decay_steps(tmp_path):
     chosen = settings(schedule=ScheduleSettings(name="exponential"))
     with pytest.raises(ValueError, match="the schedule exponential needs decay_steps"):
         train(lstm(), data_of(), chosen, tmp_path, objective=StreamObjective, console=QUIET)

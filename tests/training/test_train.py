@@ -38,7 +38,7 @@ def fit(folder, *, model=None, data=None, validate=True, chosen=None, **options)
     return train(model or Toy(), data, chosen or settings(), folder, validate=judge, console=QUIET, **options)
 
 
-def test_it_learns_and_says_so(tmp_path):
+def test_the_loss_decreases_and_is_reported(tmp_path):
     model, output = Toy(), StringIO()
     before = loss_of(model, Letters())["loss"]
     data = Letters()
@@ -61,7 +61,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.tokens == sum(data.num_tokens(batch) for epoch in range(8) for batch in data.order.epoch(epoch))
 
 
-def test_the_model_holds_what_the_file_holds(tmp_path):
+def test_the_model_has_the_weights_of_the_saved_file(tmp_path):
     model, again = Toy(), Toy()
     fit(tmp_path, model=model)
     RunFolder(tmp_path).load_weights(again)
@@ -70,7 +70,7 @@ def test_the_model_holds_what_the_file_holds(tmp_path):
     assert load_metadata(tmp_path / "model.safetensors") == {"step": 12}
 
 
-def test_the_best_is_kept_and_patience_ends_the_wait(tmp_path):
+def test_the_best_weights_are_saved_and_patience_stops_training(tmp_path):
     scores = iter([3.0, 1.0, 2.0, 2.5])
     chosen = settings(
         steps=None,
@@ -83,14 +83,14 @@ def test_the_best_is_kept_and_patience_ends_the_wait(tmp_path):
     assert load_metadata(tmp_path / "model.safetensors")["step"] == 4
 
 
-def test_higher_can_be_better(tmp_path):
+def test_a_higher_metric_can_be_better(tmp_path):
     scores = iter([30.0, 10.0, 20.0])
     selection = SelectionSettings(metric="bleu", better="higher")
     result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: {"bleu": next(scores)})
     assert result.chosen_step == 4 and result.metrics == {"bleu": 30.0}
 
 
-def test_of_equals_the_lower_loss_is_better(tmp_path):
+def test_equal_metrics_are_decided_by_the_lower_loss(tmp_path):
     told = iter([{"accuracy": 1.0, "loss": loss} for loss in (0.5, 0.1, 0.2)])
     selection = SelectionSettings(metric="accuracy", better="higher")
     result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: next(told))
@@ -98,7 +98,7 @@ def test_of_equals_the_lower_loss_is_better(tmp_path):
 
 
 @pytest.mark.parametrize(("at_the_end", "chosen"), [(0.5, "average"), (9.0, "best")])
-def test_the_average_is_kept_if_it_is_better(tmp_path, at_the_end, chosen):
+def test_the_average_is_saved_if_it_is_better(tmp_path, at_the_end, chosen):
     seen, scores = [], iter([3.0, 2.0, 1.0, at_the_end])
 
     def judge(module):
@@ -115,7 +115,7 @@ def test_the_average_is_kept_if_it_is_better(tmp_path, at_the_end, chosen):
     assert all(torch.equal(kept[name], expected[name]) for name in expected)
 
 
-def test_without_validation_the_last_weights_are_kept(tmp_path):
+def test_without_validation_the_last_weights_are_saved(tmp_path):
     model = Toy()
     result = fit(tmp_path, model=model, validate=None)
     assert result.chosen == "last" and result.metrics == {}
@@ -124,7 +124,7 @@ def test_without_validation_the_last_weights_are_kept(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(last.parameters(), model.parameters(), strict=True))
 
 
-def test_the_running_average_is_what_is_validated(tmp_path):
+def test_the_running_average_is_validated(tmp_path):
     model = Toy()
     fit(tmp_path, model=model, chosen=settings(selection=SelectionSettings(ema=0.9)))
     checkpoint = RunFolder(tmp_path).checkpoints.latest()
@@ -133,7 +133,7 @@ def test_the_running_average_is_what_is_validated(tmp_path):
     assert torch.equal(model.state_dict()["encoder.weight_hh_l0"], running["encoder.weight_hh_l0"])
 
 
-def test_a_running_average_follows_at_once_and_then_at_its_decay():
+def test_a_running_average_starts_at_the_weights_and_then_decays():
     model = nn.Linear(1, 1, bias=False)
     running, expected = RunningAverage(model, 0.5), None
     for step in range(20):
@@ -145,7 +145,7 @@ def test_a_running_average_follows_at_once_and_then_at_its_decay():
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_training_saves_and_goes_on(tmp_path, signal_number):
+def test_an_interrupted_training_saves_and_resumes(tmp_path, signal_number):
     whole, resumed, before = Toy(dropout=0.3), Toy(dropout=0.3), signal.getsignal(signal.SIGINT)
     fit(tmp_path / "whole", model=whole)
 
@@ -161,7 +161,7 @@ def test_an_interrupted_training_saves_and_goes_on(tmp_path, signal_number):
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
 
 
-def test_a_longer_training_goes_on_from_a_finished_one(tmp_path):
+def test_a_finished_training_can_be_continued(tmp_path):
     whole, resumed = Toy(dropout=0.3), Toy(dropout=0.3)
     fit(tmp_path / "whole", model=whole, chosen=settings(steps=24))
     fit(tmp_path / "twice", model=Toy(dropout=0.3))
@@ -201,7 +201,7 @@ def test_renamed_settings_keep_their_values_and_other_groups_their_names():
     assert rename_settings(config) == renamed == rename_settings(renamed) != config
 
 
-def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
+def test_a_nan_loss_stops_training_and_saves_nothing(tmp_path):
     class Sick(Toy):
         def features(self, source, target):
             self.count = getattr(self, "count", 0) + 1
@@ -214,7 +214,7 @@ def test_a_loss_that_is_no_number_ends_the_training_and_saves_nothing(tmp_path):
     assert torch.isfinite(load_tensors(tmp_path / "model.safetensors")["embedding.weight"]).all()
 
 
-def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+def test_nan_weights_are_not_saved(tmp_path):
     class Poisoned(Toy):
         def features(self, source, target):
             features = super().features(source, target).features
@@ -247,7 +247,7 @@ def test_the_learning_rate_follows_the_schedule(tmp_path):
     assert rates[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01]) and rates[-1] == pytest.approx(0.0)
 
 
-def test_epochs_end_a_training_and_set_the_rhythm(tmp_path):
+def test_training_ends_after_its_epochs_and_logs_each(tmp_path):
     every = EverySettings(log=100)
     result = fit(tmp_path, chosen=settings(steps=None, epochs=2, every=every))
     assert (result.stopped, result.epochs, result.steps) == ("epochs", 2, 10)
@@ -262,7 +262,7 @@ def test_precision(tmp_path, name):
     assert model.readout.weight.dtype == torch.float32
 
 
-def test_errors_of_the_data_reach_the_caller(tmp_path):
+def test_errors_of_the_data_are_raised_to_the_caller(tmp_path):
     class Broken(Letters):
         def make(self, indices):
             raise ValueError("line 3 is broken")
@@ -274,7 +274,7 @@ def test_errors_of_the_data_reach_the_caller(tmp_path):
 
 
 @pytest.mark.unchecked
-def test_settings_that_no_run_can_mean_are_refused(tmp_path):
+def test_invalid_settings_are_refused(tmp_path):
     with pytest.raises(ValueError, match="give steps or epochs"):
         settings(steps=None)
     with pytest.raises(ValueError, match="better is 'more', expected one of lower, higher"):
@@ -315,7 +315,7 @@ def test_a_missing_package_is_named():
 
 
 @pytest.mark.cuda
-def test_cuda_learns_what_the_cpu_learns(tmp_path):
+def test_training_on_cuda_equals_training_on_the_cpu(tmp_path):
     models = {"cpu": Toy(), "cuda": Toy()}
     for device, model in models.items():
         chosen = settings(compute=ComputeSettings(device=device, precision="fp32"))

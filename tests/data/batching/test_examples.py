@@ -23,7 +23,7 @@ def of_words(pairs):
     return Tokenizers.train(pairs, TokenizerSettings(kind="words"), joint=True)
 
 
-def test_sources_end_and_targets_have_no_marks():
+def test_sources_end_with_eos_and_targets_have_no_special_tokens():
     pairs = [Pair("a b", "c"), Pair("b", "a c b")]
     tokenizers = of_words(pairs)
     examples = make_examples(pairs, tokenizers)
@@ -87,7 +87,7 @@ def test_packed_batches(sides):
 
 
 @given(st.lists(IDS, min_size=1), st.data())
-def test_ragged_rows(rows, data):
+def test_ragged_rows_can_be_selected(rows, data):
     ragged = Ragged.of(rows)
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1)))
     taken = ragged.take(chosen)
@@ -96,7 +96,7 @@ def test_ragged_rows(rows, data):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_batch_straight_from_the_arrays(packed):
+def test_a_batch_equals_one_from_the_arrays(packed):
     pairs = [Pair("a b", "c"), Pair("b", "a c b"), Pair("c c c c", "a")]
     examples = make_examples(pairs, of_words(pairs))
     straight, around = examples.batch([2, 0], packed=packed), collate([examples[2], examples[0]], packed=packed)

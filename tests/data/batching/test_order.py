@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**63)
 
 
 @given(LENGTHS, BUDGETS, SEEDS, st.integers(0, 5))
-def test_every_example_once_and_the_budget_kept(lengths, budget, seed, epoch):
+def test_every_example_occurs_once_within_the_budget(lengths, budget, seed, epoch):
     for batches in (BucketedOrder(lengths, budget=budget, seed=seed).epoch(epoch), batches_by_length(lengths, budget)):
         assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
         for batch in batches:
@@ -35,7 +35,7 @@ def test_an_epoch_does_not_depend_on_those_before(lengths, budget, seed, epoch):
 
 
 @given(st.lists(st.integers(), max_size=40), st.integers(1, 9))
-def test_shares_part_a_batch_evenly(batch, of):
+def test_shares_divide_a_batch_evenly(batch, of):
     parts = [share(batch, part, of) for part in range(of)]
     assert sorted(row for part in parts for row in part) == sorted(batch)
     sizes = [len(part) for part in parts]
@@ -49,7 +49,7 @@ def test_the_order_is_the_same_on_every_machine():
     assert hashlib.md5(str(epoch).encode()).hexdigest() == "d52b54d0346f72bf5f928007ed194aaa"
 
 
-def test_epochs_and_seeds_differ_and_batches_are_of_like_length():
+def test_epochs_and_seeds_differ_and_batches_have_similar_lengths():
     lengths = np.random.RandomState(0).randint(1, 40, size=(2000, 2))
     order = BucketedOrder(lengths, budget=TokenBudget(400))
     first, second = order.epoch(0), order.epoch(1)

@@ -25,7 +25,7 @@ def segments(data, epoch=0):
 
 
 @given(**SIZES)
-def test_every_place_is_learned_at_most_once_and_nearly_all_are(tokens, rows, length):
+def test_every_position_is_a_label_at_most_once_and_nearly_all_are(tokens, rows, length):
     data = data_of(tokens, rows, length)
     made = segments(data)
     labels = list(chain.from_iterable(segment.labels.flatten().tolist() for segment in made))
@@ -36,7 +36,7 @@ def test_every_place_is_learned_at_most_once_and_nearly_all_are(tokens, rows, le
 
 
 @given(**SIZES, cut=st.sampled_from(["stream", "crops"]))
-def test_labels_are_what_comes_next(tokens, rows, length, cut):
+def test_labels_are_the_next_tokens(tokens, rows, length, cut):
     for segment in segments(data_of(tokens, rows, length, cut)):
         before = segment.labels - 1
         before[segment.labels == 4] = EOS
@@ -44,7 +44,7 @@ def test_labels_are_what_comes_next(tokens, rows, length, cut):
 
 
 @given(**SIZES)
-def test_rows_go_on_where_they_ended_and_are_fresh_at_their_start_alone(tokens, rows, length):
+def test_rows_continue_and_are_fresh_only_at_their_start(tokens, rows, length):
     made = segments(data_of(tokens, rows, length))
     assert made[0].fresh.all()
     for segment, following in pairwise(made):
@@ -53,7 +53,7 @@ def test_rows_go_on_where_they_ended_and_are_fresh_at_their_start_alone(tokens, 
 
 
 @given(**SIZES, seed=st.integers(0, 3), epoch=st.integers(0, 3))
-def test_crops_are_all_fresh_lie_within_and_are_drawn_by_seed_and_epoch(tokens, rows, length, seed, epoch):
+def test_crops_are_fresh_lie_within_the_text_and_depend_on_seed_and_epoch(tokens, rows, length, seed, epoch):
     data = data_of(tokens, rows, length, "crops", seed)
     drawn = data.order.epoch(epoch)
     assert drawn == data_of(tokens, rows, length, "crops", seed).order.epoch(epoch)
@@ -79,7 +79,7 @@ def test_a_text_shorter_than_a_segment_is_one_row():
 
 
 @given(**SIZES, of=st.integers(1, 4))
-def test_shares_are_disjoint_and_together_the_whole(tokens, rows, length, of):
+def test_shares_are_disjoint_and_complete(tokens, rows, length, of):
     data = data_of(tokens, rows, length)
     starts = data.order.epoch(0)[0]
     parts = [data.share(starts, part, of) for part in range(of)]
@@ -97,6 +97,6 @@ def test_shares_are_disjoint_and_together_the_whole(tokens, rows, length, of):
         ({"seed": -1}, "the seed is -1"),
     ],
 )
-def test_settings_that_no_text_can_be_cut_by_are_sentences(changes, sentence):
+def test_invalid_segment_settings_raise_errors(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         SegmentSettings(**changes)

@@ -32,7 +32,7 @@ def test_files_without_validation_are_split_by_their_sources(lines):
     assert corpus.read("validation") == splits["validation"]
 
 
-def test_named_files_are_used_and_the_rest_is_learned_from(lines):
+def test_named_split_files_are_used_and_the_rest_is_training_data(lines):
     (lines / "v.en").write_text("five\n")
     (lines / "v.zh").write_text("五\n")
     corpus = FileCorpus(
@@ -47,7 +47,7 @@ def test_named_files_are_used_and_the_rest_is_learned_from(lines):
         corpus.read("test")
 
 
-def test_a_table_and_json_lines_hold_both_sides(tmp_path):
+def test_a_table_and_json_lines_have_both_sides(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\n")
     (tmp_path / "a.jsonl").write_text('{"source": "a", "target": "b"}\n')
     for name in ("a.tsv", "a.jsonl"):
@@ -65,13 +65,13 @@ def test_too_few_to_hold_out(tmp_path):
         FileCorpus(source=str(tmp_path / "a.tsv")).read("train")
 
 
-def test_paths_are_remembered_whole(lines, monkeypatch):
+def test_paths_are_stored_as_absolute(lines, monkeypatch):
     monkeypatch.chdir(lines)
     run = pairs_recipe("luong", source="a.en", target="a.zh")
     assert run.data.source == str(lines / "a.en")
 
 
-def test_published_sets_say_where_to_get_them(monkeypatch):
+def test_missing_published_data_sets_raise_errors_with_their_origin(monkeypatch):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     with pytest.raises(ValueError, match="Give its folder with --data"):
         Multi30kCorpus().read("train")
@@ -93,14 +93,14 @@ def test_unknown_pairs(corpus, given, sentence):
     assert sentence in str(error.value)
 
 
-def test_an_unknown_split_meets_the_nearest():
+def test_an_unknown_split_suggests_the_nearest():
     from regard.data.corpora import Copy
 
     with pytest.raises(ValueError, match="there is no split 'testing'; the nearest is 'test'"):
         SyntheticCorpus(content=Copy()).read("testing")
 
 
-def test_made_splits_are_disjoint():
+def test_synthetic_splits_are_disjoint():
     from regard.data.corpora import Copy
 
     corpus = SyntheticCorpus(content=Copy(), count=200, held_out=50)
@@ -109,13 +109,13 @@ def test_made_splits_are_disjoint():
     assert not train & test
 
 
-def test_the_hash_is_the_one_that_the_set_prescribes():
+def test_the_hash_equals_the_prescribed_one():
     assert part_of("Hi.", 20) == 0xDFE655B94C4F8EA95FF710039385C96B2A65613D % 20
 
 
 @needs_data
 @pytest.mark.parametrize(("pair", "form"), [("en-de", "tok"), ("de-en", "raw"), ("en-fr", "tok")])
-def test_multi30k_is_read_as_published(pair, form):
+def test_multi30k_has_the_published_sizes(pair, form):
     corpus = Multi30kCorpus(pair=pair, form=form, folder=str(FOLDER))
     assert len(corpus.read("validation")) == 1014
     assert len(corpus.read("test")) == 1000

@@ -28,7 +28,7 @@ def test_multi30k(captions):
     assert tokens.sum() / sum(len(batch) * tokens[batch].max() for batch in batches) > 0.95
 
 
-def test_words_of_tokenised_text(captions):
+def test_words_of_tokenised_text_survive_encoding_and_decoding(captions):
     tokenizer = Tokenizer.train([pair.source for pair in captions], TokenizerSettings(kind="words"))
     assert tokenizer.vocab_size == 10_000
     text = "a man rides a bike ."
@@ -36,7 +36,7 @@ def test_words_of_tokenised_text(captions):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "characters"])
-def test_chinese_comes_back(kind):
+def test_chinese_text_survives_encoding_and_decoding(kind):
     pairs = read_tsv(FOLDER / "tatoeba" / "cmn-eng.tsv.gz")
     assert len(pairs) == 29_155
     lines = [pair.target for pair in pairs[::15]]

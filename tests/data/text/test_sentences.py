@@ -41,7 +41,7 @@ def test_every_form_of_file(tmp_path, name, packed):
     assert sentences[-1].label == "HUM" and sentences[:1] == (WANTED[0],)
 
 
-def test_what_lacks_a_part_is_dropped_and_counted(tmp_path):
+def test_incomplete_lines_are_dropped_and_counted(tmp_path):
     sentences = read_sentences(wrote(tmp_path, "a", "1 good\n0\n\n0  \n1 also good\n"))
     assert [sentence.text for sentence in sentences] == ["good", "also good"]
     assert sentences.dropped == {"without a text": 2, "with neither": 1}
@@ -50,7 +50,7 @@ def test_what_lacks_a_part_is_dropped_and_counted(tmp_path):
     assert table.dropped == {"without a text": 1, "without a label": 1, "with neither": 1}
 
 
-def test_lines_older_than_utf8_are_read_as_latin_1_and_counted(tmp_path):
+def test_lines_that_are_not_utf8_are_decoded_as_latin_1_and_counted(tmp_path):
     content = b"\xef\xbb\xbf0 good\n1 na\xefve\n0 na\xc3\xafve\r\n"
     sentences = read_sentences(wrote(tmp_path, "a", content))
     assert [sentence.text for sentence in sentences] == ["good", "naïve", "naïve"]
@@ -128,7 +128,7 @@ def test_examples_and_batches():
         assert sorted(row for rows in batching.order(examples.lengths).epoch(0) for row in rows) == [0, 1, 2, 3]
 
 
-def test_long_sentences_are_cut_and_counted():
+def test_long_sentences_are_truncated_and_counted():
     examples = make_classification_examples(TRAINED, TOKENIZER, ("no", "yes"), max_length=3)
     assert examples.ids.lengths.tolist() == [3, 1] and examples.num_truncated == 1
     assert examples.report == "truncated 1 of 2 sentences to 3 tokens."
@@ -138,13 +138,13 @@ def test_long_sentences_are_cut_and_counted():
         examples.batch([0], packed=True)
 
 
-def test_a_label_is_no_truth_value(tmp_path):
+def test_a_boolean_label_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a cat", "label": true}\n')
     with pytest.raises(ValueError, match=r"line 1 of .* has a bool under 'label', expected a string or a whole number"):
         read_sentences(tmp_path / "a.jsonl")
 
 
-def test_a_class_that_training_never_saw_is_counted():
+def test_a_class_outside_the_training_data_is_counted():
     given = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
     examples = make_classification_examples(given, TOKENIZER, ("no", "yes"))
     assert examples.labels.tolist() == [1, 0, IGNORED_LABEL, IGNORED_LABEL] and examples.truths[2] == "maybe"

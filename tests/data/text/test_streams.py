@@ -23,7 +23,7 @@ KEPT = {kind: trained(kind) for kind in ("characters", "bpe")}
 
 @pytest.mark.parametrize("kind", KEPT)
 @given(text=TEXTS)
-def test_a_text_comes_back_as_it_was(kind, text):
+def test_a_text_survives_encoding_and_decoding(kind, text):
     ids = encode_text(text, KEPT[kind])
     assert decode_text(ids, KEPT[kind]) == text
     assert ids.count(EOS) == text.count("\n") and UNK not in ids
@@ -41,7 +41,7 @@ def test_counts_of_words():
     assert (stream.num_words, stream.num_characters, stream.num_unknown) == (len(stream), 15, 1)
 
 
-def test_a_last_line_without_an_end_has_none():
+def test_a_last_line_without_a_newline_has_no_eos():
     characters = KEPT["characters"]
     assert make_stream("ab\na", characters).ids.tolist() == [*characters.encode("ab"), EOS, *characters.encode("a")]
     assert make_stream("ab\na\n", characters).ids[-1] == EOS
@@ -56,14 +56,14 @@ def test_a_text_without_a_word_is_refused(text, kind):
     assert encode_text("", trained(kind)) == []
 
 
-def test_what_spells_a_mark_is_no_mark():
+def test_text_that_spells_a_special_token_is_unknown():
     words = Tokenizer.train(["a <eos> b <unk>"], TokenizerSettings(kind="words"))
     stream = make_stream("a <eos> <pad> b\n", words)
     assert stream.ids.tolist() == [*words.encode("a"), UNK, UNK, *words.encode("b"), EOS]
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_what_is_unknown_is_named_once_in_order(kind):
+def test_unknown_words_are_named_once_in_order(kind):
     found = unknown_in("ab☃d☃\nZ ab", KEPT[kind])
     assert "".join(found) == "☃Z"
     assert unknown_in("ab\nd", KEPT[kind]) == []

@@ -44,7 +44,7 @@ def squeezed(text):
 
 
 @pytest.mark.parametrize("line", LINES[: len(LINES) // 2])
-def test_known_text_comes_back(tokenizer, line):
+def test_known_text_survives_encoding_and_decoding(tokenizer, line):
     ids = tokenizer.encode(line)
     assert tokenizer.decode(ids) == line
     assert UNK not in ids
@@ -56,7 +56,7 @@ ALPHABET = sorted(set("".join(LINES)) | set(" \t\n\u00a0\u202f\u3000\x1c▁"))
 
 @given(text=st.text(ALPHABET))
 @pytest.mark.parametrize("kind", [kind for kind in TOKENIZER_KINDS if kind != "words"])
-def test_text_of_known_characters_comes_back(kind, text):
+def test_text_of_known_characters_survives_encoding_and_decoding(kind, text):
     tokenizer = trained(kind)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == squeezed(text)
@@ -69,7 +69,7 @@ def test_text_of_known_characters_comes_back(kind, text):
 
 @given(text=st.text(st.characters(codec="utf-8")))
 @pytest.mark.parametrize("kind", TOKENIZER_KINDS)
-def test_no_text_breaks_it_or_becomes_a_mark(kind, text):
+def test_no_text_raises_an_error_or_becomes_a_special_token(kind, text):
     tokenizer = trained(kind)
     ids = tokenizer.encode(text)
     assert all(token >= UNK for token in ids)
@@ -77,7 +77,7 @@ def test_no_text_breaks_it_or_becomes_a_mark(kind, text):
     assert tokenizer.encode_batch([text, text]) == [ids, ids]
 
 
-def test_text_that_spells_a_mark_is_text():
+def test_text_that_spells_a_special_token_is_text():
     spelled = ["<eos>", "a<eos>b", "<bos><pad> <eos>", "say <eos> or <pad>"]
     for kind in TOKENIZER_KINDS:
         tokenizer = train(kind, [*LINES, *spelled * 50])
@@ -90,7 +90,7 @@ def test_text_that_spells_a_mark_is_text():
         assert again.encode_batch(spelled) == tokenizer.encode_batch(spelled)
 
 
-def test_marks_are_the_first_ids_and_are_left_out_but_for_the_unknown(tokenizer):
+def test_special_tokens_are_the_first_ids_and_only_unk_is_decoded(tokenizer):
     assert tuple(tokenizer.tokens(range(4))) == SPECIAL_TOKENS
     ids = tokenizer.encode("A man ☃ .")
     assert UNK in ids
@@ -109,7 +109,7 @@ def test_words_are_split_at_spaces_only():
     assert tokenizer.encode("<unk> man")[0] == UNK
 
 
-def test_settings_are_kept():
+def test_settings_are_stored():
     assert train("words", ["b b a a c"], min_count=2).tokens(range(6)) == [*SPECIAL_TOKENS, "a", "b"]
     assert train("words", ["b b a c"], vocab_size=5).vocab_size == 5
     assert train("words", ["Ein EIN ein"], lowercase=True).vocab_size == 5
@@ -119,7 +119,7 @@ def test_settings_are_kept():
     assert lower.decode(lower.encode("A MAN RIDES")) == "a man rides"
 
 
-def test_chinese_learns_pieces_without_spaces():
+def test_chinese_is_split_into_pieces_without_spaces():
     tokenizer = train("bpe", ["我喜欢猫。", "我喜欢狗。", "他喜欢猫。", "你喜欢鱼吗？"] * 10)
     assert len(tokenizer.encode("我喜欢猫。")) < 6
     assert "。" in tokenizer.tokens(tokenizer.encode("我喜欢猫。"))
@@ -207,7 +207,7 @@ def test_links_between_tokens(kind):
 
 
 @pytest.mark.unchecked
-def test_an_unknown_kind_is_refused_with_those_there_are():
+def test_an_unknown_kind_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"there is no tokenizer 'unigram'.*Known: bpe, words, characters"):
         TokenizerSettings(kind="unigram")
     model = tokenizers.models.Unigram([(mark, 0.0) for mark in SPECIAL_TOKENS], UNK, False)

@@ -25,7 +25,7 @@ def text(*shape):
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_same_numbers_as_transformers(dtype, atol):
+def test_logits_equal_those_of_transformers(dtype, atol):
     model = tiny(context=20).to(dtype)
     tokens = text(3, 20)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def test_same_numbers_as_transformers(dtype, atol):
 
 @pytest.mark.parametrize("positions", GPT_POSITIONS)
 @pytest.mark.parametrize("inference", [False, True])
-def test_any_pieces_give_one_answer(positions, inference):
+def test_any_pieces_give_equal_logits(positions, inference):
     model, tokens = tiny(positions=positions), text(2, 31)
     assert isinstance(model, LanguageModel)
     with torch.inference_mode(inference):
@@ -55,7 +55,7 @@ def test_any_pieces_give_one_answer(positions, inference):
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 @pytest.mark.parametrize("context", [1, 2, 7])
-def test_a_full_context_goes_on_from_its_last_half(positions, context):
+def test_a_full_context_continues_from_its_last_half(positions, context):
     model, tokens = tiny(positions=positions, context=context), text(2, 20)
     whole, first = model(tokens), 0
     for place in range(20):
@@ -66,7 +66,7 @@ def test_a_full_context_goes_on_from_its_last_half(positions, context):
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
-def test_a_window_slides_for_ever(positions):
+def test_a_window_slides_without_limit(positions):
     # one layer sees as far as the window; of places inside the heads only the distance counts
     model, tokens = tiny(positions=positions, num_layers=1), text(2, 20)
     whole = model(tokens)
@@ -76,7 +76,7 @@ def test_a_window_slides_for_ever(positions):
 
 
 @pytest.mark.parametrize("positions", GPT_POSITIONS)
-def test_rows_are_their_own(positions):
+def test_selected_rows_of_a_state_continue_their_text(positions):
     model, tokens = tiny(positions=positions), text(4, 12)
     rows = torch.tensor([2, 0, 2])
     state = select_batch(model.features(tokens[:, :9], model.start(4)).state, rows)
@@ -84,7 +84,7 @@ def test_rows_are_their_own(positions):
     assert found.allclose(model(tokens)[rows, 9:], rtol=0, atol=1e-10)
 
 
-def test_a_state_may_go_on_twice():
+def test_a_state_may_be_continued_twice():
     model, tokens = tiny(), text(1, 5)
     with torch.inference_mode():
         state = model.features(tokens[:, :4], model.start(1)).state
@@ -94,7 +94,7 @@ def test_a_state_may_go_on_twice():
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
-def test_a_text_that_fits_is_one_fused_pass(positions, monkeypatch):
+def test_a_text_within_the_context_is_one_fused_pass(positions, monkeypatch):
     calls, real = [], sdpa.F.scaled_dot_product_attention
 
     def counting(queries, *arguments, **named):
@@ -132,7 +132,7 @@ def test_autocast_runs():
         assert model.features(text(2, 9), read.state).features.isfinite().all()
 
 
-def test_wrong_settings_are_sentences():
+def test_invalid_settings_raise_errors():
     with pytest.raises(ValueError, match=r"positions is 'rotery', expected one of .* Did you mean 'rotary'\?"):
         GPT(GPTConfig(positions="rotery"))
     with pytest.raises(ValueError, match="context is 0, expected 1 token or more"):

@@ -60,7 +60,7 @@ def test_by_hand(name, change):
 
 
 @every_form
-def test_the_lstm_is_as_large_as_its_parts(name):
+def test_the_lstm_has_the_size_of_all_parts(name):
     model = made(name)
     assert model.words.lstm.hidden_size == (NAMES.index(name) + 1) * 5
     assert model.readout.weight.shape == (VOCAB, 5)
@@ -68,7 +68,7 @@ def test_the_lstm_is_as_large_as_its_parts(name):
 
 @every_form
 @torch.no_grad()
-def test_a_trace_sees_one_look_of_all_words_in_time_order(name):
+def test_a_trace_records_one_map_of_all_words_in_order(name):
     model = made(name)
     state = model.features(TOKENS[:, :2], model.start(2)).state
     rest = TOKENS[:, 2:]
@@ -93,7 +93,7 @@ def test_a_trace_sees_one_look_of_all_words_in_time_order(name):
 
 @every_form
 @torch.no_grad()
-def test_who_has_read_nothing_looks_at_nothing(name):
+def test_without_earlier_words_all_weights_are_zero(name):
     model = made(name)
     start = model.start(2)
     state = model.features(TOKENS, start).state
@@ -104,7 +104,7 @@ def test_who_has_read_nothing_looks_at_nothing(name):
     assert weights[:, 1:].sum(dim=-1).allclose(torch.ones(2, TOKENS.shape[1] - 1, dtype=torch.float64))
 
 
-def test_weights_begin_small_and_forget_gates_open():
+def test_initial_weights_are_small_and_forget_biases_positive():
     model = KeyValuePredict(KeyValuePredictConfig(vocab_size=VOCAB, embedding_size=4, hidden_size=5, num_layers=2))
     for layer in range(2):
         biases = [getattr(model.words.lstm, f"bias_{side}_l{layer}").view(4, -1) for side in ("ih", "hh")]
@@ -114,6 +114,6 @@ def test_weights_begin_small_and_forget_gates_open():
 
 @pytest.mark.unchecked
 @every_form
-def test_no_window_is_refused(name):
+def test_a_window_of_zero_is_refused(name):
     with pytest.raises(ValueError, match=r"window is 0, expected 1 or more"):
         made(name, window=0)

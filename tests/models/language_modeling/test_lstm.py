@@ -19,7 +19,7 @@ def test_by_hand():
         assert logits[row].allclose(read_out(model, lstm_outputs(model.words, ids)), atol=1e-10)
 
 
-def test_the_published_size_and_weights():
+def test_the_published_size_and_initial_weights():
     config = LSTMLanguageConfig()
     assert (config.num_layers, config.embedding_size, config.hidden_size, config.dropout) == (2, 650, 650, 0.5)
     for path, parameter in built().named_parameters():
@@ -33,7 +33,7 @@ def test_dropout_is_on_words_between_layers_and_before_the_readout():
     assert (model.eval().features(TOKENS, model.start(2)).features != 0).any()
 
 
-def test_a_tied_table_is_one_table():
+def test_tied_weights_are_one_parameter():
     model = built(embedding_size=5, tied=True)
     assert model.readout.weight is model.words.embedding.weight and model.readout.bias is None
     assert torch.equal(model(TOKENS), model.eval()(TOKENS)) is False

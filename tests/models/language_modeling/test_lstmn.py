@@ -56,7 +56,7 @@ def test_by_hand(change):
 
 
 @torch.no_grad()
-def test_a_trace_hears_every_look_back():
+def test_a_trace_records_every_attention():
     model = made()
     with trace(model) as maps:
         model(TOKENS)
@@ -69,7 +69,7 @@ def test_a_trace_hears_every_look_back():
             assert seen.weights[row, 0, empty:].allclose(weights, atol=1e-10)
 
 
-def test_a_hook_is_heard():
+def test_a_hook_is_called():
     model, heard = made(), []
     model.cells[0].look.register_forward_hook(lambda *_: heard.append(1))
     model(TOKENS)

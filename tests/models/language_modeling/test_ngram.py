@@ -127,7 +127,7 @@ def slow_chance(lines, order, vocab_size):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_agrees_with_dictionaries(order):
+def test_counts_equal_those_of_dictionaries(order):
     generator = np.random.default_rng(order)
     vocab_size = 9
     # rare and common words; lines of 0 to 6 words
@@ -143,7 +143,7 @@ def test_agrees_with_dictionaries(order):
             assert found[word].item() == pytest.approx(chance(told, word), rel=1e-5)
 
 
-def test_loss_is_the_lookup_of_the_distribution():
+def test_the_loss_is_that_of_the_distribution():
     model = counted(3)
     tokens = torch.tensor([[A, B, C, EOS, A, C], [C, C, UNK, EOS, EOS, B]])
     labels = torch.tensor([[B, C, EOS, A, PAD, EOS], [A, UNK, B, BOS, EOS, PAD]])
@@ -159,7 +159,7 @@ def test_loss_is_the_lookup_of_the_distribution():
 
 
 @pytest.mark.parametrize("order", [1, 3, 5])
-def test_steps_are_one_read_and_pieces_are_too(order):
+def test_steps_and_pieces_equal_the_whole(order):
     model = counted(order)
     tokens = torch.tensor([[A, B, C, EOS, A, C, B], [C, EOS, EOS, UNK, A, B, A]])
     whole = model(tokens)
@@ -177,7 +177,7 @@ def test_steps_are_one_read_and_pieces_are_too(order):
     assert torch.equal(model.readout(model.features(tokens[1:, 3:], swapped).features), whole[1:, 3:])
 
 
-def test_saved_and_loaded():
+def test_saving_and_loading_gives_equal_outputs():
     model = counted(4)
     again = NGram(model.config)
     again.load_state_dict(model.state_dict(), strict=True)
@@ -186,7 +186,7 @@ def test_saved_and_loaded():
     assert not list(model.parameters())
 
 
-def test_a_model_of_nothing_and_orders_that_no_line_reaches():
+def test_a_model_of_an_empty_text_and_orders_longer_than_every_line():
     uniform = NGram(NGramConfig(vocab_size=7))(torch.tensor([[A, B]]))
     assert uniform[..., EOS:].exp().allclose(torch.tensor(0.2))
     short = counted(5, [[A]])
@@ -204,7 +204,7 @@ def test_a_model_of_nothing_and_orders_that_no_line_reaches():
         ([A, 7, EOS], "vocab_size is 7"),
     ],
 )
-def test_what_cannot_be_counted(ids, sentence):
+def test_invalid_texts_are_refused(ids, sentence):
     with pytest.raises(ValueError, match=sentence):
         NGram.count(torch.tensor(ids, dtype=torch.int64), NGramConfig(vocab_size=7, order=2))
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_counted(ids, sentence):
     ("wrong", "sentence"),
     [({"order": 0}, "order is 0"), ({"vocab_size": 2}, "vocab_size is 2"), ({"entries": (3,)}, "1 entries for order")],
 )
-def test_what_cannot_be_built(wrong, sentence):
+def test_invalid_configs_are_refused(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         NGramConfig(**wrong)
 

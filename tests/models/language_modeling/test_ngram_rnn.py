@@ -27,7 +27,7 @@ def test_by_hand(order):
         assert logits[row].allclose(read_out(model, features), atol=1e-10)
 
 
-def test_the_lstm_has_a_part_for_each_word_of_an_n_gram_but_the_last():
+def test_the_lstm_has_a_part_for_each_context_word_of_an_n_gram():
     assert made(order=4).words.lstm.hidden_size == 15
 
 

@@ -19,7 +19,7 @@ def make(**changes):
 
 
 @pytest.mark.parametrize("inner", ["normed", "bare"])
-def test_steps_pieces_and_rows_are_one_read(inner):
+def test_steps_pieces_and_selected_rows_equal_the_whole(inner):
     model = make(inner=inner)
     tokens = torch.randint(4, 13, (3, 11))
     whole = model.features(tokens, model.start(3))
@@ -38,7 +38,7 @@ def test_steps_pieces_and_rows_are_one_read(inner):
     assert model(tokens[1:2]).allclose(logits[1:2], atol=1e-10, rtol=0)
 
 
-def test_the_state_keeps_its_shapes_and_the_past_is_remembered():
+def test_the_state_keeps_its_shapes_and_depends_on_the_first_token():
     model = make()
     shapes = [leaf.shape for leaf in leaves(model.start(2))]
     assert shapes == [(2, 2, 5, 4), (2, 2, 5, 4), (2,)] * 2
@@ -57,7 +57,7 @@ def test_the_published_size():
     assert sum(parameter.numel() for parameter in model.parameters()) == pytest.approx(125e6, rel=0.15)
 
 
-def test_it_learns():
+def test_training_decreases_the_loss():
     """A text that repeats itself: what comes next is what came after it last time."""
     model = TTTLanguageModel(TTTLanguageConfig(**SMALL))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
@@ -73,7 +73,7 @@ def test_it_learns():
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_what_cannot_be_built():
+def test_invalid_configs_are_refused():
     with pytest.raises(ValueError, match="inner is 'normd', expected one of normed, bare"):
         make(inner="normd")
     with pytest.raises(ValueError, match="does not divide into 3 heads"):

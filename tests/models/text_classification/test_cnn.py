@@ -36,7 +36,7 @@ def test_is_the_formula(words):
     assert said.allclose(expected, atol=1e-12)
 
 
-def test_a_sentence_without_words_is_the_bias():
+def test_a_sentence_without_words_gives_the_bias():
     model = make()
     assert model(PaddedTokens.from_lists([[], [4, 5]])).logits[0].allclose(model.output.bias, atol=1e-12)
 

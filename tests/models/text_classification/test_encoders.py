@@ -19,7 +19,7 @@ SENTENCES = PaddedTokens.from_lists([[4, 5, 6, 7], [8], [5, 4, 4], []])
 SIZES = {"vocab_size": 9, "num_classes": 3, "hidden_size": 6, "dropout": 0.0}
 
 
-def test_both_ways_as_torch_has_it_row_by_row():
+def test_both_directions_equal_torch_for_each_sequence():
     layer, inputs = BidirectionalLSTM(input_size=3, hidden_size=5), torch.randn(4, 4, 3)
     plain = nn.LSTM(3, 5, batch_first=True, bidirectional=True)
     for name, parameter in layer.forwards.named_parameters():
@@ -33,7 +33,7 @@ def test_both_ways_as_torch_has_it_row_by_row():
             assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
 
 
-def test_pooling_is_over_the_real_places():
+def test_pooling_is_over_the_tokens_only():
     states = torch.tensor([[[-3.0, 1.0], [-1.0, 5.0], [9.0, 9.0]], [[7.0, 7.0]] * 3])
     mask = torch.tensor([[True, True, False], [False, False, False]])
     assert mean_of_words(states, mask).tolist() == [[-2.0, 3.0], [0.0, 0.0]]
@@ -41,7 +41,7 @@ def test_pooling_is_over_the_real_places():
 
 
 @torch.no_grad()
-def test_the_bilstm_reads_the_largest_states():
+def test_the_bilstm_pools_by_the_maximum():
     model = BiLSTM(BiLSTMConfig(**SIZES, embedding_size=4)).double().eval()
     states = model.encoder(model.embedding(SENTENCES.ids), SENTENCES.lengths)
     said = model(SENTENCES).logits
@@ -51,7 +51,7 @@ def test_the_bilstm_reads_the_largest_states():
 
 
 @torch.no_grad()
-def test_the_lstmn_reads_the_mean_of_its_tape_traced_or_not():
+def test_the_lstmn_pools_by_the_mean_traced_or_not():
     model = LSTMNEncoder(LSTMNEncoderConfig(**SIZES, embedding_size=4)).double().eval()
     said = model(SENTENCES).logits
     with trace(model) as maps:
@@ -63,7 +63,7 @@ def test_the_lstmn_reads_the_mean_of_its_tape_traced_or_not():
 
 
 @torch.no_grad()
-def test_the_transformer_reads_the_mean_of_its_words():
+def test_the_transformer_pools_by_the_mean():
     config = TransformerEncoderConfig(**SIZES, num_layers=1, num_heads=2, feed_forward_size=8)
     model = TransformerEncoder(config).double().eval()
     words = model.positions(model.embedding(SENTENCES.ids[:1]))

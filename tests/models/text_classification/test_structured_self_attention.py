@@ -54,13 +54,13 @@ def test_is_the_formula():
     assert said.penalty.allclose(torch.tensor(0.5 * penalty, dtype=torch.float64), atol=1e-12)
 
 
-def test_one_word_leaves_the_rows_no_choice():
+def test_the_penalty_of_a_single_word_counts_its_overlap():
     # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 places should be 0
     assert make(penalty=1.0)(PaddedTokens.from_lists([[5]])).penalty.allclose(torch.tensor(6.0, dtype=torch.float64))
     assert make(penalty=1.0)(PaddedTokens.from_lists([[]])).penalty == 0
 
 
-def test_a_trace_sees_the_rows():
+def test_a_trace_records_the_rows():
     model = make()
     with trace(model) as maps:
         said = model(PaddedTokens.from_lists(WORDS))
@@ -70,12 +70,12 @@ def test_a_trace_sees_the_rows():
     assert seen.weights.allclose(said.weights) and seen.context.shape == (3, 3, 10)
 
 
-def test_a_penalty_that_rewards_is_refused():
+def test_a_negative_penalty_is_refused():
     with pytest.raises(ValueError, match=r"penalty is -1\.0, expected 0 or more"):
         StructuredSelfAttention(StructuredSelfAttentionConfig(penalty=-1.0))
 
 
-def test_the_penalty_parts_the_rows():
+def test_the_penalty_decreases_the_overlap_of_the_rows():
     torch.manual_seed(0)
     model = StructuredSelfAttention(StructuredSelfAttentionConfig(**SIZES, dropout=0.0))
     sentences = PaddedTokens.from_lists([[4, 5, 6, 7], [7, 4, 6, 8], [5, 4, 8]])

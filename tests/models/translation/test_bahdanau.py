@@ -73,7 +73,7 @@ def by_hand(model, source, target):
     return torch.stack(logits), torch.stack(alignment)
 
 
-def test_the_whole_system_by_hand():
+def test_the_system_equals_its_formulas():
     model = made()
     sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
     logits = model(PaddedTokens.from_lists(sources), PaddedTokens.from_lists(targets))
@@ -81,7 +81,7 @@ def test_the_whole_system_by_hand():
         assert found.allclose(by_hand(model, source, target)[0])
 
 
-def test_the_previous_state_looks():
+def test_the_query_is_the_previous_state():
     model, source = made(), PaddedTokens.from_lists([[4, 7, 5, 2]])
     encoded = model.encode(source)
     state = model.start(encoded)
@@ -97,7 +97,7 @@ def test_the_previous_state_looks():
 
 
 @pytest.mark.unchecked
-def test_every_look_is_traced():
+def test_every_attention_is_traced():
     model, target = made(), PaddedTokens.from_lists([[1, 9, 12]])
     with regard.trace(model) as maps:
         model(PaddedTokens.from_lists([[4, 7, 5, 2]]), target)

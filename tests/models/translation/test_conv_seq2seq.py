@@ -71,7 +71,7 @@ def by_hand(model, source, target):
     return torch.stack(logits), torch.stack(looks).mean(dim=0)
 
 
-def test_by_hand_at_once_and_step_by_step():
+def test_forward_and_steps_equal_the_formula():
     model, source, target = made(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits, (encoded, stepped, seen) = model(source, target), take_steps(model, source, target)
     for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
@@ -113,7 +113,7 @@ def test_training_starts_as_published():
     assert (config.num_layers, config.hidden_size, config.embedding_size, config.kernel_size) == (20, 512, 512, 3)
 
 
-def test_positions_past_the_last_share_its_vector():
+def test_positions_past_the_last_one_use_its_vector():
     model = made(max_length=3)
     e = model.source_embedding(torch.tensor([[5, 5, 5, 5, 5]]))[0]
     assert e[3].equal(e[2]) and e[4].equal(e[2]) and not e[1].equal(e[2])
@@ -122,7 +122,7 @@ def test_positions_past_the_last_share_its_vector():
     )
 
 
-def test_every_decoder_layer_looks():
+def test_every_decoder_layer_attends():
     model = made()
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
@@ -130,7 +130,7 @@ def test_every_decoder_layer_looks():
 
 
 @pytest.mark.parametrize("kernel_size", [1, 2, 3, 4])
-def test_convolutions_are_torchs(kernel_size):
+def test_convolutions_equal_those_of_torch(kernel_size):
     states, mask = torch.randn(2, 6, SIZE), torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     before, after = (kernel_size - 1) // 2, kernel_size // 2
     for layer in (
@@ -146,7 +146,7 @@ def test_convolutions_are_torchs(kernel_size):
         assert found.allclose(expected.transpose(1, 2), atol=1e-6)
 
 
-def test_a_window_carries_a_convolution_over():
+def test_a_window_continues_a_convolution():
     layer, states = CausalConvolution(hidden_size=SIZE, kernel_size=4), torch.randn(2, 7, SIZE)
     whole, window, parts = layer(states, layer.start(states)).states, layer.start(states), []
     for piece in states.split([1, 2, 1, 3], dim=1):

@@ -134,7 +134,7 @@ def test_a_memory_is_an_argument_and_a_result():
     assert torch.stack(by_hand.memory).allclose(whole.cells[0, :, SIZE:])
 
 
-def test_a_stack_read_at_once_is_the_stack_read_word_by_word():
+def test_a_stack_over_a_sequence_equals_its_steps():
     stack = randomised(LSTMNStack(input_size=3, hidden_size=SIZE, num_layers=3))
     inputs = torch.randn(2, 4, 3, dtype=torch.float64)
     tapes = stack.start(inputs)
@@ -145,7 +145,7 @@ def test_a_stack_read_at_once_is_the_stack_read_word_by_word():
 
 
 @pytest.mark.parametrize(("fusion", "across"), [("shallow", "decoder.attention"), ("deep", "across.attention")])
-def test_a_trace_hears_the_looks_back_and_the_looks_across(fusion, across):
+def test_a_trace_records_self_attention_and_cross_attention(fusion, across):
     model = made(fusion)
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))

@@ -116,7 +116,7 @@ def test_every_form_by_hand(name, alignment, input_feeding):
             assert (seen[row, step, len(words) :] == 0).all()
 
 
-def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():
+def test_past_the_end_of_the_source_a_monotonic_window_has_no_weight():
     model = made(alignment="local_monotonic")
     encoded = model.encode(PaddedTokens.from_lists([[9, 2]]))
     state = model.start(encoded)
@@ -127,7 +127,7 @@ def test_past_the_window_of_a_short_source_nothing_is_left_to_look_at():
         assert done.logits.isfinite().all()
 
 
-def test_words_past_the_locations_there_are_get_no_weight():
+def test_words_past_the_last_location_get_no_weight():
     model = made(score="location", max_length=3)
     with pytest.warns(UserWarning, match="3 positions"):
         encoded = model.encode(PaddedTokens.from_lists(SOURCES))
@@ -135,7 +135,7 @@ def test_words_past_the_locations_there_are_get_no_weight():
     assert (seen[:, 3:] == 0).all() and seen.sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
 
 
-def test_what_was_attended_is_fed_to_the_next_step():
+def test_the_attended_state_is_an_input_of_the_next_step():
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     for feeding in (True, False):
         model = made(input_feeding=feeding)
@@ -146,7 +146,7 @@ def test_what_was_attended_is_fed_to_the_next_step():
         assert pair[0].allclose(pair[1]) != feeding
 
 
-def test_a_trace_hears_one_look_a_word():
+def test_a_trace_records_one_attention_per_word():
     model = made()
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))

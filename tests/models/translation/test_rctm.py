@@ -59,14 +59,14 @@ def fold(model, columns):
 
 
 @pytest.mark.parametrize("length", [1, *FOLDS])
-def test_the_fold_by_hand(length):
+def test_the_fold_equals_its_formula(length):
     model, ids = made(), torch.randint(0, 11, (1, length))
     columns = model.source_embedding.weight[ids[0]].T
     expected = model.sentence_proj.weight @ fold(model, columns)
     assert model.encode(PaddedTokens(ids, torch.tensor([length]))).sentence[0].allclose(expected)
 
 
-def test_rows_of_all_lengths_fold_together_as_alone():
+def test_folds_of_a_batch_equal_folds_alone():
     model = made()
     rows = [torch.randint(0, 11, (length,)).tolist() for length in (14, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11)]
     together = model.encode(PaddedTokens.from_lists(rows)).sentence
@@ -75,7 +75,7 @@ def test_rows_of_all_lengths_fold_together_as_alone():
         assert found.allclose(expected)
 
 
-def test_every_state_is_told_the_source():
+def test_the_source_is_an_input_of_every_state():
     model = made()
     source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     sentence = fold(model, model.source_embedding.weight[source.ids[0]].T)
@@ -92,6 +92,6 @@ def test_every_state_is_told_the_source():
     assert model(source, target)[0].allclose(torch.stack(logits))
 
 
-def test_a_kernel_joins_at_least_two():
+def test_a_kernel_has_a_width_of_at_least_two():
     with pytest.raises(ValueError, match="max_width is 1"):
         RCTMConfig(max_width=1)

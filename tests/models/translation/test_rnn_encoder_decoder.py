@@ -26,7 +26,7 @@ def gru(layer, inputs, state):
     return update * state + (1 - update) * torch.tanh(given[2] + reset * own[2])
 
 
-def test_one_vector_enters_the_start_every_step_and_the_readout():
+def test_the_source_vector_is_an_input_of_start_step_and_readout():
     model = made()
     source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     state = torch.zeros(5, dtype=torch.float64)
@@ -45,7 +45,7 @@ def test_one_vector_enters_the_start_every_step_and_the_readout():
     assert model(source, target)[0].allclose(torch.stack(logits))
 
 
-def test_the_vector_is_of_the_last_real_word():
+def test_the_source_vector_is_that_of_the_last_word():
     model = made()
     pair = PaddedTokens.from_lists([[4, 7, 2], [4, 7, 2, 9, 9, 2]])
     alone = model.encode(PaddedTokens.from_lists([[4, 7, 2]])).summary

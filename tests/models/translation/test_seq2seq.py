@@ -41,7 +41,7 @@ def by_hand(model, source, target):
     return torch.stack(logits)
 
 
-def test_the_source_is_read_backwards_and_every_layer_handed_over():
+def test_the_source_is_reversed_and_every_layer_starts_the_decoder():
     model = made()
     sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
     logits = model(PaddedTokens.from_lists(sources), PaddedTokens.from_lists(targets))
@@ -50,7 +50,7 @@ def test_the_source_is_read_backwards_and_every_layer_handed_over():
     assert not logits[0].allclose(by_hand(model, [2, 5, 7, 4], targets[0]))
 
 
-def test_after_the_start_the_source_is_not_seen_again():
+def test_after_the_start_the_source_has_no_effect():
     model = made()
     encoded, other = (
         model.encode(PaddedTokens.from_lists([[4, 7, 2]])),

@@ -85,7 +85,7 @@ def test_equals_torch_transformer(norm):
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_any_score_fits_its_heads_and_packed_equals_padded(score):
+def test_every_score_can_be_used_and_packed_equals_padded(score):
     model = build(score=score)
     source, target = PaddedTokens.from_lists(SOURCE), PaddedTokens.from_lists(TARGET)
     packed_source, packed_target = PackedTokens.from_lists(SOURCE), PackedTokens.from_lists(TARGET)
@@ -106,7 +106,7 @@ def test_any_score_fits_its_heads_and_packed_equals_padded(score):
             assert one.allclose(other, atol=1e-8)
 
 
-def test_embeddings_are_shared_where_the_vocabulary_is_one():
+def test_embeddings_are_shared_if_the_vocabulary_is():
     shared = build()
     assert shared.source_embedding is shared.target_embedding
     assert shared.readout.weight is shared.target_embedding.table.weight
@@ -114,7 +114,7 @@ def test_embeddings_are_shared_where_the_vocabulary_is_one():
     assert apart.source_embedding is not apart.target_embedding
 
 
-def test_the_alignment_is_the_last_layers_mean():
+def test_the_alignment_is_the_mean_over_the_heads_of_the_last_layer():
     model = build().eval()
     encoded = model.encode(PaddedTokens.from_lists(SOURCE))
     with trace(model) as maps:
@@ -132,13 +132,13 @@ def test_unknown_names_are_refused(changes, message):
         build(**changes)
 
 
-def test_a_source_without_tokens_is_attended_with_zeros():
+def test_a_source_without_tokens_gives_a_context_of_zeros():
     model = build().eval()
     source, target = PaddedTokens.from_lists([SOURCE[0], []]), PaddedTokens.from_lists(TARGET[:2])
     _, _, alignments = take_steps(model, source, target)
     assert (alignments[1] == 0).all()
 
 
-def test_a_batch_without_rows_is_encoded():
+def test_an_empty_batch_is_encoded():
     with torch.inference_mode():
         assert build().eval().encode(PaddedTokens.from_lists([])).memories[0].keys.shape[0] == 0

@@ -37,7 +37,7 @@ def test_reload_keeps_every_part(new_tab, screen):
         assert tab.part(name) == str(value)
 
 
-def test_back_and_forward(new_tab):
+def test_back_and_forward_restore_the_selection(new_tab):
     tab = new_tab()
     page = tab.open("compute", **CROSS)
     page.get_by_role("button", name="Scores").click()
@@ -69,7 +69,7 @@ def test_one_selection_drives_every_screen(new_tab):
     assert page.locator("#head-title").inner_text() == "decoder layer 1, head 1"
 
 
-def test_a_broken_address_is_no_broken_page(new_tab):
+def test_an_invalid_address_opens_the_page(new_tab):
     tab = new_tab()
     tab.open("watch", **{"model": "nobody", "text": "5", "site": "nowhere", "i": "-7", "j": "9" * 12}, wait=False)
     tab.page.get_by_text("(not found)").first.wait_for(state="attached")
@@ -78,7 +78,7 @@ def test_a_broken_address_is_no_broken_page(new_tab):
     tab.page.locator("h1").wait_for()
 
 
-def test_without_its_token_the_page_says_so(new_tab):
+def test_without_a_token_the_page_shows_a_notice(new_tab):
     tab = new_tab()
     tab.page.goto(f"{tab.server.origin}/")
     tab.page.get_by_text("This page needs its token").wait_for()

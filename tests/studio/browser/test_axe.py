@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("screen", SCREENS)
-def test_nothing_to_object_to(new_tab, violations, screen, scheme):
+def test_axe_finds_no_violation(new_tab, violations, screen, scheme):
     tab = new_tab("zh" if scheme == "dark" else "en", bypass_csp=True, color_scheme=scheme)
     page = tab.open(screen, **SELECTIONS[screen])
     if scheme == "dark":
@@ -18,12 +18,12 @@ def test_nothing_to_object_to(new_tab, violations, screen, scheme):
 
 
 @pytest.mark.parametrize("screen", ["watch", "timeline", "learn"])
-def test_nothing_to_object_to_on_a_phone(new_tab, violations, screen):
+def test_axe_finds_no_violation_on_a_phone(new_tab, violations, screen):
     page = new_tab("zh", width=390, height=844, bypass_csp=True).open(screen)
     assert violations(page) == []
 
 
-def test_nothing_to_object_to_in_an_open_menu(new_tab, violations):
+def test_axe_finds_no_violation_in_an_open_menu(new_tab, violations):
     page = new_tab(bypass_csp=True).open("watch", **SELECTIONS["watch"])
     page.get_by_role("button", name="Save").click()
     page.get_by_role("menuitem").first.wait_for()

@@ -17,7 +17,7 @@ def empty(browser, tmp_path_factory):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_what_works_while_the_first_systems_train(new_tab, empty, language):
+def test_screens_that_work_while_the_first_systems_train(new_tab, empty, language):
     tab: Tab = new_tab(language, server=empty)
     page = tab.page
     for screen in ("compute", "swap", "timeline", "learn"):
@@ -33,7 +33,7 @@ def test_what_works_while_the_first_systems_train(new_tab, empty, language):
     assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_what_waits_for_a_trained_system_says_so(new_tab, empty):
+def test_screens_without_a_trained_system_show_a_notice(new_tab, empty):
     tab = new_tab(server=empty)
     for screen in ("watch", "compare", "heads", "runs"):
         page = tab.open(screen, wait=False)

@@ -82,7 +82,7 @@ def test_each_head_of_1024_tokens_is_drawn(new_tab):
 
 
 @pytest.mark.parametrize("model", ["bahdanau", "transformer"])
-def test_a_key_brings_another_picture(new_tab, model):
+def test_a_key_selects_another_picture(new_tab, model):
     tab = new_tab()
     page = tab.page
     page.add_init_script(WATCHED)

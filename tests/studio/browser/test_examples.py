@@ -18,7 +18,7 @@ def _listed(server):
         pytest.skip("the registry has no worked examples")
 
 
-def test_they_are_grouped_and_their_text_is_fixed(new_tab):
+def test_examples_are_grouped_and_their_text_is_fixed(new_tab):
     tab: Tab = new_tab()
     page = tab.open("watch", model=EXAMPLE)
     assert page.locator("main optgroup option[value='example:journey']").count() == 1
@@ -29,7 +29,7 @@ def test_they_are_grouped_and_their_text_is_fixed(new_tab):
     assert tab.errors == []
 
 
-def test_their_numbers_can_be_made_again(new_tab):
+def test_numbers_of_examples_can_be_computed_by_their_code(new_tab):
     tab = new_tab(permissions=["clipboard-read", "clipboard-write"])
     page = tab.open("compute", model=EXAMPLE, text=TEXT, site="attention", head=0, i=2, **{"x.stage": "weights"})
     page.get_by_role("button", name="weight[2,1]").click()
@@ -44,7 +44,7 @@ def test_their_numbers_can_be_made_again(new_tab):
     assert tab.errors == []
 
 
-def test_they_are_swapped_without_an_answer(new_tab):
+def test_examples_are_swapped_without_an_output(new_tab):
     tab = new_tab()
     page = tab.open("swap", model=EXAMPLE, **{"x.align": "sparsemax"})
     assert page.get_by_role("heading", name="Difference").count() == 1
@@ -52,7 +52,7 @@ def test_they_are_swapped_without_an_answer(new_tab):
     assert tab.errors == []
 
 
-def test_they_are_not_compared_and_no_head_is_taken_out(new_tab):
+def test_examples_are_neither_compared_nor_ablated(new_tab):
     tab = new_tab()
     page = tab.open("compare")
     assert page.locator("main fieldset input").count() == 3

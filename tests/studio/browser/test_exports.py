@@ -54,7 +54,7 @@ def test_png_at_twice_the_size(saved, label, selector):
     assert width == pytest.approx(2 * box["width"], abs=2) and height == pytest.approx(2 * box["height"], abs=2)
 
 
-def test_svg_stands_alone(saved, real):
+def test_svg_is_self_contained(saved, real):
     text = saved("SVG, heat map").read_text()
     assert text.startswith("<svg") and "href" not in text
     # marks such as <eos> are hidden; each other pair is a cell, the brightest the largest weight
@@ -66,7 +66,7 @@ def test_svg_stands_alone(saved, real):
     assert "<path" in ribbons and "class=" not in ribbons
 
 
-def test_csv_and_json_hold_the_weights(saved, real):
+def test_csv_and_json_have_the_weights(saved, real):
     with saved("CSV, weights").open(encoding="utf-8-sig", newline="") as file:
         header, *rows = list(csv.reader(file))
     assert len(header) == real.shape[1] + 1

@@ -19,7 +19,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_typed_in_it_is_text(new_tab, kind):
+def test_hostile_input_is_shown_as_text(new_tab, kind):
     tab = new_tab()
     page = tab.open("watch", model="transformer", text="3 May 2031", site="encoder.0.self_attention")
     page.get_by_label("Text", exact=True).fill(HOSTILE[kind])
@@ -35,7 +35,7 @@ def test_typed_in_it_is_text(new_tab, kind):
 
 
 @pytest.mark.parametrize("screen", [screen for screen in SCREENS if screen not in ("runs", "timeline", "learn")])
-def test_in_a_link_it_is_text(new_tab, screen):
+def test_hostile_text_in_a_link_is_shown_as_text(new_tab, screen):
     tab = new_tab(width=390, height=844)
     text = HOSTILE["image"] + HOSTILE["right to left"]
     page = tab.open(screen, model="transformer", text=text, output=HOSTILE["script"])
@@ -44,7 +44,7 @@ def test_in_a_link_it_is_text(new_tab, screen):
     assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_in_what_else_a_link_holds_it_is_text(new_tab):
+def test_hostile_parts_of_a_link_are_shown_as_text(new_tab):
     tab = new_tab()
     bad = HOSTILE["image"]
     tab.open("runs", **{"x.runs": bad}, wait=False).get_by_text(bad).first.wait_for()
@@ -52,7 +52,7 @@ def test_in_what_else_a_link_holds_it_is_text(new_tab):
     assert tab.page.evaluate("window.hacked") is None and tab.errors == []
 
 
-def test_a_text_longer_than_a_system_reads_says_what_was_left_out(new_tab):
+def test_a_truncated_text_shows_the_number_of_dropped_tokens(new_tab):
     tab = new_tab()
     page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("3 May 2031, " * 100)
@@ -62,7 +62,7 @@ def test_a_text_longer_than_a_system_reads_says_what_was_left_out(new_tab):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and tab.errors == []
 
 
-def test_4100_letters_get_a_sentence(new_tab):
+def test_4100_letters_show_an_error(new_tab):
     tab = new_tab()
     page = tab.open("watch", model="bahdanau", text="a" * 4100, wait=False)
     notice = page.locator(".notice.error, .notice.long").first
@@ -72,7 +72,7 @@ def test_4100_letters_get_a_sentence(new_tab):
     assert page.get_by_label("Text", exact=True).input_value() == "a" * 4100
 
 
-def test_4100_letters_typed_in_are_not_cut_without_a_word(new_tab):
+def test_4100_typed_letters_are_not_truncated_silently(new_tab):
     tab = new_tab()
     page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("a" * 4100)
@@ -81,7 +81,7 @@ def test_4100_letters_typed_in_are_not_cut_without_a_word(new_tab):
     assert "4100" in notice.inner_text().replace(",", "")
 
 
-def test_an_empty_text_waits_for_one(new_tab):
+def test_an_empty_text_shows_a_notice(new_tab):
     tab = new_tab()
     page = tab.open("watch", model="bahdanau", text="3 May 2031")
     page.get_by_label("Text", exact=True).fill("   ")

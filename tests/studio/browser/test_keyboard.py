@@ -33,7 +33,7 @@ def tab_to(page, selector):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_every_stop_shows_that_it_has_the_focus(new_tab, screen):
+def test_every_focusable_element_shows_its_focus(new_tab, screen):
     page = new_tab().open(screen, **SELECTIONS[screen])
     names, unseen = [], []
     for _ in range(MOST_TABS):
@@ -48,14 +48,14 @@ def test_every_stop_shows_that_it_has_the_focus(new_tab, screen):
     assert names[0].startswith("A Skip")
 
 
-def test_the_first_stop_skips_the_header(new_tab):
+def test_the_first_focusable_element_skips_the_header(new_tab):
     page = new_tab().open("watch")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_screens_are_reached_from_the_header(new_tab):
+def test_screens_are_reachable_from_the_header(new_tab):
     tab = new_tab()
     page = tab.open("watch")
     tab_to(page, "nav a[href*='/learn']")
@@ -121,7 +121,7 @@ def test_swap_changes_the_alignment(new_tab):
     assert page.get_by_role("heading", name="Difference").count() == 1
 
 
-def test_heads_opens_a_head_and_takes_it_out(new_tab):
+def test_heads_opens_a_head_and_ablates_it(new_tab):
     tab = new_tab()
     page = tab.open("heads", **{**CROSS, "site": None, "head": None})
     tab_to(page, "li button[aria-pressed]")
@@ -175,7 +175,7 @@ def test_runs_chooses_a_run(new_tab):
     assert len(tab.part("x.runs").split(",")) == 2
 
 
-def test_compare_leaves_a_system_out(new_tab):
+def test_compare_excludes_a_system(new_tab):
     tab = new_tab()
     page = tab.open("compare", **SELECTIONS["compare"])
     before = page.locator("section.system").count()

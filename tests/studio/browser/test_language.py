@@ -71,7 +71,7 @@ def shares(page):
     return [float(one.get_attribute("data-probability")) for one in page.locator("main [data-probability]").all()]
 
 
-def test_what_comes_next_is_what_the_server_says(watch, reading):
+def test_next_tokens_equal_those_of_the_server(watch, reading):
     tab = watch("language")
     page, inspection = tab.page, reading.inspect("gpt", TEXT)
     response = reading.get(f"/api/inspections/{inspection['id']}/next", position=5)
@@ -84,7 +84,7 @@ def test_what_comes_next_is_what_the_server_says(watch, reading):
     assert page.locator("main [role=grid]").count() > 0
 
 
-def test_the_text_is_read_with_the_keyboard_alone(watch):
+def test_the_text_can_be_stepped_through_with_the_keyboard(watch):
     tab = watch("language")
     page = tab.page
     page.locator("main [role=toolbar] button[aria-pressed=true]").focus()
@@ -99,7 +99,7 @@ def test_the_text_is_read_with_the_keyboard_alone(watch):
     page.get_by_text("The text ends here").wait_for()
 
 
-def test_a_text_goes_on_and_is_read_too(watch, reading):
+def test_a_text_is_continued_and_inspected(watch, reading):
     tab = watch("language")
     page = tab.page
     page.get_by_label("Tokens", exact=True).fill("5")
@@ -115,14 +115,14 @@ def test_a_text_goes_on_and_is_read_too(watch, reading):
     page.wait_for_function("() => document.querySelectorAll('main [role=toolbar] button').length === 18")
 
 
-def test_what_looks_back_at_nothing_says_so(watch):
+def test_a_model_without_attention_is_labelled(watch):
     page = watch("language-none").page
     text = page.inner_text("main")
     assert "LSTM has no attention" in text and "The size is fixed" in text
     assert page.locator("main [role=grid]").count() == 0
 
 
-def test_the_readout_is_reached_by_arrow_keys(watch, reading):
+def test_the_readout_is_reachable_with_arrow_keys(watch, reading):
     tab = watch("language-readout")
     page, inspection = tab.page, reading.inspect("gpt", TEXT)
     response = reading.get(f"/api/inspections/{inspection['id']}/next", position=3)
@@ -159,13 +159,13 @@ def test_rows_of_attention_over_the_words(watch, reading):
     assert "Overlap of the rows" in page.inner_text("main")
 
 
-def test_a_classifier_without_rows_says_so(new_tab, reading):
+def test_a_classifier_without_rows_is_labelled(new_tab, reading):
     page = new_tab(server=reading).open("watch", wait=False, model="cnn", text=QUESTION)
     page.get_by_text("CNN for sentences has no query rows").wait_for()
     assert page.locator("main [role=grid]").count() == 0
 
 
-def test_systems_of_all_kinds_are_chosen_in_groups(new_tab, reading):
+def test_systems_are_grouped_by_task(new_tab, reading):
     tab = new_tab(server=reading)
     page = tab.open("watch", wait=False, model="bahdanau", text="5 May 2024")
     page.wait_for_selector("main [role=grid]")

@@ -15,7 +15,7 @@ MOVING = """() => [...document.querySelectorAll('*')].filter((element) => {
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
-def test_play_writes_the_answer_step_by_step(new_tab):
+def test_play_shows_the_output_step_by_step(new_tab):
     tab = new_tab()
     page = tab.open("watch", **AT)
     later_tokens = page.locator("main svg .later")
@@ -31,7 +31,7 @@ def test_play_writes_the_answer_step_by_step(new_tab):
     assert later_tokens.count() == left
 
 
-def test_reduced_motion_steps_by_hand_alone(new_tab):
+def test_reduced_motion_has_manual_steps_only(new_tab):
     tab = new_tab(reduced_motion="reduce")
     page = tab.open("watch", **AT)
     assert page.get_by_role("button", name="Play").count() == 0
@@ -43,7 +43,7 @@ def test_reduced_motion_steps_by_hand_alone(new_tab):
     assert page.evaluate(MOVING) == []
 
 
-def test_dark_follows_the_system_until_one_chooses(new_tab):
+def test_the_theme_follows_the_system_until_it_is_chosen(new_tab):
     tab = new_tab(color_scheme="dark")
     page = tab.open("watch", **AT)
     dark = page.evaluate(PAPER)

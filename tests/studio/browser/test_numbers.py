@@ -133,7 +133,7 @@ def test_a_number_is_torchs_and_its_code_prints_it(new_tab, traced, place):
     assert float(printed(snippet, alone=place == 0)) == pytest.approx(displayed, abs=1e-6, rel=1e-6)
 
 
-def test_the_same_number_stands_in_the_table_and_opens_when_pressed(new_tab):
+def test_the_table_has_the_same_number_and_opens_it(new_tab):
     tab = new_tab()
     page = tab.open("compute", **CHOSEN, site="decoder.1.cross_attention", head=2, i=1, **{"x.stage": "weights"})
     button = page.get_by_role("button", name="weight[1,4]")

@@ -19,7 +19,7 @@ def own(demo, tmp_path):
     process.kill()
 
 
-def test_killed_and_restarted_it_loses_nothing(new_tab, own):
+def test_a_restarted_server_loses_no_state(new_tab, own):
     tab: Tab = new_tab(server=own)
     page = tab.open("watch", **AT)
     exact, answer, token = (
@@ -48,7 +48,7 @@ def test_killed_and_restarted_it_loses_nothing(new_tab, own):
     page.get_by_text(answer, exact=True).wait_for()
 
 
-def test_restarted_it_stands_where_it_stood(new_tab, own):
+def test_the_page_keeps_its_selection_over_a_restart(new_tab, own):
     tab = new_tab(server=own)
     page = tab.open("compute", **AT, **{"x.stage": "weights", "x.quantity": "weight"})
     value = page.locator("section[aria-labelledby=inspector-title] dd").nth(1)

@@ -86,7 +86,7 @@ def test_a_screen_at_every_width(new_tab, screen, language):
     assert tab.foreign_requests() == []
 
 
-def test_every_screen_opens_from_the_header_with_nothing_chosen(new_tab):
+def test_every_screen_opens_from_the_header_without_a_selection(new_tab):
     tab = new_tab()
     page = tab.open("watch")
     for place, screen in enumerate(SCREENS):
@@ -98,7 +98,7 @@ def test_every_screen_opens_from_the_header_with_nothing_chosen(new_tab):
     assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_the_language_can_be_chosen_and_is_remembered(new_tab):
+def test_the_language_can_be_chosen_and_is_stored(new_tab):
     tab = new_tab("zh")
     page = tab.open("watch")
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
@@ -115,6 +115,6 @@ def test_the_language_can_be_chosen_and_is_remembered(new_tab):
     or not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=False).stdout.strip(),
     reason="no font has Chinese letters",
 )
-def test_chinese_letters_are_no_empty_boxes(new_tab):
+def test_chinese_characters_are_drawn(new_tab):
     page = new_tab("zh").open("watch")
     assert len(set(page.evaluate(LETTERS))) == 5

@@ -32,7 +32,7 @@ def test_predictions_and_state_are_those_of_the_model(name, predictor):
     assert (len(set(growth.filled)) > 1) == (name == "gpt")
 
 
-def test_a_line_end_is_text_and_no_mark(predictor):
+def test_a_line_end_is_text_and_not_a_mark(predictor):
     axis = predictor("gpt").inspect("the cat\nthe dog").axis("text")
     assert "<eos>" in axis.labels and axis.marks == ()
 
@@ -55,7 +55,7 @@ def test_an_intervention_changes_the_continuation_and_the_text(predictor):
     assert writer.respond(inspection, around).log_prob_of_first != pytest.approx(inspection.log_prob, abs=1e-3)
 
 
-def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
+def test_a_text_is_truncated_at_the_context_and_unknown_words_are_named(predictor):
     inspection = predictor("gpt").inspect("the zebra sat . " * 10)
     assert len(inspection.tokens) == 24 and inspection.num_dropped == 40 - 24 and inspection.unknown == ("zebra",)
 
@@ -68,7 +68,7 @@ def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
         (TEXT, None, {"max_numbers": 100}, "Shorten"),
     ],
 )
-def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, output, options, sentence, predictor):
+def test_invalid_inputs_of_an_inspection_are_refused(text, output, options, sentence, predictor):
     with pytest.raises(ValueError, match=sentence):
         predictor("gpt").inspect(text, output, **options)
 

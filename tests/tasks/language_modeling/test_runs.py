@@ -35,7 +35,7 @@ def fitted(request, text_file, tmp_path_factory):
     return fit(run, tmp_path_factory.mktemp("runs") / "run", console=QUIET)
 
 
-def test_a_folder_is_loaded_as_it_was_trained(fitted):
+def test_a_loaded_folder_equals_the_trained_model(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
     assert isinstance(again, TextGenerator) and isinstance(again.run, LanguageModelingRun)
@@ -51,7 +51,7 @@ def test_a_folder_is_loaded_as_it_was_trained(fitted):
     assert f"{again.run.model_name} on text" in card
 
 
-def test_a_folder_writes(fitted):
+def test_a_loaded_folder_generates(fitted):
     writer = fitted.system
     options = {"max_tokens": 12, "temperature": 0.7, "top_p": 0.9, "seed": 3}
     prompts = [fitted.example, "", "the cat\nsat"]
@@ -67,7 +67,7 @@ def test_a_folder_writes(fitted):
     ]
 
 
-def test_prompts_in_groups_go_on_as_if_alone(fitted, monkeypatch):
+def test_prompts_in_groups_are_continued_as_alone(fitted, monkeypatch):
     prompts = ["the cat sat", "the", "", "a dog sat on the mat", "the dog"]
     options = {"max_tokens": 6, "temperature": 0.9, "seed": 5}
     whole = fitted.system.generate(prompts, **options)
@@ -76,7 +76,7 @@ def test_prompts_in_groups_go_on_as_if_alone(fitted, monkeypatch):
     assert [(one.prompt, one.text) for one in groups] == [(one.prompt, one.text) for one in whole]
 
 
-def test_a_folder_judges_texts(fitted):
+def test_a_loaded_folder_evaluates_texts(fitted):
     writer, text = fitted.system, TEXT[:90]
     report = writer.evaluate(text, split="test", steps=6)
     found = writer.likelihood(text)
@@ -121,7 +121,7 @@ def test_unknown_words_count_as_unknown(fitted):
     assert fitted.system.unknown_in("a ☃ b") == ["☃"]
 
 
-def test_what_is_no_text_is_a_sentence(fitted):
+def test_inputs_that_are_not_text_raise_errors(fitted):
     for ask in (fitted.system.likelihood, fitted.system.spans, fitted.system.unknown_in):
         with pytest.raises(ValueError, match=r"texts\[0\] contains an unpaired surrogate at index 1"):
             ask("a\udcff")
@@ -130,12 +130,12 @@ def test_what_is_no_text_is_a_sentence(fitted):
 
 
 @pytest.mark.unchecked
-def test_a_prompt_that_is_no_string_is_a_sentence(fitted):
+def test_a_prompt_that_is_not_a_string_raises_an_error(fitted):
     with pytest.raises(ValueError, match=r"prompts\[1\] is a int, expected a string"):
         fitted.system.generate(["the", 5], max_tokens=2)
 
 
-def test_topics_come_with_python(tmp_path):
+def test_topics_are_read_from_the_standard_library(tmp_path):
     changes = ["model.hidden_size=8", "model.embedding_size=8", "tokenizer.vocab_size=200", *CPU]
     fitted = fit(override(make_run("topics", "lstm", steps=2), *changes), tmp_path / "run", console=QUIET)
     assert fitted.system.generate([fitted.example], max_tokens=3)[0].text
@@ -144,7 +144,7 @@ def test_topics_come_with_python(tmp_path):
     assert len(corpus.read("train")) > 200_000 and all(map(corpus.read, corpus.splits)) and len(parts) == 3
 
 
-def test_a_resumed_run_ends_as_one_that_was_not(text_file, tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(text_file, tmp_path):
     run = override(make_run("text", "lstm", data=text_file, steps=6), *SIZES["lstm"], *CPU, "model.dropout=0.3")
     fit(run, tmp_path / "whole", console=QUIET)
     # the learning rate falls towards the last step, which only the first run knew
@@ -160,7 +160,7 @@ def test_a_resumed_run_ends_as_one_that_was_not(text_file, tmp_path):
         fit(override(long, "batch.length=9"), tmp_path / "cut", resume=True, console=QUIET)
 
 
-def test_what_is_counted_takes_one_process_and_the_time_of_the_counting(text_file, tmp_path, monkeypatch):
+def test_counted_models_need_one_process_and_report_their_time(text_file, tmp_path, monkeypatch):
     run = override(make_run("text", "ngram", data=text_file), *SIZES["ngram"], *CPU)
     assert fit(run, tmp_path / "one", console=QUIET).result.seconds > 0
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -169,7 +169,7 @@ def test_what_is_counted_takes_one_process_and_the_time_of_the_counting(text_fil
     assert not (tmp_path / "two").exists()
 
 
-def test_what_is_counted_is_counted_again_on_resuming(text_file, tmp_path):
+def test_counted_models_are_counted_again_on_resume(text_file, tmp_path):
     run = make_run("text", "ngram", data=text_file)
     first = fit(run, tmp_path / "run", console=QUIET)
     again = fit(run, tmp_path / "run", resume=True, console=QUIET)
@@ -185,13 +185,13 @@ def test_what_is_counted_is_counted_again_on_resuming(text_file, tmp_path):
         ("lstm", ["training.compute.accumulation=2"], r"accumulation is 2.*fewer batch\.rows"),
     ],
 )
-def test_runs_that_cannot_be_are_sentences(model, changes, sentence, text_file, tmp_path):
+def test_invalid_runs_raise_errors(model, changes, sentence, text_file, tmp_path):
     run = override(make_run("text", model, data=text_file, steps=2), *SIZES[model], *CPU, *changes)
     with pytest.raises(ValueError, match=sentence):
         fit(run, tmp_path / "run", console=QUIET)
 
 
-def test_held_out_text_is_the_end_and_every_letter_is_in_one_split(text_file):
+def test_held_out_text_is_the_end_and_splits_are_disjoint(text_file):
     corpus = FileTextCorpus(data=str(text_file))
     assert corpus.splits == ("train", "validation", "test")
     parts = [corpus.read(split) for split in corpus.splits]
@@ -199,7 +199,7 @@ def test_held_out_text_is_the_end_and_every_letter_is_in_one_split(text_file):
     assert 0.88 < len(parts[0]) / len(TEXT) < 0.93
 
 
-def test_files_beside_leave_the_text_whole(text_file, tmp_path):
+def test_split_files_leave_the_training_text_whole(text_file, tmp_path):
     (tmp_path / "b.txt").write_text("other text")
     valid = FileTextCorpus(data=str(text_file), valid=str(tmp_path / "b.txt"))
     assert valid.splits == ("train", "validation")
@@ -221,20 +221,20 @@ def test_files_beside_leave_the_text_whole(text_file, tmp_path):
         (b"\n\n\n", "is too short|is empty"),
     ],
 )
-def test_texts_that_teach_nothing_are_sentences(content, sentence, tmp_path):
+def test_texts_without_usable_tokens_raise_errors(content, sentence, tmp_path):
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=sentence):
         fit(make_run("text", "ngram", data=tmp_path / "a.txt"), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 
 
-def test_cuts_fall_behind_lines_or_else_behind_words():
+def test_splits_are_after_lines_or_else_after_words():
     assert find_split_point("a" * 90 + "\n" + "b" * 9, 0.9) == 91
     assert find_split_point("a" * 91 + " " + "b" * 108, 0.455) == 92
     assert find_split_point("a" * 100, 0.9) == 90
 
 
-def test_published_texts_say_where_they_come_from(monkeypatch, tmp_path):
+def test_missing_published_texts_raise_errors_with_their_origin(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     for corpus in (PTBCorpus(), ShakespeareCorpus()):
         with pytest.raises(ValueError, match=r"is not part of regard\. Give its folder with --data"):
@@ -248,7 +248,7 @@ def test_published_texts_say_where_they_come_from(monkeypatch, tmp_path):
         PTBCorpus(folder=str(tmp_path)).read("train")
 
 
-def test_a_stop_string_may_span_tokens_and_is_never_shown():
+def test_a_stop_string_may_span_tokens_and_is_never_part_of_the_text():
     text = StoppedText(["END", "ENOUGH"])
     shown = [text.add(piece) for piece in ("a E", "N", "x EN", "D of it", "more")]
     assert shown[:4] == ["a ", "", "ENx ", ""] and text.ended and text.rest() == ""
@@ -261,7 +261,7 @@ def test_a_stop_string_may_span_tokens_and_is_never_shown():
         StoppedText(["x", ""])
 
 
-def test_text_unfolds_as_it_decodes(fitted):
+def test_incremental_detokenization_equals_decoding(fitted):
     tokenizer = fitted.system.tokenizer
     ids = fitted.system.encode("the  cat ☃ sat\n\n on\tmats, 1 mat.")
     for first in range(len(ids)):

@@ -21,7 +21,7 @@ def test_classes_are_those_of_the_classifier(name, predictor):
     assert (panel.weights is None) == (panel.site is None) == (name == "cnn")
 
 
-def test_rows_of_attention_lie_on_an_axis_of_their_own(predictor):
+def test_attention_rows_have_an_axis(predictor):
     inspection = predictor("structured_self_attention").inspect(QUESTION)
     panel, (site,) = inspection.panel(ClassesPanel), inspection.sites
     assert (site.query_axis, site.key_axis, site.path) == ("rows", "source", panel.site)
@@ -49,7 +49,7 @@ def test_an_intervention_changes_the_probability_of_the_class(predictor):
         (QUESTION, None, {"max_numbers": 1}, "Shorten"),
     ],
 )
-def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, output, options, sentence, predictor):
+def test_invalid_inputs_of_an_inspection_are_refused(text, output, options, sentence, predictor):
     with pytest.raises(ValueError, match=sentence):
         predictor("structured_self_attention").inspect(text, output, **options)
 

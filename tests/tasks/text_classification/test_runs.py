@@ -41,7 +41,7 @@ def fitted(request, sentence_file, tmp_path_factory):
     return fit(tiny(request.param, sentence_file), tmp_path_factory.mktemp("runs") / "run", console=QUIET)
 
 
-def test_a_folder_is_loaded_as_it_was_trained(fitted):
+def test_a_loaded_folder_equals_the_trained_model(fitted):
     folder = fitted.result.folder
     again = load(folder, device="cpu")
     assert isinstance(again, TextClassifier) and again.run.classes == ("CAT", "DOG", "NONE")
@@ -53,7 +53,7 @@ def test_a_folder_is_loaded_as_it_was_trained(fitted):
     assert config["model"]["num_classes"] == 3 and set(fitted.result.metrics) == {"loss", "accuracy"}
 
 
-def test_a_folder_classifies(fitted):
+def test_a_loaded_folder_classifies(fitted):
     classifier = fitted.system
     given = ["the cat sat", "", "the ☃ dog", fitted.example, *["by the small dog"] * 70]
     found = classifier.classify(given, return_weights=True)
@@ -72,7 +72,7 @@ def test_a_folder_classifies(fitted):
     assert found[4].probabilities == pytest.approx(found[-1].probabilities, abs=1e-5)
 
 
-def test_a_folder_is_evaluated(fitted, tmp_path):
+def test_a_loaded_folder_is_evaluated(fitted, tmp_path):
     (tmp_path / "more.all").write_text("CAT a cat 1\nDOG dog\nNONE mat\nBIRD the bird\n")
     report = fitted.system.evaluate(read_sentences(tmp_path / "more.all"), split="test", steps=4)
     assert report.info.examples == 4 and 0.0 <= report.metric("accuracy").value <= 0.75
@@ -82,7 +82,7 @@ def test_a_folder_is_evaluated(fitted, tmp_path):
     assert report.warnings == ("training never saw the classes of 1 sentences: 'BIRD' (1).",)
 
 
-def test_a_class_is_scored_with_its_probability(fitted):
+def test_the_score_of_a_class_is_its_log_probability(fitted):
     (answer,) = fitted.system.predict(["the cat sat"])
     expected = {label: math.log(share) for label, share in answer.probabilities.items()}
     found = fitted.system.score(["the cat sat"] * 3, list(expected))
@@ -91,7 +91,7 @@ def test_a_class_is_scored_with_its_probability(fitted):
         fitted.system.score(["a"], ["BIRD"])
 
 
-def test_what_is_too_long_is_cut_and_told(sentence_file, tmp_path):
+def test_long_sentences_are_truncated_and_reported(sentence_file, tmp_path):
     console = Console(record=True, quiet=False, file=(tmp_path / "told").open("w"), width=200)
     run = tiny("bilstm", sentence_file, "batch.max_length=3")
     classifier = fit(run, tmp_path / "run", console=console).system
@@ -100,7 +100,7 @@ def test_what_is_too_long_is_cut_and_told(sentence_file, tmp_path):
     assert found.num_dropped == 3 and found.tokens == ("the", "cat", "sat")
 
 
-def test_a_resumed_run_ends_as_one_that_was_not(sentence_file, tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(sentence_file, tmp_path):
     run = override(tiny("bilstm", sentence_file), "training.schedule.decay_steps=4")
     fit(run, tmp_path / "whole", console=QUIET)
     fit(override(run, "training.steps=2"), tmp_path / "cut", console=QUIET)
@@ -110,7 +110,7 @@ def test_a_resumed_run_ends_as_one_that_was_not(sentence_file, tmp_path):
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-def test_a_class_seen_in_the_test_alone_is_told_and_got_wrong(tmp_path):
+def test_a_class_that_occurs_in_the_test_only_is_reported_and_counts_as_an_error(tmp_path):
     (tmp_path / "a.train.all").write_text(SENTENCES)
     (tmp_path / "a.dev.all").write_text("BIRD a bird\nBIRD the bird\n")
     (tmp_path / "a.test.all").write_text("CAT a cat\n")
@@ -133,14 +133,14 @@ def test_a_class_seen_in_the_test_alone_is_told_and_got_wrong(tmp_path):
         ("A\nB\n", "holds no sentence to learn from"),
     ],
 )
-def test_files_that_teach_nothing_are_sentences(content, sentence, tmp_path):
+def test_files_without_usable_examples_raise_errors(content, sentence, tmp_path):
     (tmp_path / "a.all").write_text(content)
     with pytest.raises(ValueError, match=sentence):
         fit(tiny("cnn", tmp_path / "a.all"), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 
 
-def test_held_out_sentences_are_a_tenth_and_the_same_text_is_on_one_side(tmp_path):
+def test_held_out_sentences_are_a_tenth_and_equal_texts_are_in_one_split(tmp_path):
     lines = [f"{label} text {number % 40}" for number, label in enumerate("AB" * 60)]
     (tmp_path / "a.all").write_text("\n".join(lines))
     corpus = FileSentenceCorpus(data=str(tmp_path / "a.all"))
@@ -155,7 +155,7 @@ def test_held_out_sentences_are_a_tenth_and_the_same_text_is_on_one_side(tmp_pat
     assert {one.text for one in other.read("test")} == texts["test"]
 
 
-def test_files_beside_are_found_by_their_names(tmp_path):
+def test_split_files_are_detected_by_their_names(tmp_path):
     (tmp_path / "T.train.all").write_text(SENTENCES)
     (tmp_path / "T.valid.all").write_text("A valid one\n")
     corpus = FileSentenceCorpus(data=str(tmp_path / "T.train.all"))
@@ -169,7 +169,7 @@ def test_files_beside_are_found_by_their_names(tmp_path):
         corpus.read("dev")
 
 
-def test_published_sets_are_found_below_the_data_folder(tmp_path, monkeypatch):
+def test_published_data_sets_are_found_below_the_data_folder(tmp_path, monkeypatch):
     (tmp_path / "sentence-classification").mkdir()
     (tmp_path / "sentence-classification" / "TREC.train.all").write_text(SENTENCES)
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))

@@ -19,7 +19,7 @@ def _short(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "transformer"])
-def test_maps_and_alignment_are_those_of_the_model(name, predictor):
+def test_maps_and_alignment_equal_those_of_the_model(name, predictor):
     translator = predictor(name)
     inspection = translator.inspect(TEXT)
     source, prefix = inspection.tokens.source, inspection.tokens.prefix
@@ -53,7 +53,7 @@ def test_a_given_output_is_forced(predictor):
     assert inspection.log_prob == pytest.approx(translator.score([TEXT], ["2024年3月5日"])[0], abs=1e-4)
 
 
-def test_the_response_without_an_intervention_is_the_output_and_with_one_another(predictor):
+def test_an_intervention_changes_the_response(predictor):
     translator = predictor("transformer")
     inspection = translator.inspect(TEXT)
     response = translator.respond(inspection, nullcontext)
@@ -70,12 +70,12 @@ def test_the_response_without_an_intervention_is_the_output_and_with_one_another
     ("text", "options", "sentence"),
     [("", {}, "Type a word"), (TEXT, {"max_numbers": 100}, "Shorten the text"), ("\ud800", {}, "UTF-8")],
 )
-def test_what_cannot_be_inspected_is_refused_with_a_sentence(text, options, sentence, predictor):
+def test_invalid_inputs_of_an_inspection_are_refused(text, options, sentence, predictor):
     with pytest.raises(ValueError, match=sentence):
         predictor("transformer").inspect(text, **options)
 
 
-def test_bytes_are_utf_8_and_samples_are_in_the_source_language(predictor):
+def test_bytes_are_decoded_as_utf_8_and_samples_are_sources(predictor):
     translator = predictor("bahdanau")
     assert translator.parse("5月".encode()) == "5月" and translator.parse("a") == "a"
     with pytest.raises(ValueError, match="not text in UTF-8: byte 1"):

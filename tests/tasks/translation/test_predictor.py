@@ -18,7 +18,7 @@ def translator(fitted):
     return fitted.system
 
 
-def test_each_text_has_its_answer_and_an_empty_one_stays_empty(translator):
+def test_every_text_is_translated_and_an_empty_one_stays_empty(translator):
     texts = ["a b c", "", "d", "   ", "a a a b d"]
     found = translator.translate(texts)
     assert [bool(one.tokens) for one in found] == [True, False, True, False, True]
@@ -26,7 +26,7 @@ def test_each_text_has_its_answer_and_an_empty_one_stays_empty(translator):
     assert [one.text for one in found] == [translator.translate([text])[0].text for text in texts]
 
 
-def test_attention_and_links_belong_to_the_tokens(translator):
+def test_attention_and_links_match_the_tokens(translator):
     one = translator.translate(["a b c"], beam=2, return_weights=True)[0]
     assert one.source_tokens == ("a", "▁", "b", "▁", "c", "<eos>")
     assert one.weights.shape == (len(one.tokens), len(one.source_tokens))
@@ -52,18 +52,18 @@ def test_a_score_is_the_log_probability_of_the_search(translator):
         translator.score(["a", "b"], ["a"])
 
 
-def test_another_search_takes_the_place_of_the_beam(translator):
+def test_a_search_may_be_passed_instead_of_a_beam(translator):
     draws = [translator.translate(["a b c d"] * 3, search=Sampling(seed=seed)) for seed in (0, 0, 1)]
     assert [one.text for one in draws[0]] == [one.text for one in draws[1]]
     assert [one.text for one in draws[0]] != [one.text for one in draws[2]]
 
 
-def test_one_string_is_no_list(translator):
+def test_a_single_string_is_refused(translator):
     with pytest.raises(ValueError, match=r"texts is one string, expected a list of them. Write \[texts\]"):
         translator.translate("a b c")
 
 
-def test_ten_thousand_words_are_cut_off_with_a_warning(translator):
+def test_a_source_of_ten_thousand_words_is_truncated_with_a_warning(translator):
     with pytest.warns(UserWarning, match="text 2 has 19,999 tokens; only the first 999 were translated"):
         found = translator.translate(["a", " ".join(["a"] * 10_000)], beam=1)
     assert found[1].num_dropped == 19_999 - LONGEST_SOURCE + 1
@@ -71,7 +71,7 @@ def test_ten_thousand_words_are_cut_off_with_a_warning(translator):
         translator.score([" ".join(["a"] * 10_000)], ["a"])
 
 
-def test_unknown_letters_do_no_harm(translator):
+def test_unknown_letters_are_translated(translator):
     assert translator.translate(["é 中 \u0000 <eos>"])[0].tokens
 
 
@@ -81,7 +81,7 @@ def test_a_translator_can_be_traced(translator):
     assert maps
 
 
-def test_saved_and_loaded_says_the_same(fitted):
+def test_a_saved_and_loaded_translator_gives_equal_outputs(fitted):
     texts = ["a b c", "d c"]
     loaded = load(fitted.result.folder, device="cpu")
     assert loaded.run == fitted.system.run
@@ -92,7 +92,7 @@ def test_saved_and_loaded_says_the_same(fitted):
         load(fitted.result.folder, device="tpu")
 
 
-def test_loading_does_not_touch_the_random_numbers(fitted):
+def test_loading_draws_no_random_numbers(fitted):
     torch.manual_seed(5)
     before = torch.get_rng_state()
     load(fitted.result.folder)
@@ -112,7 +112,7 @@ def test_a_missing_file_is_named(copied, name):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_file_that_is_cut_off_is_named(copied, name):
+def test_a_truncated_file_is_named(copied, name):
     content = (copied / name).read_bytes()
     (copied / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match=name.replace(".", r"\.")):
@@ -139,7 +139,7 @@ def test_foreign_files_are_named(copied, tmp_path):
         load(copied)
 
 
-def test_an_evaluation_says_everything(fitted):
+def test_an_evaluation_has_all_metrics_and_tables(fitted):
     pairs = fitted.system.run.data.read("test")
     report = fitted.system.evaluate(pairs, split="test", beam=2, steps=steps_of(fitted.result.folder))
     info = report.info
@@ -158,7 +158,7 @@ def test_an_evaluation_says_everything(fitted):
 
 
 @pytest.mark.cuda
-def test_cuda_says_what_the_cpu_says(fitted):
+def test_cuda_gives_the_outputs_of_the_cpu(fitted):
     texts = ["a b c", "d c b a"]
     ours, theirs = (load(fitted.result.folder, device=device).score(texts, texts) for device in ("cpu", "cuda"))
     assert ours == pytest.approx(theirs, abs=1e-3)
