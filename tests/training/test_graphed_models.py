@@ -153,7 +153,7 @@ def test_a_model_that_synchronizes_trains_eagerly_and_one_line_reports_it(tmp_pa
 def test_a_graphed_training_resumes(tmp_path):
     def bahdanau():
         torch.manual_seed(0)
-        sizes = {"source_vocab_size": 12, "target_vocab_size": 12}
+        sizes = {"source_vocab_size": 13, "target_vocab_size": 13}
         return translation.make("bahdanau", sizes, torch.float32)
 
     compute = ComputeSettings(device="cuda", precision="fp32")
