@@ -108,7 +108,8 @@ def has_own_call(part: object) -> bool:
     if not isinstance(part, nn.Module):
         return False
     attributes = vars(part)
-    return "forward" in attributes or any(attributes[name] for name in HOOKS) or bool(_has_any_global_hook())
+    hooked = any(attributes[name] for name in torch_private.HOOKS)
+    return "forward" in attributes or hooked or torch_private.global_hooks_registered()
 
 
 def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
