@@ -143,8 +143,8 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
         summary=Title(
-            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; keys "
-            "and values of the past are cached.",
+            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; "
+            "keys and values of the past are cached.",
             zh="与 GPT（2018）一样只用 Transformer 的解码器，但归一化放在每层的开头；过去的键和值保存在缓存里。",
         ),
     ),
