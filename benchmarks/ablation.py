@@ -89,12 +89,12 @@ def write(path: Path, reports: Sequence[Report], at: str) -> None:
         "versions": versions("torch", "triton", "numpy"),
         "load of the machine": round(os.getloadavg()[0], 2),
     }
-    found = [asdict(report) | about for report in reports]
-    path.write_text(json.dumps(found, indent=2) + "\n")
+    results = [asdict(report) | about for report in reports]
+    path.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def commit() -> str:
     """The commit that is checked out."""
     command = ["git", "rev-parse", "HEAD"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    process = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return process.stdout.strip() or "unknown"

@@ -69,13 +69,13 @@ def segment(num_rows: int, length: int, vocab_size: int) -> Segment:
     return Segment(tokens=tokens[:, :-1], labels=tokens[:, 1:], fresh=fresh, num_tokens=num_rows * length)
 
 
-def filled(make: Callable[[], Any]) -> Callable[[], Any]:
+def pad_to_graph_shape(make: Callable[[], Any]) -> Callable[[], Any]:
     """The same batch filled up to the shape of a graph."""
     return lambda: SHAPE_PADDER(make())
 
 
 def shapes(batch: Any) -> list[list[int]]:
     """Of every tensor in it."""
-    found: list[list[int]] = []
-    map_tensors(lambda tensor: found.append(list(tensor.shape)) or tensor, batch)
-    return found
+    shapes_of_tensors: list[list[int]] = []
+    map_tensors(lambda tensor: shapes_of_tensors.append(list(tensor.shape)) or tensor, batch)
+    return shapes_of_tensors

@@ -74,7 +74,7 @@ def sources(count: int) -> list[list[int]]:
 
 def padded(answers: Any, length: int) -> list[int]:
     """The tokens of all rows, each filled up to one length."""
-    rows = [list((found[0] if isinstance(found, list) else found).ids) for found in answers]
+    rows = [list((answer[0] if isinstance(answer, list) else answer).ids) for answer in answers]
     return [token for row in rows for token in [*row, *[EOS] * (length - len(row))]]
 
 
@@ -152,7 +152,7 @@ def gpt_duel(device: str, recipe: Any, vocab_size: int, count: int) -> Duel:
 def cases(device: str) -> list[Case]:
     """All of a device."""
     where = "CPU" if device == "cpu" else "GPU"
-    made = [
+    cases_of_mode = [
         Case(
             group="transformer decoding", name=f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {count}, {where}",
             build=partial(translation_duel, device, beam, count),
@@ -162,7 +162,7 @@ def cases(device: str) -> list[Case]:
         for beam in (5, 1)
         for count in (1, 16, 64)
     ]  # fmt: skip
-    made += [
+    cases_of_mode += [
         Case(
             group="GPT decoding", name=f"recipe {label}, batch {count}, {where}",
             build=partial(gpt_duel, device, recipe, vocab_size, count), own=GPT,
@@ -171,4 +171,4 @@ def cases(device: str) -> list[Case]:
         for label, recipe, vocab_size in (("text", text, 8_000), ("ptb", ptb, 10_002))
         for count in (1, 16)
     ]  # fmt: skip
-    return made
+    return cases_of_mode

@@ -191,14 +191,19 @@ def decisions(reports: list[dict[str, Any]]) -> str:
         matching = [report for report in reports if re.match(each.cases, report["question"])]
         assert matching, f"no case of the ablation matches {each.cases!r}"
         on_cpu, on_gpu = (
-            span(ratio for report in matching if ("gpu" in report["machine"]) is gpu for ratio in chosen(report, each))
+            span(
+                ratio
+                for report in matching
+                if ("gpu" in report["machine"]) is gpu
+                for ratio in ratios_of_decision(report, each)
+            )
             for gpu in (False, True)
         )
         rows.append((each.implementation, on_cpu, on_gpu, lines_of(matching), each.decision, each.reason))
     return table(("implementation", "CPU", "GPU", "lines", "decision", "why"), rows, left=6)
 
 
-def chosen(report: Mapping[str, Any], decision: Decision) -> list[float]:
+def ratios_of_decision(report: Mapping[str, Any], decision: Decision) -> list[float]:
     """The ratios of the candidates that count in one case.
 
     Where a candidate without oneDNN was timed, it stands for the code that is kept, and others are left out.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from benchmarks.ablation_batches import (
     SEED,
     VOCAB_SIZE,
-    filled,
+    pad_to_graph_shape,
     segment,
     sentence_batch,
     shapes,
@@ -166,7 +166,7 @@ def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
     with torch.cuda.graph(graph, stream=stream):
         run()
 
-    def replay(kept: Callable[[], Tensor] = run) -> None:
+    def replay(run_once_more: Callable[[], Tensor] = run) -> None:
         """The graph reads the tensors that the step holds: without the step they would be freed."""
         graph.replay()
 
@@ -194,7 +194,7 @@ def unmade() -> None:
 
 def recurrent_duel(task: Task, mode: str) -> Duel:
     """The model's own loop, and the fused one."""
-    task = replace(task, batch=filled(task.batch)) if mode == "captured" else task
+    task = replace(task, batch=pad_to_graph_shape(task.batch)) if mode == "captured" else task
     loop = ((task.loop, "loop"),)
     sides = {
         "readable": one_side(task, mode, Side(run=unmade, avoids=loop)),
@@ -231,13 +231,13 @@ def packed_duel(mode: str) -> Duel:
     }  # fmt: skip
     if mode != "cpu":
         sides["packed, by its kernel"] = (True, Side(run=unmade, calls=kernel, avoids=spreading))
-    made, notes = {}, {"steps a run": STEPS_A_RUN[mode], "seed": SEED}
+    sides_of_duel, notes = {}, {"steps a run": STEPS_A_RUN[mode], "seed": SEED}
     for name, (is_packed, side) in sides.items():
         task = transformer_task(is_packed=is_packed)
-        task = replace(task, batch=filled(task.batch)) if mode == "captured" else task
+        task = replace(task, batch=pad_to_graph_shape(task.batch)) if mode == "captured" else task
         notes[f"batch, {name}"] = shapes(task.batch())
-        made[name] = one_side(task, mode, side)
-    return Duel(sides=made, tolerance=TOLERANCE, notes=notes)
+        sides_of_duel[name] = one_side(task, mode, side)
+    return Duel(sides=sides_of_duel, tolerance=TOLERANCE, notes=notes)
 
 
 def cases(device: str) -> list[Case]:

@@ -31,8 +31,8 @@ class Layer(nn.Module):
 
     def forward(self, states: Tensor, form: bool) -> Tensor:
         """The next states."""
-        given = self.norms[0](states)
-        states = states + self.heads(given, mask=causal(), return_weights=form).context
+        inputs = self.norms[0](states)
+        states = states + self.heads(inputs, mask=causal(), return_weights=form).context
         return states + self.feed(self.norms[1](states))
 
 
@@ -59,7 +59,7 @@ def losses(*, form: bool, half: bool) -> list[float]:
     model = Repeater().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     picks = torch.Generator("cuda").manual_seed(0)
-    found: list[Tensor] = []
+    step_losses: list[Tensor] = []
     for _ in range(STEPS):
         once = torch.randint(VOCAB, (BATCH, LENGTH // 2), generator=picks, device="cuda")
         rows = torch.cat([once, once], dim=1)
@@ -70,8 +70,8 @@ def losses(*, form: bool, half: bool) -> list[float]:
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        found.append(loss.detach())
-    return torch.stack(found).view(-1, EVERY).mean(1).tolist()
+        step_losses.append(loss.detach())
+    return torch.stack(step_losses).view(-1, EVERY).mean(1).tolist()
 
 
 def run() -> list[Report]:

@@ -33,9 +33,9 @@ def ask_elsewhere(function: str, environment: dict[str, str], **settings: Any) -
         f"import json; from dataclasses import asdict; from {module} import {name}; "
         f"print(json.dumps(asdict({name}(**{settings!r}))))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    timings = {candidate: Timing(**values) for candidate, values in found.pop("timings").items()}
-    return Report(**(found | {"timings": timings, "command": command()}))
+    record = json.loads(process.stdout.splitlines()[-1])
+    timings = {candidate: Timing(**values) for candidate, values in record.pop("timings").items()}
+    return Report(**(record | {"timings": timings, "command": command()}))

@@ -101,8 +101,8 @@ def memory() -> Report:
         # the formed path at 16,384 tokens would need gigabytes to make the point that 8,192 makes
         lengths = LENGTHS[:2] if name == "weights formed" else LENGTHS
         peaks = [peak_memory_mib(MEMORY.format(length=length, **(usual | case))) - bare for length in lengths]
-        told = ", ".join(f"{length}: {peak:.0f} MiB" for length, peak in zip(lengths, peaks, strict=True))
-        notes[name] = f"{told} (last doubling x{peaks[-1] / max(peaks[-2], 1.0):.2f})"
+        peaks_by_length = ", ".join(f"{length}: {peak:.0f} MiB" for length, peak in zip(lengths, peaks, strict=True))
+        notes[name] = f"{peaks_by_length} (last doubling x{peaks[-1] / max(peaks[-2], 1.0):.2f})"
     small = torch.randn(1, 1, 512, 64)
     candidates = {"512 tokens": lambda: attend(small, small, small)}
     return compare(f"peak memory at {LENGTHS} tokens, one head", candidates, baseline="512 tokens", notes=notes)

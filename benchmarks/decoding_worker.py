@@ -35,13 +35,13 @@ def ctranslate2_side(folder: Path, task: dict[str, Any]) -> Callable[[], list[li
         inter_threads=1,
         intra_threads=task["threads"],
     )
-    given = [[[str(token) for token in row] for row in rows] for rows in task["batches"]]
+    batches_of_words = [[[str(token) for token in row] for row in rows] for rows in task["batches"]]
     options = {"beam_size": task["beam_size"], "max_decoding_length": task["most"]}
     if task["tokens_a_batch"] is not None:
         options |= {"max_batch_size": task["tokens_a_batch"], "batch_type": "tokens"}
     return lambda: [
         [int(token) for token in result.hypotheses[0]]
-        for rows in given
+        for rows in batches_of_words
         for result in translator.translate_batch(rows, **options)
     ]
 

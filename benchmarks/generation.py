@@ -65,7 +65,7 @@ def theirs(model: Any, prompts: Rows, place: Place) -> Callable[[], Rows]:
     model.generation_config.update(eos_token_id=None, pad_token_id=PAD)
 
     def run() -> Rows:
-        found = model.generate(
+        generated = model.generate(
             ids,
             attention_mask=mask,
             do_sample=False,
@@ -75,8 +75,8 @@ def theirs(model: Any, prompts: Rows, place: Place) -> Callable[[], Rows]:
             pad_token_id=PAD,
             eos_token_id=None,
         )
-        said: Rows = found[:, ids.shape[1] :].tolist()
-        return said
+        new_tokens: Rows = generated[:, ids.shape[1] :].tolist()
+        return new_tokens
 
     return run
 
@@ -89,12 +89,12 @@ def speed(config: GPTConfig, *, batch_size: int, place: Place) -> Report:
     candidates = {"regard": ours(model, prompts, place)}
     if available("transformers"):
         candidates["transformers generate"] = theirs(same_gpt2(model), prompts, place)
-    said = {name: run() for name, run in candidates.items()}
+    outputs = {name: run() for name, run in candidates.items()}
     notes: dict[str, Any] = {
         "load of the machine at the start": round(os.getloadavg()[0], 2),
         "prompt and new tokens a row": [place.prompt, place.new],
-        "same tokens as regard": {name: agreement(rows, said["regard"]) for name, rows in said.items()},
-        "different tokens said": len({token for row in said["regard"] for token in row}),
+        "same tokens as regard": {name: agreement(rows, outputs["regard"]) for name, rows in outputs.items()},
+        "different tokens said": len({token for row in outputs["regard"] for token in row}),
         "versions": versions("transformers"),
         "seed": SEED,
     }
@@ -106,7 +106,7 @@ def speed(config: GPTConfig, *, batch_size: int, place: Place) -> Report:
         question, candidates, baseline="regard", turns=place.num_turns, warmup=0, pause=place.pause, notes=notes
     )
     tokens = batch_size * place.new
-    rates = {name: round(tokens / found.median, 1) for name, found in report.timings.items()}
+    rates = {name: round(tokens / timing.median, 1) for name, timing in report.timings.items()}
     times = {name: round(ratio, 2) for name, ratio in report.ratios.items()}
     print("  tokens a second:", rates, " regard is faster by:", times)
     return replace(report, notes=notes | {"tokens a second": rates, "regard is faster by": times})

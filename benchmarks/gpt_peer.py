@@ -38,7 +38,7 @@ def same_gpt2(model: GPT) -> Any:
 
 def renamed(model: GPT) -> dict[str, Tensor]:
     """Our weights under GPT-2's names, laid out its way."""
-    given = {
+    weights = {
         "transformer.wte.weight": model.embedding.weight,
         "transformer.wpe.weight": model.positions.table.weight,
         "transformer.ln_f.weight": model.norm.weight,
@@ -54,10 +54,10 @@ def renamed(model: GPT) -> dict[str, Tensor]:
             "mlp.c_proj": layer.feed_forward.output,
         }
         for name, part in mine.items():
-            given[f"transformer.h.{number}.{name}.weight"] = part.weight if "ln" in name else part.weight.T
-            given[f"transformer.h.{number}.{name}.bias"] = part.bias
+            weights[f"transformer.h.{number}.{name}.weight"] = part.weight if "ln" in name else part.weight.T
+            weights[f"transformer.h.{number}.{name}.bias"] = part.bias
         projs = [layer.attention.query_proj, layer.attention.key_proj, layer.attention.value_proj]
         joined = f"transformer.h.{number}.attn.c_attn"
-        given[f"{joined}.weight"] = torch.cat([proj.weight.T for proj in projs], dim=1)
-        given[f"{joined}.bias"] = torch.cat([proj.bias for proj in projs])
-    return given
+        weights[f"{joined}.weight"] = torch.cat([proj.weight.T for proj in projs], dim=1)
+        weights[f"{joined}.bias"] = torch.cat([proj.bias for proj in projs])
+    return weights

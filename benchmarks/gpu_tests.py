@@ -16,20 +16,20 @@ def main() -> int:
     # the studio has no such test, and needs packages that a GPU machine may lack
     options = ["-q", "-rfE", "-p", "no:cacheprovider", "-n", "12", "--ignore=tests/studio"]
     command = [sys.executable, "-m", "pytest", "-m", "cuda", *options]
-    done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
-    counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout[-400:]))
-    found = {
+    process = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
+    print(process.stdout, process.stderr)
+    counts = dict(reversed(pair) for pair in re.findall(r"(\d+) (passed|failed|skipped|error)", process.stdout[-400:]))
+    record = {
         "machine": machine(),
         "commit": commit(),
         "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
         "counts": {name: int(count) for name, count in counts.items()},
-        "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M),
+        "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", process.stdout, re.M),
     }
     if not sys.argv[1:]:
         # the record is of all of them
-        (RESULTS / "gpu_tests.json").write_text(json.dumps(found, indent=2) + "\n")
-    return done.returncode
+        (RESULTS / "gpu_tests.json").write_text(json.dumps(record, indent=2) + "\n")
+    return process.returncode
 
 
 if __name__ == "__main__":

@@ -190,8 +190,8 @@ def peak_memory_mib(program: str) -> float:
     """Peak resident memory, in MiB, of a fresh Python process that runs `program`."""
     # what the operating system counts for this program alone; getrusage would count the parent's memory at the fork
     measured = program + "\nprint(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
-    done = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1]) / 1024
+    process = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
+    return float(process.stdout.split()[-1]) / 1024
 
 
 def device_peak_mib(run: Callable[[], Any]) -> float:

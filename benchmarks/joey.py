@@ -152,13 +152,13 @@ def joey_search(
     """Its own search over these sources; with weights that were never trained nothing ends before the limit."""
     from joeynmt.search import search
 
-    made = [joey_batch([(row, []) for row in rows]) for rows in batches]
-    for batch in made:
+    batches_of_joey = [joey_batch([(row, []) for row in rows]) for rows in batches]
+    for batch in batches_of_joey:
         batch.trg = batch.trg_input = batch.trg_mask = None
     width = 0 if beam_size == 1 else beam_size
     model.eval()
     return lambda: [
         [int(token) for token in row]
-        for batch in made
+        for batch in batches_of_joey
         for row in search(model, batch, max_output_length=most, beam_size=width, beam_alpha=1.0)[0]
     ]

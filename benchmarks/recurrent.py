@@ -144,13 +144,13 @@ def cpu_report(question: Question, pairs: Pairs, *, bucketed: bool) -> Report:
     # every candidate meets every batch equally often
     num_turns = NUM_BATCHES * -(-turns(16) // NUM_BATCHES)
     title = f"a training step of {question.model}, {'bucketed by length' if bucketed else 'mixed lengths'}"
-    return told(compare(title, candidates, baseline=next(iter(candidates)), turns=num_turns, notes=notes))
+    return with_speedups(compare(title, candidates, baseline=next(iter(candidates)), turns=num_turns, notes=notes))
 
 
-def told(report: Report) -> Report:
+def with_speedups(report: Report) -> Report:
     """With how many times as fast as the baseline everyone is."""
     first = report.timings[report.baseline].median
-    times = {name: round(first / found.median, 2) for name, found in report.timings.items()}
+    times = {name: round(first / timing.median, 2) for name, timing in report.timings.items()}
     return replace(report, notes=report.notes | {f"times {report.baseline}": times})
 
 
@@ -195,7 +195,9 @@ def cuda_reports(num_turns: int = 30) -> list[Report]:
         candidates = {"plain loop": plain, "regard": ours, "regard, captured": captured(whole)}
         notes = {"data": pairs.origin, "rows": len(rows), "real tokens": real_tokens(rows), "seed": SEED}
         title = f"forward and backward of {question.model}, one batch on a GPU"
-        reports.append(told(compare(title, candidates, baseline="plain loop", turns=num_turns, warmup=5, notes=notes)))
+        reports.append(
+            with_speedups(compare(title, candidates, baseline="plain loop", turns=num_turns, warmup=5, notes=notes))
+        )
     return reports
 
 

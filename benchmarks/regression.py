@@ -62,11 +62,11 @@ def keops(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> Calla
     """Two sums of one lazy kernel matrix: faster than KeOps' own softmax reduction."""
     from pykeops.torch import LazyTensor
 
-    keys, asked = torch.from_numpy(inputs), torch.from_numpy(queries)
+    keys, queries_of_test = torch.from_numpy(inputs), torch.from_numpy(queries)
     values = torch.from_numpy(np.stack([targets, np.ones_like(targets)], axis=1))
 
     def run() -> torch.Tensor:
-        apart = LazyTensor(asked[:, None, :]) - LazyTensor(keys[None, :, :])
+        apart = LazyTensor(queries_of_test[:, None, :]) - LazyTensor(keys[None, :, :])
         sums = (-(apart**2).sum(-1) / 2).exp() @ values
         return sums[:, 0] / sums[:, 1]
 
@@ -75,11 +75,11 @@ def keops(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> Calla
 
 def fused(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The lowered Gaussian score of width 1 on SDPA: what `attend` runs."""
-    keys, values, asked = (torch.from_numpy(part) for part in (inputs, targets[:, None], queries))
+    keys, values, queries_of_test = (torch.from_numpy(part) for part in (inputs, targets[:, None], queries))
     keys = torch.cat([keys, -keys.square().sum(dim=-1, keepdim=True) / 2], dim=-1)
-    asked = torch.cat([asked, torch.ones_like(asked[:, :1])], dim=-1)
+    queries_of_test = torch.cat([queries_of_test, torch.ones_like(queries_of_test[:, :1])], dim=-1)
     values = F.pad(values, (0, keys.shape[-1] - 1))
-    context = F.scaled_dot_product_attention(*(part[None, None] for part in (asked, keys, values)), scale=1.0)
+    context = F.scaled_dot_product_attention(*(part[None, None] for part in (queries_of_test, keys, values)), scale=1.0)
     return context[0, 0, :, 0].numpy()
 
 

@@ -157,10 +157,10 @@ def fought(case: Case, seconds: float, *, quick: bool) -> Report:
     """The case's report: every side checked, then timed in turns for about so many seconds."""
     start = time.perf_counter()
     duel = case.build()
-    sides, found = checked(duel)
+    sides, notes_of_check = checked(duel)
     first = next(iter(sides))
     lines = {"lines of its own": lines_of(case.own), "lines shared with others": lines_of(case.shared)}
-    notes = {"group": case.group, **found, **lines, **duel.notes}
+    notes = {"group": case.group, **notes_of_check, **lines, **duel.notes}
     taken: dict[str, list[float]] = {name: [] for name in sides}
     names = {id(side): name for name, side in sides.items()}
 
@@ -178,11 +178,11 @@ def fought(case: Case, seconds: float, *, quick: bool) -> Report:
         values.clear()
     title = f"{case.group}: {case.name}"
     report = compare(title, dict(sides), baseline=first, turns=turns, warmup=0, clock=timed, notes=notes)
-    notes["times as fast as the first"] = {name: spread(taken[first], taken[name]) for name in taken}
+    notes["times as fast as the first"] = {name: spread_of_ratios(taken[first], taken[name]) for name in taken}
     return report
 
 
-def spread(slow: Sequence[float], fast: Sequence[float]) -> dict[str, float]:
+def spread_of_ratios(slow: Sequence[float], fast: Sequence[float]) -> dict[str, float]:
     """Median and middle half of the ratios, turn by turn."""
     ratios = [one / other for one, other in zip(slow, fast, strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3

@@ -51,16 +51,16 @@ class Server:
         environment = os.environ | {"XDG_DATA_HOME": home}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout is not None
-        found = re.search(r"(http://\S+)/\?token=(\w+)", process.stdout.readline())
-        assert found, "the studio did not start"
+        match = re.search(r"(http://\S+)/\?token=(\w+)", process.stdout.readline())
+        assert match, "the studio did not start"
         while True:
             try:
-                httpx.get(found[1])
+                httpx.get(match[1])
                 break
             except httpx.ConnectError:
                 time.sleep(0.005)
         page_after = time.perf_counter() - began
-        return cls(process, found[1], {"Authorization": f"Bearer {found[2]}"}, page_after)
+        return cls(process, match[1], {"Authorization": f"Bearer {match[2]}"}, page_after)
 
     def memory(self) -> float:
         """Resident MiB."""
@@ -93,13 +93,13 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
     async with httpx.AsyncClient(base_url=server.address, headers=server.headers, timeout=60) as client:
         while time.perf_counter() < until:
             text = f"{chance.randint(1, 28)} May {chance.randint(1900, 2099)}"
-            asked = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
-            answer = await tally.ask(client, "POST", "/api/inspections", json=asked)
+            request = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
+            answer = await tally.ask(client, "POST", "/api/inspections", json=request)
             if answer.status_code != 200 or not answer.json()["sites"]:
                 continue
-            look = answer.json()
-            site = chance.choice(look["sites"][1:])["path"]
-            place = f"/api/inspections/{look['id']}"
+            inspection = answer.json()
+            site = chance.choice(inspection["sites"][1:])["path"]
+            place = f"/api/inspections/{inspection['id']}"
             for path, more in (
                 ("weights", {"head": -1}), ("row", {"query": 1}), ("compute", {"query": 1}),
                 ("number", {"query": 1, "quantity": "weight", "key": 0}), ("heads", {}), ("thumbnails", {}),
@@ -124,19 +124,19 @@ async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
 
 def answers(server: Server) -> dict[str, float]:
     """Milliseconds from a text to the look and its first weights, alone on the server."""
-    found = {}
+    medians = {}
     with httpx.Client(base_url=server.address, headers=server.headers, timeout=60) as client:
         for system in DEMO_SYSTEMS:
             times = []
             for day in range(1, 21):
                 began = time.perf_counter()
-                asked = {"model": system, "text": f"Thursday, {day} March 1953"}
-                look = client.post("/api/inspections", json=asked).json()
-                if look["sites"]:
-                    client.get(f"/api/inspections/{look['id']}/weights", params={"site": "alignment"})
+                request = {"model": system, "text": f"Thursday, {day} March 1953"}
+                inspection = client.post("/api/inspections", json=request).json()
+                if inspection["sites"]:
+                    client.get(f"/api/inspections/{inspection['id']}/weights", params={"site": "alignment"})
                 times.append((time.perf_counter() - began) * 1e3)
-            found[system] = round(statistics.median(times[1:]), 1)
-    return found
+            medians[system] = round(statistics.median(times[1:]), 1)
+    return medians
 
 
 def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:

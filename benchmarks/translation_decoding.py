@@ -65,17 +65,17 @@ def copying_model() -> Transformer:
         for name, module in layer.named_modules():
             if name.endswith(("output_proj", "feed_forward.output")):
                 silence(module)
-    look = model.decoder[-1].cross_attention
-    for proj in (look.query_proj, look.key_proj, look.value_proj, look.output_proj):
+    attention = model.decoder[-1].cross_attention
+    for proj in (attention.query_proj, attention.key_proj, attention.value_proj, attention.output_proj):
         silence(proj)
     # a layer norm moves all features by their mean, which those that stand still at 0 tell
-    moved = torch.zeros(size)
-    moved[-head::2] = 2 / head
+    mean_shift = torch.zeros(size)
+    mean_shift[-head::2] = 2 / head
     for first in range(0, size, head):
-        for proj in (look.query_proj, look.key_proj):
-            proj.weight[first : first + head] = SHARPNESS * (torch.eye(head, size) - moved)
-    look.value_proj.weight[:half, half:] = torch.eye(half)
-    look.output_proj.weight[half:, :half] = 10.0 * torch.eye(half)
+        for proj in (attention.query_proj, attention.key_proj):
+            proj.weight[first : first + head] = SHARPNESS * (torch.eye(head, size) - mean_shift)
+    attention.value_proj.weight[:half, half:] = torch.eye(half)
+    attention.output_proj.weight[half:, :half] = 10.0 * torch.eye(half)
     return model
 
 
@@ -99,15 +99,13 @@ def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
     if (tokens := task["tokens_a_batch"]) is not None:
         (text,) = task["batches"]
         return lambda: [
-            list(found[0].ids)
-            for found in decode_all(
+            list(one[0].ids)
+            for one in decode_all(
                 fused, text, search=search, limit=limit, tokens_per_batch=tokens, stack=PaddedTokens.from_lists
             )
         ]
     sources = [PaddedTokens.from_lists(rows) for rows in task["batches"]]
-    return lambda: [
-        list(found[0].ids) for source in sources for found in decode(fused, source, search=search, limit=limit)
-    ]
+    return lambda: [list(one[0].ids) for source in sources for one in decode(fused, source, search=search, limit=limit)]
 
 
 def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
@@ -118,11 +116,11 @@ def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
     if task["tokens_a_batch"] is not None:
         cuts = cut([len(row) for row in rows], task["tokens_a_batch"])
     sources = [PaddedTokens.from_lists([rows[number] for number in numbers]) for numbers in cuts]
-    given = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
+    encoded_batches = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
 
     def run() -> list[list[int]]:
         said: dict[int, list[int]] = {}
-        for numbers, ids, mask in given:
+        for numbers, ids, mask in encoded_batches:
             answers = marian_generate(model, ids, mask, beam_size=task["beam_size"], max_tokens=task["most"])
             said |= dict(zip(numbers, answers, strict=True))
         return [said[number] for number in range(len(rows))]
@@ -172,10 +170,10 @@ def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
     for turn in range(-1, num_turns):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(PAUSE)
-            taken = sides[name].turn()
+            duration = sides[name].turn()
             if turn >= 0:
-                seconds[name].append(taken)
-    return {name: timing(taken) for name, taken in seconds.items()}
+                seconds[name].append(duration)
+    return {name: timing(duration) for name, duration in seconds.items()}
 
 
 def present(folder: Path, *, ends: bool) -> list[str]:
@@ -221,13 +219,13 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
         "same as regard": {
             name: agreement(answers, said["regard"]) for name, answers in said.items() if name != "Joey NMT"
         },
-        "tokens a second": {name: round(tokens / found.median) for name, found in timings.items()},
+        "tokens a second": {name: round(tokens / one.median) for name, one in timings.items()},
         "versions": versions("transformers", "ctranslate2", "joeynmt"),
         "seed": 0,
     }
     if ends:
         notes["copies of the source"] = agreement(said["regard"], [row[:-1] for row in rows])
-    ratios = {name: found.median / timings["regard"].median for name, found in timings.items()}
+    ratios = {name: one.median / timings["regard"].median for name, one in timings.items()}
     return Report(in_words(beam_size, batch_size, ends=ends), machine(), command(), timings, "regard", ratios, notes)
 
 

@@ -134,9 +134,9 @@ def speed(*, bucketed: bool, num_turns: int, with_curves: bool) -> Report:
     if with_curves:
         notes["losses without dropout, equal weights"] = curves(batches, CURVE_STEPS)
     report = compare(f"a training step, {order}", candidates, baseline=baseline, turns=num_turns, notes=notes)
-    rates = {name: round(tokens / found.median) for name, found in report.timings.items()}
+    rates = {name: round(tokens / timing.median) for name, timing in report.timings.items()}
     speedups = {
-        name: round(report.timings[baseline].median / found.median, 2) for name, found in report.timings.items()
+        name: round(report.timings[baseline].median / timing.median, 2) for name, timing in report.timings.items()
     }
     return replace(report, notes=notes | {"tokens a second": rates, f"times {baseline}": speedups})
 

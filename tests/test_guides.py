@@ -82,17 +82,17 @@ def test_the_interactive_examples_run_on_a_small_model(page, tmp_path, monkeypat
 
 def commands(page):
     """The arguments of every `regard` command in the console blocks of a page."""
-    found = []
+    regard_calls = []
     for block in blocks(page, "console"):
         lines = re.sub(r"\\\n\s*", "", block).replace("<folder>", "data").splitlines()
         for line in lines:
             words = shlex.split(line.removeprefix("$ "), comments=True)
-            found += [call[1:] for call in split_calls(words) if call[:1] == ["regard"]]
+            regard_calls += [call[1:] for call in split_calls(words) if call[:1] == ["regard"]]
     # commands that other programs start
     for line in TEXTS[page].splitlines():
         if match := re.search(r"(?:torchrun|accelerate launch) .*?regard (train [^`:]*)", line):
-            found.append(shlex.split(match[1]))
-    return found
+            regard_calls.append(shlex.split(match[1]))
+    return regard_calls
 
 
 def split_calls(words):

@@ -167,11 +167,11 @@ for name, entry in ALIGNMENTS.items():
 
 def test_import_needs_no_optional_package_and_errors_name_the_missing_one():
     missing = ["entmax", "matplotlib", "sklearn", "scipy", "accelerate", "babel", "beartype", "fastapi", "pydantic"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", BLOCKED.format(missing=missing)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == [
         "sparsemax Sparsemax needs the entmax package. Install it with: pip install entmax",
         "entmax Entmax needs the entmax package. Install it with: pip install entmax",
     ]

@@ -57,7 +57,7 @@ def plain_softmax(scores, mask=None):
     return weights * some
 
 
-def relative_error(found, exact):
+def relative_error(actual, exact):
     """How far off, as a share of the whole."""
     exact = exact.double()
-    return ((found.double() - exact).norm() / exact.norm().clamp_min(1e-30)).item()
+    return ((actual.double() - exact).norm() / exact.norm().clamp_min(1e-30)).item()

@@ -55,11 +55,11 @@ def run(module, case, call, dtype, *, from_weights=True):
     return [result.detach() for result in results], list(gradients)
 
 
-def errors(found, exact):
+def errors(actual, exact):
     """The largest error of each tensor."""
-    for one, other in zip(found, exact, strict=True):
+    for one, other in zip(actual, exact, strict=True):
         assert one.shape == other.shape
-    return torch.stack([(one - other).abs().max() for one, other in zip(found, exact, strict=True)])
+    return torch.stack([(one - other).abs().max() for one, other in zip(actual, exact, strict=True)])
 
 
 def scales(results, gradients):
@@ -155,6 +155,6 @@ def test_agrees_with_the_inference_path(source, ask):
 def infer(module, case, call, dtype):
     with torch.no_grad():
         # one tensor stays one tensor
-        given = {id(tensor): tensor.to(dtype) for tensor in (case.query, case.key, case.value)}
-        tensors = (given[id(tensor)] for tensor in (case.query, case.key, case.value))
+        converted = {id(tensor): tensor.to(dtype) for tensor in (case.query, case.key, case.value)}
+        tensors = (converted[id(tensor)] for tensor in (case.query, case.key, case.value))
         return [result for result in module(*tensors, **in_dtype(call, dtype)) if result is not None]

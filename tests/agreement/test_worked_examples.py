@@ -31,11 +31,11 @@ def test_projection_of_strength_agility_and_intelligence():
 
 def test_gaussian_kernel_regression_of_three_points():
     x, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0], [3.0], [2.0]])
-    asked = torch.tensor([[0.5]])
+    query = torch.tensor([[0.5]])
     kernel = torch.exp(-((0.5 - x) ** 2) / 2)
     expected = (kernel * y).sum() / kernel.sum()
-    assert attend(asked, x, y, score=Gaussian()).context.allclose(expected)
-    assert attend(asked, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
+    assert attend(query, x, y, score=Gaussian()).context.allclose(expected)
+    assert attend(query, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
 
 
 def test_apple_attends_with_the_weights_of_the_seed_document():
@@ -90,7 +90,7 @@ def test_location_gives_no_weight_past_its_end_and_warns():
     with pytest.warns(UserWarning, match="those past 3 are never attended to"):
         memory = attention.prepare_memory(states)
     for return_weights in (True, False):
-        read = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
+        attended = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
         if return_weights:
-            assert (read.weights[..., 3:] == 0).all()
-            assert read.weights.sum(-1).allclose(torch.ones(2, 1))
+            assert (attended.weights[..., 3:] == 0).all()
+            assert attended.weights.sum(-1).allclose(torch.ones(2, 1))

@@ -26,13 +26,13 @@ def test_products_of_features_are_scores(widths):
     origin = middle_of_nine(keys.detach())
     sides = gaussian_features(queries, keys, width)
     assert [side.shape[-1] for side in sides] == [16, 16]
-    found = sides[0].double() @ sides[1].double().mT
+    actual = sides[0].double() @ sides[1].double().mT
 
     wide = [side.detach().double().requires_grad_() for side in (queries, keys, width)]
     points = [(side - origin.double()) * wide[2] for side in wide[:2]]
     truth = points[0] @ points[1].mT - points[1].square().sum(-1)[:, None] / 2
-    assert (found - truth).abs().max() < 0.02
-    change = torch.randn(found.shape, dtype=torch.float64)
-    gradients = torch.autograd.grad(found, (queries, keys, width), change)
+    assert (actual - truth).abs().max() < 0.02
+    change = torch.randn(actual.shape, dtype=torch.float64)
+    gradients = torch.autograd.grad(actual, (queries, keys, width), change)
     for one, other in zip(gradients, torch.autograd.grad(truth, wide, change), strict=True):
         assert (one - other).norm() / other.norm() < 5e-3

@@ -27,18 +27,18 @@ SIZES = {
 }
 
 
-def made_text(lines):
+def make_text(lines):
     chance = random.Random(0)
-    made = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
+    lines_of_text = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
     # letters that a prompt of the tests has, wherever the text is cut
-    made[::5] = ["the cat sat  on\tmats, 1 mat."] * len(made[::5])
-    return "\n".join(made) + "\n"
+    lines_of_text[::5] = ["the cat sat  on\tmats, 1 mat."] * len(lines_of_text[::5])
+    return "\n".join(lines_of_text) + "\n"
 
 
-TEXT = made_text(150)
+TEXT = make_text(150)
 
 
-def made_sentences(count):
+def make_sentences(count):
     """The class is the animal; a third has none."""
     chance = random.Random(1)
     lines = []
@@ -49,7 +49,7 @@ def made_sentences(count):
     return "\n".join(lines) + "\n"
 
 
-SENTENCES = made_sentences(90)
+SENTENCES = make_sentences(90)
 TINY_SENTENCES = {
     "embedding_size": 8,
     "hidden_size": 8,

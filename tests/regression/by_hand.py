@@ -14,8 +14,8 @@ def predict(inputs, targets, queries, *, kernel="gaussian", bandwidth=1.0, weigh
     """One prediction a query; the nearest where the kernel reaches nothing."""
     inputs, targets = np.asarray(inputs, dtype=float), np.asarray(targets, dtype=float)
     weights = np.ones(len(inputs)) if weights is None else np.asarray(weights, dtype=float)
-    kept = weights > 0
-    inputs, targets, weights = inputs[kept], targets[kept], weights[kept]
+    nonzero = weights > 0
+    inputs, targets, weights = inputs[nonzero], targets[nonzero], weights[nonzero]
     answers = []
     for query in np.asarray(queries, dtype=float):
         distances = np.sqrt((((query - inputs) / bandwidth) ** 2).sum(axis=1))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from benchmarks.studio_figures import FIGURES, recorded, written
+from benchmarks.studio_figures import FIGURES, load_records, to_json
 from regard.models.translation import TRANSLATION_MODELS
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.timeline import MECHANISMS, milestones
@@ -17,7 +17,7 @@ PACKAGE = Path(regard.__file__).parent
 
 @pytest.fixture(scope="module")
 def runs():
-    return recorded()
+    return load_records()
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,12 @@ def test_titles_can_be_read(line):
 
 
 def test_only_registered_models_are_linked(line):
-    watched = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
-    assert {one.key: one.model for one in line if one.model} == watched
+    linked = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
+    assert {one.key: one.model for one in line if one.model} == linked
 
 
 def test_figures_equal_the_recorded_ones(runs):
-    assert FIGURES.read_text(encoding="utf-8") == written(runs), "run: python -m benchmarks.studio_figures"
+    assert FIGURES.read_text(encoding="utf-8") == to_json(runs), "run: python -m benchmarks.studio_figures"
 
 
 def test_every_system_has_results_with_their_data(runs, line):

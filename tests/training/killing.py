@@ -62,11 +62,11 @@ def main(mode, folder, arguments):
     folder = f"{folder}/killed"
     while True:
         if mode == "counted":
-            done = attempt(folder, arguments, changes=killed + 1)
+            process = attempt(folder, arguments, changes=killed + 1)
         else:
             seconds = chance.uniform(0.0, arguments["longest"]) if killed < arguments["kills"] else None
-            done = attempt(folder, arguments, seconds=seconds)
-        if done:
+            process = attempt(folder, arguments, seconds=seconds)
+        if process:
             sys.stdout.write(f"{killed}\n")
             return
         killed += 1

@@ -50,29 +50,29 @@ def gradients(objective, run, batch):
     return loss.detach(), dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 
 
-def errors_of(found, truth):
+def errors_of(actual, truth):
     """Relative errors of loss and gradients by name.
 
     Some gradients are 0 but for rounding, such as that of the keys' bias: a tenth of a usual norm is the least scale.
     """
-    norms = {name: wanted.double().norm() for name, wanted in truth[1].items()}
+    norms = {name: gradient.double().norm() for name, gradient in truth[1].items()}
     least = torch.stack(list(norms.values())).median() / 10
-    told = {"loss": ((found[0].double() - truth[0].double()).abs() / truth[0].double().abs()).item()}
+    errors = {"loss": ((actual[0].double() - truth[0].double()).abs() / truth[0].double().abs()).item()}
     for name, norm in norms.items():
-        told[name] = ((found[1][name].double() - truth[1][name].double()).norm() / torch.maximum(norm, least)).item()
-    return told
+        errors[name] = ((actual[1][name].double() - truth[1][name].double()).norm() / torch.maximum(norm, least)).item()
+    return errors
 
 
-def assert_close(found, expected, tolerance):
+def assert_close(actual, expected, tolerance):
     """All errors are told where one is too large."""
-    errors = errors_of(found, expected)
+    errors = errors_of(actual, expected)
     table = "\n".join(f"{error:.3e}  {name}" for name, error in errors.items())
     assert max(errors.values()) <= tolerance, f"relative errors:\n{table}"
 
 
-def assert_errs_no_more(found, plain, truth, slack):
+def assert_errs_no_more(actual, plain, truth, slack):
     """At most twice the error of the plain run against the truth; all are told where one is larger."""
-    ours, theirs = errors_of(found, truth), errors_of(plain, truth)
+    ours, theirs = errors_of(actual, truth), errors_of(plain, truth)
     table = "\n".join(f"{ours[name]:.3e}  {theirs[name]:.3e}  {name}" for name in ours)
     wrong = [name for name in ours if not ours[name] <= 2 * theirs[name] + slack]
     assert not wrong, f"wrong: {', '.join(wrong)}\nrelative errors of the compiled and of the eager run:\n{table}"
@@ -158,15 +158,15 @@ def test_many_padded_batches_have_few_shapes():
 
 
 def test_a_batch_is_copied_into_the_tensors_of_another():
-    given, kept = (SHAPE_PADDER(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
-    assert shape_of(given) == shape_of(kept)
-    places = [kept.source.ids.data_ptr(), kept.labels.data_ptr()]
-    copy_batch(given, kept)
-    assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
+    target, source = (SHAPE_PADDER(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
+    assert shape_of(target) == shape_of(source)
+    places = [source.source.ids.data_ptr(), source.labels.data_ptr()]
+    copy_batch(target, source)
+    assert [source.source.ids.data_ptr(), source.labels.data_ptr()] == places
     for side in ("source", "target"):
         for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
-            assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
-    assert torch.equal(kept.labels, given.labels)
+            assert torch.equal(getattr(getattr(source, side), name), getattr(getattr(target, side), name))
+    assert torch.equal(source.labels, target.labels)
 
 
 @pytest.mark.unchecked
@@ -176,8 +176,8 @@ def test_the_compiled_objective_has_the_same_gradient():
     compiled = torch.compile(objective, backend="aot_eager")
     for count in (6, 9):
         batch = SHAPE_PADDER(make_batch(make_rows(count, seed=count)))
-        expected, found = (gradients(objective, run, batch) for run in (objective, compiled))
-        assert_close(found, expected, 1e-10)
+        expected, actual = (gradients(objective, run, batch) for run in (objective, compiled))
+        assert_close(actual, expected, 1e-10)
 
 
 def alternating(count, kind=PackedTokens):
@@ -222,8 +222,8 @@ def test_graphed_steps_equal_eager_steps(name):
         # another rate at every step: a graph must read it, not remember it
         rate = 1e-3 * (1 + number % 3)
         expected = eager_step(eager, optimizers[0], batch, learning_rate=rate, clip_norm=1.0)
-        found = step(batch, num_tokens=batch.num_tokens, learning_rate=rate).item()
-        assert found == pytest.approx(expected, rel=1e-3), f"loss at step {number}"
+        actual = step(batch, num_tokens=batch.num_tokens, learning_rate=rate).item()
+        assert actual == pytest.approx(expected, rel=1e-3), f"loss at step {number}"
         for (name, ours), theirs in zip(graphed.named_parameters(), eager.parameters(), strict=True):
             error = ((ours - theirs).norm() / theirs.norm().clamp_min(1e-3)).item()
             assert error < 1e-3, f"{name} is off by {error:.2e} after step {number}"
@@ -239,8 +239,8 @@ def test_shapes_beyond_the_maximum_run_eagerly(monkeypatch):
     optimizer = torch.optim.AdamW(eager.parameters(), fused=True)
     for batch in batches:
         expected = eager_step(eager, optimizer, batch, learning_rate=1e-3, clip_norm=1e9)
-        found = step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item()
-        assert found == pytest.approx(expected, rel=1e-3)
+        actual = step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item()
+        assert actual == pytest.approx(expected, rel=1e-3)
     assert len(step.shapes) == 1
 
 

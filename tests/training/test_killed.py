@@ -14,9 +14,9 @@ SCRIPT = Path(__file__).with_name("killing.py")
 
 def run(mode, folder, **arguments):
     command = [sys.executable, str(SCRIPT), mode, str(folder), json.dumps({"dropout": 0.3} | arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert process.returncode == 0, process.stderr
+    return int(process.stdout)
 
 
 def contents(folder):

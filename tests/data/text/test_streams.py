@@ -64,8 +64,8 @@ def test_text_that_spells_a_special_token_is_unknown():
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_unknown_words_are_named_once_in_order(kind):
-    found = unknown_in("ab☃d☃\nZ ab", KEPT[kind])
-    assert "".join(found) == "☃Z"
+    actual = unknown_in("ab☃d☃\nZ ab", KEPT[kind])
+    assert "".join(actual) == "☃Z"
     assert unknown_in("ab\nd", KEPT[kind]) == []
 
 

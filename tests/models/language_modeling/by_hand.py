@@ -25,11 +25,11 @@ def lstm_outputs(words, ids):
         for layer in range(lstm.num_layers):
             parts = (getattr(lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
             from_input, from_state, input_bias, state_bias = parts
-            taken, kept, new, shown = (
+            input_gate, forget_gate, candidate, output_gate = (
                 from_input @ inputs + input_bias + from_state @ hidden[layer] + state_bias
             ).chunk(4)
-            cell[layer] = torch.sigmoid(kept) * cell[layer] + torch.sigmoid(taken) * torch.tanh(new)
-            inputs = hidden[layer] = torch.sigmoid(shown) * torch.tanh(cell[layer])
+            cell[layer] = torch.sigmoid(forget_gate) * cell[layer] + torch.sigmoid(input_gate) * torch.tanh(candidate)
+            inputs = hidden[layer] = torch.sigmoid(output_gate) * torch.tanh(cell[layer])
         outputs.append(inputs)
     return outputs
 

@@ -63,9 +63,9 @@ def test_bigrams_by_hand():
     contexts = {(): begin, (A,): after_a, (B,): after_b, (C, B): after_b, (C,): after_c, (B, EOS): begin}
     for context, expected in {**contexts, (UNK,): UNIGRAM, (A, UNK): UNIGRAM}.items():
         assert sum(expected.values()) == pytest.approx(1)
-        found = chances(model, context)
-        assert {word: found[word].item() for word in expected} == pytest.approx(expected, rel=1e-6)
-        assert found[PAD] == found[BOS] == pytest.approx(NEVER)
+        discount = chances(model, context)
+        assert {word: discount[word].item() for word in expected} == pytest.approx(expected, rel=1e-6)
+        assert discount[PAD] == discount[BOS] == pytest.approx(NEVER)
 
 
 def test_trigrams_by_hand():
@@ -108,20 +108,20 @@ def slow_chance(lines, order, vocab_size):
         discounts[size] = [0, 0.5, 1, 1.5]
         if n[1] and n[2] and n[3]:
             y = n[1] / (n[1] + 2 * n[2])
-            found = [0, 1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3]]
-            discounts[size] = found if min(found) >= 0 else discounts[size]
+            discount = [0, 1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3]]
+            discounts[size] = discount if min(discount) >= 0 else discounts[size]
 
     def chance(context, word):
         if context is None:
             return 1 / (vocab_size - 2)
         shorter = context[1:] if context else None
-        known = {gram: count for gram, count in counts.items() if gram[:-1] == context}
-        total, taken = sum(known.values()), discounts[len(context) + 1]
+        followers = {gram: count for gram, count in counts.items() if gram[:-1] == context}
+        total, discount_of_count = sum(followers.values()), discounts[len(context) + 1]
         if not total:
             return chance(shorter, word)
         count = counts.get((*context, word), 0)
-        kept = sum(taken[min(other, 3)] for other in known.values())
-        return (count - taken[min(count, 3)]) / total + kept / total * chance(shorter, word)
+        discounted = sum(discount_of_count[min(other, 3)] for other in followers.values())
+        return (count - discount_of_count[min(count, 3)]) / total + discounted / total * chance(shorter, word)
 
     return chance
 
@@ -136,11 +136,11 @@ def test_counts_equal_those_of_dictionaries(order):
     for _ in range(12):
         context = [int(word) for word in generator.integers(2, vocab_size, size=generator.integers(0, 6))]
         line = context[len(context) - context[::-1].index(EOS) :] if EOS in context else context
-        told = tuple([BOS, *line][len(line) + 2 - order :] if order <= len(line) + 1 else [BOS, *line])
-        found = chances(model, context)
-        assert found.sum().item() == pytest.approx(1, abs=1e-5)
+        last_words = tuple([BOS, *line][len(line) + 2 - order :] if order <= len(line) + 1 else [BOS, *line])
+        discount = chances(model, context)
+        assert discount.sum().item() == pytest.approx(1, abs=1e-5)
         for word in range(EOS, vocab_size):
-            assert found[word].item() == pytest.approx(chance(told, word), rel=1e-5)
+            assert discount[word].item() == pytest.approx(chance(last_words, word), rel=1e-5)
 
 
 def test_the_loss_is_that_of_the_distribution():
@@ -165,9 +165,9 @@ def test_steps_and_pieces_equal_the_whole(order):
     whole = model(tokens)
     state, steps = model.start(2), []
     for column in tokens.unbind(dim=1):
-        done = model.step(column, state)
-        state = done.state
-        steps.append(done.logits)
+        output = model.step(column, state)
+        state = output.state
+        steps.append(output.logits)
     assert torch.equal(torch.stack(steps, dim=1), whole)
     first = model.features(tokens[:, :3], model.start(2))
     none = model.features(tokens[:, :0], first.state)

@@ -20,10 +20,10 @@ def translator(fitted):
 
 def test_every_text_is_translated_and_an_empty_one_stays_empty(translator):
     texts = ["a b c", "", "d", "   ", "a a a b d"]
-    found = translator.translate(texts)
-    assert [bool(one.tokens) for one in found] == [True, False, True, False, True]
-    assert str(found[1]) == found[1].text == ""
-    assert [one.text for one in found] == [translator.translate([text])[0].text for text in texts]
+    actual = translator.translate(texts)
+    assert [bool(one.tokens) for one in actual] == [True, False, True, False, True]
+    assert str(actual[1]) == actual[1].text == ""
+    assert [one.text for one in actual] == [translator.translate([text])[0].text for text in texts]
 
 
 def test_attention_and_links_match_the_tokens(translator):
@@ -65,8 +65,8 @@ def test_a_single_string_is_refused(translator):
 
 def test_a_source_of_ten_thousand_words_is_truncated_with_a_warning(translator):
     with pytest.warns(UserWarning, match="text 2 has 19,999 tokens; only the first 999 were translated"):
-        found = translator.translate(["a", " ".join(["a"] * 10_000)], beam=1)
-    assert found[1].num_dropped == 19_999 - LONGEST_SOURCE + 1
+        actual = translator.translate(["a", " ".join(["a"] * 10_000)], beam=1)
+    assert actual[1].num_dropped == 19_999 - LONGEST_SOURCE + 1
     with pytest.raises(ValueError, match="pair 1 has 19,999 tokens on a side"):
         translator.score([" ".join(["a"] * 10_000)], ["a"])
 
