@@ -68,7 +68,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measured(case: Case, seconds: float, *, quick: bool) -> Report:
-    """The case's report, or one that says why there is none."""
+    """The case's report, or one with the reason why there is none."""
     if seconds <= 0.0 and not quick:
         return failed(case, "no time was left.")
     start = time.perf_counter()
@@ -82,7 +82,7 @@ def measured(case: Case, seconds: float, *, quick: bool) -> Report:
 
 
 def write(path: Path, reports: Sequence[Report], at: str) -> None:
-    """All reports so far, with what was measured and on what."""
+    """All reports so far, with the machine and the commit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {
         "commit": at,

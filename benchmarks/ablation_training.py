@@ -121,7 +121,7 @@ def placed(task: Task, device: str, *, drops: bool) -> tuple[nn.Module, Any]:
 
 
 def learn(objective: nn.Module, batch: Any, device: str, *, exactly: bool = False) -> Tensor:
-    """Forward and backward, the gradients written anew; on a GPU in bf16, as by default, unless asked otherwise."""
+    """Forward and backward, with new gradients; on a GPU in bf16, as by default, unless another precision is set."""
     objective.zero_grad(set_to_none=True)
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda" and not exactly, cache_enabled=False):
         loss: Tensor = objective(batch)
@@ -139,7 +139,7 @@ def loss_and_gradients(objective: nn.Module, batch: Any, device: str) -> dict[st
 
 
 def repeated_run(run: Callable[[], Any], times: int) -> Callable[[], None]:
-    """So many steps, one after the other, the host running ahead on a GPU."""
+    """This many steps in sequence; on a GPU the host runs ahead."""
 
     def all_of_them() -> None:
         for _ in range(times):
@@ -149,7 +149,7 @@ def repeated_run(run: Callable[[], Any], times: int) -> Callable[[], None]:
 
 
 def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
-    """The step as one CUDA graph; what would wait for the device is reported before anything is captured."""
+    """The step as one CUDA graph; a synchronisation is reported before anything is captured."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -167,7 +167,7 @@ def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
         run()
 
     def replay(run_once_more: Callable[[], Tensor] = run) -> None:
-        """The graph reads the tensors that the step holds: without the step they would be freed."""
+        """The graph uses tensors that the step references: without the step they would be freed."""
         graph.replay()
 
     return replay
@@ -189,7 +189,7 @@ def one_side(task: Task, mode: str, side: Side) -> Side:
 
 
 def unmade() -> None:
-    """What a side runs before it is made for a task."""
+    """Placeholder of a side's run until the task is known."""
 
 
 def recurrent_duel(task: Task, mode: str) -> Duel:
@@ -206,7 +206,7 @@ def recurrent_duel(task: Task, mode: str) -> Duel:
 
 
 def through_the_door(task: Task) -> Task:
-    """The same task with an objective that is given `fuse`."""
+    """The same task with `fuse` in its objective."""
     return replace(task, objective=partial(task.objective, fuse=fused.fuse))
 
 
@@ -219,7 +219,7 @@ def transformer_task(*, is_packed: bool, score: str = "scaled_dot") -> Task:
 
 
 def packed_duel(mode: str) -> Duel:
-    """Padded rows; packed ones whose attention spreads them out; and, on a GPU, packed ones by their own kernel."""
+    """Padded rows; packed rows that are padded for attention; and, on a GPU, packed rows with their kernel."""
     kernel, spreading = ((heads, "attend_packed"),), ((heads, "pad_packed"),)
     sides = {
         "padded": (False, Side(run=unmade, avoids=(*kernel, *spreading))),
@@ -241,7 +241,7 @@ def packed_duel(mode: str) -> Duel:
 
 
 def cases(device: str) -> list[Case]:
-    """All of a device: on a GPU captured and eager."""
+    """All cases of a device: on a GPU captured and eager."""
     modes = ("cpu",) if device == "cpu" else ("captured", "cuda")
     names = {"cpu": "CPU", "cuda": "GPU, eager", "captured": "GPU, one CUDA graph"}
     recurrent_cases = [

@@ -70,7 +70,7 @@ def both_ways(read: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
 
 
 def speed() -> list[Report]:
-    """Everyone at one shape."""
+    """All candidates at one shape."""
     tensors = inputs()
     readers = {"plain torch": plain, "torch.compile": torch.compile(plain), "KeOps": keops(), "regard": ours}
     sides = {name: read for name, read in readers.items() if read is not None}

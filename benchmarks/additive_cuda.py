@@ -54,7 +54,7 @@ def both_ways(read: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
 
 
 def speed() -> list[Report]:
-    """Everyone at one shape, forward alone and with the backward pass."""
+    """All candidates at one shape, forward alone and with the backward pass."""
     wide, half = (inputs(BATCH, LENGTH, dtype) for dtype in (torch.float32, torch.bfloat16))
     sides = {
         "torch.compile, sum": (torch.compile(by_sum), wide),
@@ -88,7 +88,7 @@ def speed() -> list[Report]:
 
 
 def lengths() -> Report:
-    """One row, ever longer: time and memory."""
+    """One row of increasing length: time and memory."""
     candidates, notes = {}, {}
     for length in LENGTHS:
         tensors = inputs(1, length, torch.bfloat16)
@@ -104,7 +104,7 @@ def lengths() -> Report:
 
 
 def forward_alone(tensors: list[Tensor]) -> Tensor:
-    """Without what the backward pass would need."""
+    """The forward pass without gradients."""
     with torch.no_grad():
         return ours("sine")(*tensors)
 
@@ -138,12 +138,12 @@ def gradients(read: Callable[..., Tensor], tensors: list[Tensor]) -> list[Tensor
 
 
 def error(actual: Tensor, truth: Tensor) -> float:
-    """Relative, in the norm."""
+    """The relative error in the norm."""
     return float((actual.detach().double() - truth.detach()).norm() / truth.detach().norm())
 
 
 def run() -> list[Report]:
-    """All of it, where there is a GPU."""
+    """All measurements, where there is a GPU."""
     if not torch.cuda.is_available():
         return []
     reports = [*speed(), lengths(), accuracy()]

@@ -1,6 +1,6 @@
-"""Does a model learn as well on sine features as on formed weights? One task, one seed, loss curves side by side.
+"""Does a model train as well on sine features as on formed weights? One task, one seed, loss curves side by side.
 
-Random tokens are said twice, and the second half is to be predicted: without attention nobody does better than chance.
+Random tokens are repeated once, and the second half is predicted: without attention no model is better than chance.
 Trained by the sine path, by formed weights in bfloat16, and by formed weights in float32.
 """
 

@@ -1,6 +1,6 @@
-"""The same question under two settings of glibc's allocator, each in a process of its own.
+"""The same question under two settings of glibc's allocator, each in a separate process.
 
-As it comes, glibc gives large temporaries back to the system when they are freed, and the next ones are paged in anew;
+As it comes, glibc gives large temporaries back to the system when they are freed, and the next ones are paged in again;
 with its thresholds raised it keeps them. That weighs on every library that runs on a CPU, so it is set for all alike.
 """
 

@@ -1,4 +1,4 @@
-"""What this GPU can do at most, measured: products of matrices, tanh, and bytes moved."""
+"""Measured maxima of this GPU: products of matrices, tanh, and bytes copied."""
 
 import torch
 
@@ -6,7 +6,7 @@ from benchmarks.harness import interleave
 from benchmarks.tanh_triton import tanh_kernel
 
 ROUNDS = 256
-"""tanh of each number: enough that nothing else counts."""
+"""tanh of each number: so many that nothing else takes time."""
 
 
 def ceilings() -> dict[str, float]:
@@ -25,7 +25,7 @@ def ceilings() -> dict[str, float]:
 
 
 def describe(rates: dict[str, float]) -> str:
-    """In words."""
+    """The ceilings as text."""
     return (
         f"float16 products {rates['matmul'] / 1e12:.0f} TFLOP/s, tanh.approx {rates['tanh'] / 1e12:.2f} T/s, "
         f"copies {rates['copy'] / 1e12:.2f} TB/s"

@@ -1,6 +1,6 @@
-"""The GPT-2 of transformers, given the very same weights as ours.
+"""The GPT-2 of transformers, with the same weights as ours.
 
-Its projections are `Conv1D`s, whose matrices lie the other way round, with queries, keys and values in one.
+Its projections are `Conv1D`s, whose matrices are transposed, with queries, keys and values in one.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from regard.models.language_modeling.gpt import GPT
 
 
 def same_gpt2(model: GPT) -> Any:
-    """A GPT2LMHeadModel with our model's weights, in its precision and where it is; nothing is dropped."""
+    """A GPT2LMHeadModel with our model's weights, in its precision and on its device; without dropout."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = model.config
@@ -37,7 +37,7 @@ def same_gpt2(model: GPT) -> Any:
 
 
 def renamed(model: GPT) -> dict[str, Tensor]:
-    """Our weights under GPT-2's names, laid out its way."""
+    """Our weights under GPT-2's names, in its layout."""
     weights = {
         "transformer.wte.weight": model.embedding.weight,
         "transformer.wpe.weight": model.positions.table.weight,

@@ -1,6 +1,6 @@
 """The tests that need a GPU, in one run whose result is recorded with its commit: `make test-gpu`.
 
-A copy without git is told its commit: `REGARD_COMMIT=$(git rev-parse HEAD) make test-gpu`.
+For a copy without git, give the commit: `REGARD_COMMIT=$(git rev-parse HEAD) make test-gpu`.
 """
 
 import json
@@ -27,7 +27,7 @@ def main() -> int:
         "failed": re.findall(r"^(?:FAILED|ERROR) (\S+)", process.stdout, re.M),
     }
     if not sys.argv[1:]:
-        # the record is of all of them
+        # only a run of all tests is recorded
         (RESULTS / "gpu_tests.json").write_text(json.dumps(record, indent=2) + "\n")
     return process.returncode
 

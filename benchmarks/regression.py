@@ -1,6 +1,6 @@
-"""Kernel regression: as exact as a loop in float64, how fast, and in how much memory?
+"""Kernel regression: errors against a loop in float64, speed and memory.
 
-Against KeOps, scikit-learn's kernels and statsmodels in 16 dimensions, like with like in dtype; the grid against the
+Against KeOps, scikit-learn's kernels and statsmodels in 16 dimensions, each in the same dtype; the grid against the
 fused path in one dimension; a million training points. Fitting is part of every time but statsmodels'.
 """
 
@@ -107,7 +107,7 @@ def sixteen_dimensions(dtype: str) -> Report:
 
 
 def loops() -> list[Report]:
-    """statsmodels goes query by query in Python, so it is asked a fiftieth."""
+    """statsmodels loops over queries in Python, so it gets a fiftieth of them."""
     if not find_spec("statsmodels"):
         print("statsmodels is not installed: pip install statsmodels")
         return []
@@ -183,7 +183,7 @@ def learning() -> Report:
 
 
 def run() -> list[Report]:
-    """All of it."""
+    """All measurements."""
     # first, while this process is small: a child's peak is counted from its parent's
     memories = [memory(*case) for case in MILLIONS]
     reports = [

@@ -1,4 +1,4 @@
-"""How soon the studio's page is there, how soon it answers, and how it stands fifty clients for a minute.
+"""How fast does the studio's page load, how fast does it respond, also with fifty clients for a minute?
 
     python -m benchmarks.studio DEMO [SECONDS]
 
@@ -33,7 +33,7 @@ BUSY = (503,)
 
 @dataclass
 class Server:
-    """A studio in a process of its own."""
+    """A studio in a separate process."""
 
     process: subprocess.Popen[str]
     address: str
@@ -70,14 +70,14 @@ class Server:
 
 @dataclass
 class Tally:
-    """What all clients saw."""
+    """Times and errors of all clients."""
 
     codes: Counter[int] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     async def ask(self, client: httpx.AsyncClient, method: str, path: str, **more: Any) -> httpx.Response:
-        """One request, counted."""
+        """One request; its time and errors are counted."""
         began = time.perf_counter()
         answer = await client.request(method, path, **more)
         self.seconds.append(time.perf_counter() - began)
@@ -111,7 +111,7 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
 
 
 async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
-    """Everyone at once, and the server's memory now and then."""
+    """All clients at once, and samples of the server's memory."""
     tally, until = Tally(), time.perf_counter() + seconds
     visits = [asyncio.create_task(visit(server, tally, number, until)) for number in range(CLIENTS)]
     memory = []
@@ -123,7 +123,7 @@ async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
 
 
 def answers(server: Server) -> dict[str, float]:
-    """Milliseconds from a text to the look and its first weights, alone on the server."""
+    """Milliseconds from a text to the inspection and its first weights, with a single client."""
     medians = {}
     with httpx.Client(base_url=server.address, headers=server.headers, timeout=60) as client:
         for system in DEMO_SYSTEMS:
@@ -140,7 +140,7 @@ def answers(server: Server) -> dict[str, float]:
 
 
 def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:
-    """All three questions, in one record."""
+    """All three measurements, in one record."""
     with tempfile.TemporaryDirectory() as home:
         server = Server.start(demo, home)
         try:
@@ -167,7 +167,7 @@ def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the record and keep it."""
+    """Print and save the record."""
     record = run(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS)
     text = json.dumps(record, indent=2) + "\n"
     print(text)

@@ -1,7 +1,7 @@
-"""Trainings side by side, each in a process of its own, and what came of them gathered into one file.
+"""Parallel trainings, each in a separate process, with their results in one file.
 
-A suite is a table of runs and a way to judge one. Small models leave a GPU idle, so several train at once. What each
-run wrote of itself (config, metrics, evaluations) is gathered into results/<suite>.json.
+A suite is a table of runs and a function that evaluates one. Small models leave a GPU idle, so several train at once.
+The records of each run (config, metrics, evaluations) are gathered into results/<suite>.json.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SPLITS = ("validation", "test")
 
 @dataclass(frozen=True)
 class Training:
-    """A recipe's run of one model, with what is changed in it."""
+    """A recipe's run of one model, with its changes."""
 
     recipe: str
     model: str
@@ -54,7 +54,7 @@ class Suite:
 
 
 def train_one(suite: Suite, name: str, arguments: argparse.Namespace) -> None:
-    """Train a run in this process, and judge it."""
+    """Train a run in this process, and evaluate it."""
     from regard._utils import override
     from regard.recipes import make_run
     from regard.tasks import fit
@@ -69,7 +69,7 @@ def train_one(suite: Suite, name: str, arguments: argparse.Namespace) -> None:
 
 
 def gather(folder: Path) -> dict[str, Any]:
-    """What a run wrote of itself."""
+    """The records of a run."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return {
@@ -93,7 +93,7 @@ def gather(folder: Path) -> dict[str, Any]:
 
 
 def nameless(config: dict[str, Any]) -> dict[str, Any]:
-    """A config without the place where its data lay, which says nothing to anyone else."""
+    """A config without the local path of its data."""
     data = {
         name: None if name == "folder" else Path(value).name if isinstance(value, str) and "/" in value else value
         for name, value in config["data"].items()
@@ -102,12 +102,12 @@ def nameless(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def main_metric(metrics: dict[str, Any]) -> Any:
-    """The metric that people know, beside the loss."""
+    """The main metric other than the loss."""
     return next((metrics[name] for name in METRICS if name in metrics), None)
 
 
 def launch(suite: Suite, name: str, seed: int, arguments: argparse.Namespace) -> bool:
-    """One run in a process of its own, and whether it came to an end; its last words if it failed."""
+    """One run in a separate process; True if it succeeded, and its last lines are printed if not."""
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", f"benchmarks.{suite.name}", name, "--worker", "--data", arguments.data]
@@ -126,7 +126,7 @@ def launch(suite: Suite, name: str, seed: int, arguments: argparse.Namespace) ->
 
 
 def main(suite: Suite) -> None:
-    """Train what was asked for, several at once, and keep each result as soon as it is there."""
+    """Train the requested runs, several in parallel, and save each result when it is complete."""
     arguments = read_arguments(suite)
     names = arguments.names or list(suite.table)
     if arguments.worker:
@@ -139,7 +139,7 @@ def main(suite: Suite) -> None:
         return
 
     def work(run: tuple[str, int]) -> None:
-        # a run that was refused leaves what an earlier one wrote, under other settings
+        # a refused run leaves the results of an earlier one with other settings
         if launch(suite, *run, arguments):
             with lock:
                 keep(suite, run, arguments, results)
@@ -149,7 +149,7 @@ def main(suite: Suite) -> None:
 
 
 def keep(suite: Suite, run: tuple[str, int], arguments: argparse.Namespace, results: Path) -> None:
-    """Add what a run wrote of itself to the results."""
+    """Add the records of a run to the results."""
     name, seed = run
     folder = Path(arguments.out) / f"{name}-{seed}"
     changes = "".join(f" --set {change}" for change in arguments.set)

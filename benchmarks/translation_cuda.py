@@ -34,7 +34,7 @@ MULTIPLE, TOKENS = 8, 256
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where it runs and how large."""
+    """Device and size."""
 
     device: str
     rows: int
@@ -48,12 +48,12 @@ SMALL_TOY = replace(CONFIG, hidden_size=32, num_layers=1, feed_forward_size=64)
 
 
 def one_shape(batches: list[Rows]) -> list[Batch]:
-    """Our batches, packed and all filled up to one shape."""
+    """Our batches, packed and all padded to one shape."""
     packed_batches = [our_batch(rows, packed=True) for rows in batches]
     sides = [side for batch in packed_batches for side in (batch.source, batch.target)]
     most, least = (round_up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
     longest = round_up(max(side.max_seqlen for side in sides), MULTIPLE)
-    # rows of <pad> to hold what the smallest batch lacks
+    # rows of <pad> for the missing tokens of the smallest batch
     rows = round_up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
     fill = ShapePadder(rows=rows, tokens=most, longest=longest)
     return [fill(batch) for batch in packed_batches]
@@ -115,7 +115,7 @@ def marian_training_step(
 
 
 def speed(config: TransformerConfig, pairs: Pairs, place: Place) -> Report:
-    """Seconds of a few steps of each, and how the losses go on from equal weights."""
+    """Seconds of a few steps of each, and the losses from equal weights."""
     batches = [pairs.rows[first : first + place.rows] for first in range(0, STEPS_A_TURN * place.rows, place.rows)]
     tokens = sum(map(real_tokens, batches))
     steps = {
@@ -148,7 +148,7 @@ def speed(config: TransformerConfig, pairs: Pairs, place: Place) -> Report:
 
 
 def run() -> list[Report]:
-    """Both sizes where there is a GPU; the toy where it is asked for."""
+    """Both sizes where there is a GPU; the toy on request."""
     if os.environ.get("REGARD_BENCHMARK_TOY") == "1":
         pairs = load_pairs(vocab_size=VOCAB_SIZE, limit=STEPS_A_TURN * TOY.rows)
         return [speed(SMALL_TOY, pairs, TOY)]

@@ -38,9 +38,9 @@ from regard.models.translation.transformer import Transformer
 FIXED_TOKENS = 16
 MOST_TOKENS = 64
 TEXT = 512
-"""Sentences of a text."""
+"""Number of sentences of a text."""
 TOKENS_A_BATCH = 4096
-"""Of a text, which each library batches by its own rule; a beam shares them among its hypotheses."""
+"""Tokens of a batch of a text, which each library batches by its own rule; a beam divides them among its hypotheses."""
 SHARPNESS = 6.0
 PAUSE = 0.3
 """Longer than an OpenMP runtime spins after its last work (200 ms)."""
@@ -48,7 +48,7 @@ PAUSE = 0.3
 
 @torch.no_grad()
 def copying_model() -> Transformer:
-    """Our model, made to copy: the last layer's cross-attention finds the source's token of the same position.
+    """Our model with weights that copy: the last layer's cross-attention selects the source token of the same position.
 
     Words live in the upper half of the features, where positions hardly move; the first quarter, where they move
     fastest, is what queries and keys compare. All other sub-layers add nothing, at full cost.
@@ -57,7 +57,7 @@ def copying_model() -> Transformer:
     size, half, head = CONFIG.hidden_size, CONFIG.hidden_size // 2, CONFIG.hidden_size // CONFIG.num_heads
     words = model.target_embedding.table.weight
     words[:, :half] = 0.0
-    # slow positions stay close to 0, 1, 0, 1, ..: words at right angles to that, and of one norm, pass a norm alike
+    # slow positions are close to 0, 1, 0, 1, ..: a layer norm scales words orthogonal to that, of equal norm, equally
     pairs = words[:, half:].unflatten(1, (2, -1, 2))
     pairs = F.normalize((pairs - pairs.mean(dim=2, keepdim=True)).flatten(1), dim=1)
     words[:, half:] = pairs * (half / size) ** 0.5
@@ -68,7 +68,7 @@ def copying_model() -> Transformer:
     attention = model.decoder[-1].cross_attention
     for proj in (attention.query_proj, attention.key_proj, attention.value_proj, attention.output_proj):
         silence(proj)
-    # a layer norm moves all features by their mean, which those that stand still at 0 tell
+    # a layer norm subtracts the mean of all features, which features that are always 0 then contain
     mean_shift = torch.zeros(size)
     mean_shift[-head::2] = 2 / head
     for first in range(0, size, head):
@@ -80,7 +80,7 @@ def copying_model() -> Transformer:
 
 
 def silence(proj: nn.Linear) -> None:
-    """A layer that says nothing."""
+    """Set the weights of a layer to zero."""
     nn.init.zeros_(proj.weight)
     nn.init.zeros_(proj.bias)
 
@@ -129,7 +129,7 @@ def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
 
 
 class Side:
-    """One library in a process of its own."""
+    """One library in a separate process."""
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
         command = [sys.executable, "-m", "benchmarks.decoding_worker", str(folder), name]
@@ -144,7 +144,7 @@ class Side:
         self.said: list[list[int]] = json.loads(self.heard())
 
     def heard(self) -> str:
-        """Its next line."""
+        """The next line of its output."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -159,12 +159,12 @@ class Side:
         return float(self.heard())
 
     def close(self) -> None:
-        """Let it end."""
+        """End the process."""
         self.process.communicate()
 
 
 def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
-    """Each side in turn, many times over; a pause lets the last one's threads come to rest."""
+    """Time the sides alternately; after a pause the threads of the previous one are idle."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(-1, num_turns):
@@ -177,7 +177,7 @@ def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
 
 
 def present(folder: Path, *, ends: bool) -> list[str]:
-    """Who takes part; what CTranslate2 reads is written into the folder."""
+    """The candidates that can run; the model of CTranslate2 is written into the folder."""
     names = ["regard"]
     if not ends and available("joeynmt"):
         names.append("Joey NMT")
@@ -190,7 +190,7 @@ def present(folder: Path, *, ends: bool) -> list[str]:
 
 
 def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, environment: dict[str, str]) -> Report:
-    """One question, each library in a process of its own."""
+    """One measurement, each library in a separate process."""
     rows, origin = sentences(max(batch_size, 8), ends=ends)
     batches = [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
     most, load = MOST_TOKENS if ends else FIXED_TOKENS, round(os.getloadavg()[0], 2)
@@ -230,7 +230,7 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
 
 
 def in_words(beam_size: int, batch_size: int, *, ends: bool) -> str:
-    """The question."""
+    """The title of the measurement."""
     search = "greedy" if beam_size == 1 else f"beam {beam_size}"
     batching = f"a text of {TEXT}" if batch_size == TEXT else f"batches of {batch_size}"
     ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
@@ -243,7 +243,7 @@ def agreement(answers: list[list[int]], expected: list[list[int]]) -> str:
 
 
 def questions() -> Iterator[Report]:
-    """Greedy and beam 5; a text, batches of 64, 16 and 1; rows that end by themselves, and at one length."""
+    """Greedy and beam 5; a text, batches of 64, 16 and 1; outputs that end with <eos>, and of one length."""
     for allocator, environment in ALLOCATORS.items():
         for beam_size in (1, 5):
             for batch_size, ends in ((TEXT, True), (64, True), (16, True), (1, True), (64, False)):
@@ -260,7 +260,7 @@ def questions() -> Iterator[Report]:
 
 
 def run() -> list[Report]:
-    """All of it, saved as it comes; the ratios are how much slower than ours a peer is."""
+    """All measurements, saved one by one; a ratio above 1 means that a peer is slower than ours."""
     reports: list[Report] = []
     for report in questions():
         reports.append(report)

@@ -1,4 +1,4 @@
-"""Tiny language models and classifiers for the registry: a text that repeats itself, and questions made of patterns."""
+"""Tiny language models and classifiers for the registry: a repetitive text, and questions from patterns."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice, product

@@ -30,7 +30,7 @@ BLOCK = r"```{}\n(.*?)```"
 # the contract checks call torch.compile, which cannot trace the run-time checks of shapes
 UNCHECKED = ("CONTRIBUTING.md", "docs/testing.md")
 ENTRY_POINTS = ("regard.corpora",)
-"""Groups of entry points that are no modules."""
+"""Groups of entry points, which are not modules."""
 EXPECTED = {
     "README.md": lambda names: names["attended"].cache.length == 6,
     "README.zh.md": lambda names: names["attended"].cache.length == 6,
@@ -41,7 +41,7 @@ EXPECTED = {
     "docs/testing.md": lambda names: names["message"] in TEXTS["docs/testing.md"].replace("\n    ", " "),
     "docs/translation.md": lambda names: names["best"].weights.shape[1] == 4 and names["trained"].result.steps > 0,
 }
-"""What the examples of a page must have computed."""
+"""Results that the examples of a page must give."""
 
 
 def blocks(page, language):
@@ -159,7 +159,7 @@ def test_commands_in_the_text_exist(page):
         name, *arguments = shlex.split(span.removeprefix("regard "))
         assert name in COMMANDS, span
         command = load_command(name)
-        # options must exist; those that a sentence leaves out are not required here
+        # options must exist; required options may be omitted here
         command.make_parser(click.Context(command)).parse_args(list(arguments))
         if name == "list" and arguments:
             assert find_name(arguments[0], [*families(), ALL_MODELS], "family"), span

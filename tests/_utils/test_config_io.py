@@ -1,4 +1,4 @@
-"""Overrides are typed, and an unknown key meets the nearest."""
+"""Overrides are typed, and an unknown key suggests the nearest."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hard alignments: what of their choice has a gradient, and which."""
+"""Hard alignments and the gradients of their choices."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Masks: each rule by hand, their algebra, and the three faces of one rule held equal."""
+"""Masks: each rule by hand, their algebra, and the equality of a rule's three forms."""
 
 import pytest
 import torch
@@ -26,8 +26,8 @@ def to_matrix(mask, queries=4, keys=6):
 
 def test_masks_equal_their_rules():
     assert to_matrix(causal(), 3, 3) == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert to_matrix(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query meets the last key"
-    assert to_matrix(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key see nothing"
+    assert to_matrix(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query is aligned with the last key"
+    assert to_matrix(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key attend to nothing"
     assert to_matrix(window(1), 3, 3) == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
     assert to_matrix(prefix(2), 2, 4) == [[1, 1, 0, 0]] * 2
     assert to_matrix(dilated(1, 2), 1, 5) == [[0, 0, 1, 0, 1]]

@@ -196,7 +196,7 @@ def test_an_intervention_replaces_the_weights_of_one_attention_only():
     assert (attention_map.weights == 0.2).all() and attention_map.context.allclose(
         attention_map.values.mean(-2, keepdim=True).expand(3, 5, 8)
     )
-    # a trace inside sees what the model did by itself
+    # a trace inside records the model's own weights
     assert torch.equal(within[path_of_intervention][0].weights, before[path_of_intervention][0].weights)
     assert not changed.allclose(model(states))
     assert not active_recorders()

@@ -1,4 +1,4 @@
-"""Weights of chosen queries beside a fused context: the same as among all weights, and no others are formed."""
+"""Weights of chosen queries beside a fused context: equal to those among all weights, and no others are formed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A record says which commit it is of."""
+"""A record has its commit."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Sections on language models and sentences say what the files say, and leave out what was not run."""
+"""Sections on language models and sentences follow the result files, and omit systems without runs."""
 
 import copy
 import json
@@ -92,7 +92,7 @@ def test_the_treebank_table_has_means_spreads_and_published_figures(runs):
     assert "Test perplexity in crops of 128 tokens, each from the start: GPT 99.50." in text
     assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in text
     assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in text
-    # one's own sizes and equal ones are never in one table
+    # systems of their own sizes and of equal size are in separate tables
     own, equal = text.split("### At equal parameters")
     assert "| LSTM | 2014" not in own
     assert "| GPT | 2018" not in equal
@@ -151,7 +151,7 @@ def test_all_sections_are_on_the_page(runs):
 
 
 def classified(*, better=0.02):
-    """Runs of every system on both sets; the penalised rows overlap less, and are right more often by so much."""
+    """Runs of every system on both sets; penalised rows overlap less, and have a higher accuracy by `better`."""
     runs_by_name = {}
     for name, training in sentences.SYSTEMS.items():
         for seed in SEEDS:

@@ -1,4 +1,4 @@
-"""docs/results.md is what the script writes from the results, and says only what they say."""
+"""docs/results.md equals the output of the script for the results."""
 
 import copy
 import json

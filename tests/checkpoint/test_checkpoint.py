@@ -1,4 +1,4 @@
-"""A checkpoint folder: what goes in comes out, and what is broken is said in a sentence."""
+"""A checkpoint folder: saved values are restored, and broken files raise clear errors."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Packed rows: end to end, filled to a shape, spread into the rectangle and gathered again."""
+"""Packed sequences: end to end, padded to a shape, converted to the rectangle and back."""
 
 import pytest
 import torch

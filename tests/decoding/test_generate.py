@@ -1,4 +1,4 @@
-"""Generation: every row as if alone, cached as uncached, and each option does what it says."""
+"""Generation: every text as alone, with and without caches, and each option."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Count:
 
 
 class Counting(nn.Module):
-    """A fake with a state: what comes next depends on the sum of all that was read; it counts the rows it stepped."""
+    """A model with a state: the next token depends on the sum of all inputs; it counts its rows."""
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,7 @@ MODELS = {"gpt": gpt, "rotary": lambda: gpt(positions="rotary"), "fake": Countin
 
 
 def uncached(model, prompt, options, *, number):
-    """The same choices, every one from the whole text anew."""
+    """The same choices, each computed from the whole text."""
     ids, log_probs = list(prompt), []
     with torch.no_grad():
         for step in range(1, options.max_tokens + 1):
@@ -120,7 +120,7 @@ def test_pad_and_bos_are_never_sampled():
     for temperature in (0.0, 1.0):
         (actual,) = generate(model, [[7]], Generation(temperature=temperature, max_tokens=8, stop_ids=()))
         assert min(actual.ids) >= EOS
-        # the log-probability is the model's own, <pad> and <bos> among what it might have said
+        # the log-probability is the model's own, normalised over <pad> and <bos> too
         assert max(actual.log_probs) < -30
 
 
@@ -181,7 +181,7 @@ def test_the_penalty_by_hand():
     sampler.record(torch.tensor([3]))
     assert sampler(logits, step).item() == 2
     negative = torch.tensor([[0.0, 0.0, -3.0, -3.0, -1.0, -1.5]])
-    # -1 said is -2
+    # the penalty doubles a logit of -1
     assert sampler(negative, step).item() == 5
     rewarding = Generation(temperature=0.0, repetition_penalty=0.5)
     sampler = TokenSampler(rewarding, numbers=torch.tensor([0]), texts=torch.tensor([[3]]), vocab_size=6)

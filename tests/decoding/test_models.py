@@ -1,4 +1,4 @@
-"""Every system of the table goes through every search."""
+"""Every system of the table with every search."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Sampling draws what it says: frequencies, what top_k and top_p keep, and the same sample in any batch."""
+"""Sampling: frequencies, the tokens of top_k and top_p, and equal samples in any batch."""
 
 import pytest
 import torch

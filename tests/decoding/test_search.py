@@ -1,4 +1,4 @@
-"""Greedy and beam search against exhaustive search, against each other, and in every batch alike."""
+"""Greedy and beam search against exhaustive search, against each other, and in batches of any size."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def test_a_wide_beam_is_exhaustive(alpha):
     model, limit = markov(vocab_size=6, num_sources=3), 4
     answers = list(all_answers(6, limit))
     rows = [[3, EOS], [4, 5, EOS], [5, EOS]]
-    # what lives on at the last step must fit beside what ends
+    # continued and finished hypotheses of the last step must both fit
     search = Beam(size=4**limit, length_penalty=alpha, num_best=len(answers))
     actual = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, limit))
     for row, hypotheses in zip(rows, actual, strict=True):
@@ -43,7 +43,7 @@ def test_a_wide_beam_is_exhaustive(alpha):
 
 
 def reference_beam(model, row, *, size, limit, alpha):
-    """Beam search as plainly as it can be said, for one source."""
+    """Plain beam search for one source."""
     live, finished = [((), 0.0)], []
     for step in range(limit):
         table = (model.table[row[0] % len(model.table)] * (1 + step / 10)).log_softmax(-1).tolist()

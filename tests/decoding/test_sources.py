@@ -17,7 +17,7 @@ LIMIT = LengthLimit(0.0, 6)
 
 @dataclass(frozen=True)
 class Frames:
-    """Vectors in place of tokens."""
+    """Vectors instead of tokens."""
 
     vectors: Tensor
     lengths: Tensor

@@ -1,4 +1,4 @@
-"""The page: whole in itself, safe against its tokens, and right to the digits it shows."""
+"""The page: self-contained, with escaped tokens and exact digits."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Small random systems, and the answers of every way to decode them."""
+"""Small random systems, and their outputs by every way to decode."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ def make_transformer(*, norm="post", score="scaled_dot", shared_embeddings=True)
     )
     model = randomised(Transformer(config))
     with torch.no_grad():
-        # answers of several tokens: <eos> is no more probable than others
+        # outputs of several tokens: <eos> is not more probable than others
         model.target_embedding.table.weight[EOS] = 0.0
     return model
 
@@ -91,7 +91,7 @@ def gpt_parts(model):
 
 @dataclass(frozen=True)
 class System:
-    """A model's builder, the parts that edits touch, and one way to decode: the answer is ids and a log-probability."""
+    """A model's builder, the parts that edits touch, and one way to decode, to ids and a log-probability."""
 
     make: object
     parts: object

@@ -1,4 +1,4 @@
-"""Training steps enter fused loops by the door, at every step, and replayed graphs follow what is done to the model."""
+"""Training calls `fuse` at every step, and replayed graphs follow edits of the model."""
 
 from functools import partial
 

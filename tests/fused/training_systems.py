@@ -1,4 +1,4 @@
-"""Small random systems with fused training loops, and what a training step computes of them."""
+"""Small random systems with fused training loops, and their outputs and gradients in a training step."""
 
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ def translate(model, device="cpu"):
 
 
 def run_language_model(model, device="cpu"):
-    """Features of two segments, the second read from the state after the first, and the state after it."""
+    """Features of two segments, the second continued from the state after the first, and the state after it."""
     first, second = TOKENS.to(device).split([4, 2], dim=1)
     first_output = model.features(first, model.start(len(TOKENS)))
     output = model.features(second, first_output.state)
@@ -61,7 +61,7 @@ class System:
         return model.to(dtype)
 
     def layers(self, model):
-        """The linear layers, each of which its loop leaves out."""
+        """The linear layers, whose calls the loop skips."""
         return [model.get_submodule(path) for path in self.linears]
 
 

@@ -100,7 +100,7 @@ def test_a_mask_of_another_precision_is_converted():
 
 
 def wrong_hint():
-    """A mask that is not the triangle, said to be: torch believes it on one path and reads the mask on the others."""
+    """A mask that is not causal, passed with is_causal: torch uses the hint on one path and the mask on the others."""
     return torch.tensor([[0, 0, 0], [1, 0, 1], [0, 1, 0]]).bool()
 
 

@@ -1,4 +1,4 @@
-"""Inside torch's own layers: put in the place of their attention, the layer says what it said, on every path."""
+"""The replacement inside torch's own layers gives their outputs, on every path."""
 
 import copy
 import itertools
@@ -91,7 +91,7 @@ def test_a_decoder_layer_gives_equal_outputs(batch_first):
 @pytest.mark.parametrize("gradients", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
 def test_an_encoder_gives_equal_outputs(kind, gradients, nested):
-    """Without gradients torch packs a padded batch into a nested tensor before the first layer sees it."""
+    """Without gradients torch packs a padded batch into a nested tensor before the first layer."""
     layer = encoder_layer(batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested)
     for parameter in theirs.parameters():
@@ -128,7 +128,7 @@ def test_a_whole_transformer_gives_equal_outputs_and_is_traced():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_torchs_inference_path_does_not_replace_our_attention(training):
-    """It reads float masks as booleans and gives NaN for a row without a key; ours gives neither."""
+    """torch's path converts float masks to booleans and gives NaN for a query without keys; ours does neither."""
     layer = with_ours(encoder_layer(batch_first=True)).train(training)
     states = torch.randn(BATCH, LENGTH, SIZE, dtype=torch.float64)
     forbidden = torch.zeros(LENGTH, LENGTH, dtype=torch.bool)
@@ -137,7 +137,7 @@ def test_torchs_inference_path_does_not_replace_our_attention(training):
     with torch.no_grad():
         assert layer(states, src_mask=forbidden).isfinite().all()
         actual = layer(states, src_mask=added)
-    # with gradients torch's layer calls its attention as anyone would
+    # with gradients torch's layer calls its attention module
     torch.testing.assert_close(actual, layer(states, src_mask=added).detach())
 
 

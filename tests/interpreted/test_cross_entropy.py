@@ -24,7 +24,7 @@ def test_loss_and_gradient(monkeypatch, smoothing, block, ignored):
     expected, gradient = loss_by_torch(logits.clone(), labels, ignored, smoothing, gradient=True)
     actual, place = loss_by_kernel(logits, labels, ignored, smoothing, gradient=True)
     assert actual.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert place is logits, "the gradient takes the logits' place"
+    assert place is logits, "the gradient is written over the logits"
     torch.testing.assert_close(place, gradient, rtol=1e-5, atol=1e-7)
 
 

@@ -101,7 +101,7 @@ def run_path(path, request):
 
 
 def error(actual, truth):
-    """Relative, in the norm, where the truth is not 0 (as with a single key); infinities must be the same."""
+    """The relative error in the norm where the reference is not 0 (as with one key); infinities must be equal."""
     actual, truth = actual.detach().double(), truth.detach().double()
     assert torch.equal(actual == -torch.inf, truth == -torch.inf)
     off = torch.where(actual == truth, 0.0, actual - truth)

@@ -228,7 +228,7 @@ def test_the_series_is_tanh(width, most):
     places = np.linspace(-width, width, 1001)
     sines = np.sin(np.outer(places, (2 * np.arange(1, series.TERMS + 1) - 1) * frequency))
     assert np.abs(sines @ results - np.tanh(places)).max() < most
-    # where arguments are met most, half of the range, it is better still
+    # for usual arguments, half of the range, it is more accurate
     inner = np.abs(places) < width / 2
     assert np.abs(sines @ results - np.tanh(places))[inner].max() < most / 2
     assert np.abs(results).sum() < 3

@@ -31,7 +31,7 @@ def fused(request):
 
 
 def formula(request, *, dtype=torch.float64, keep=1.0):
-    """What autograd makes of the formula, every weight formed; `keep` multiplies the weights."""
+    """The formula with every weight formed, differentiated by autograd; `keep` multiplies the weights."""
     torch.manual_seed(1)
     sides = [getattr(request, name).to(dtype) for name in SIDES]
     if request.key_mask is not None:

@@ -147,7 +147,7 @@ def test_attend_uses_the_kernel_and_equals_formed_weights(dtype, compiled):
 
 
 def test_autocast_does_not_change_precision_inside():
-    # so wide that some units stand apart
+    # so wide that some units saturate
     request = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
     actual = []
     for enabled in (False, True):

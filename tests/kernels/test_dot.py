@@ -1,4 +1,4 @@
-"""The dot kernels against the formula, and the reasons why a path is not taken."""
+"""The dot kernels against the formula, and the reasons against each path."""
 
 from dataclasses import replace
 

@@ -45,7 +45,7 @@ def test_heads_may_share_key_heads(group_size, compiled):
 
 
 def test_a_bias_keeps_its_precision_under_autocast():
-    """One number of half precision would round it, whoever makes the precision half."""
+    """A bias in half precision would be rounded, with autocast and with half inputs."""
     queries, keys = 4 * torch.randn(2, 50, 16), 4 * torch.randn(2, 60, 16)
     formed = attend(queries, keys, keys, score=Gaussian(), return_weights=True).context
     errors = []

@@ -91,7 +91,7 @@ def test_the_kernel_errs_at_most_as_much_as_plain_torch(kind, dtype, size):
 @pytest.mark.cuda
 @pytest.mark.unchecked
 def test_nan_in_one_row_does_not_reach_others():
-    """Rows are poisoned in turn: NaN in one must stay in it."""
+    """NaN in one row at a time must not reach the others."""
     for poisoned in range(len(QUERIES)):
         request = make_request(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():

@@ -86,7 +86,7 @@ def test_tensors_without_requires_grad_get_no_gradient():
 def test_gradients_add_up_over_several_backward_passes():
     inputs = layer_inputs()
     actual, expected = run_deferred(*inputs), run_plain(*inputs)
-    # first a part of the graph alone, which must leave nothing behind
+    # first a part of the graph alone, which must not change later gradients
     torch.autograd.grad(actual[0].sum(), inputs[0], retain_graph=True)
     for _ in range(2):
         actual.sum().backward(retain_graph=True)
@@ -100,7 +100,7 @@ def test_gradients_add_up_over_several_backward_passes():
 
 def test_a_second_derivative_is_refused():
     inputs = layer_inputs()
-    # after a sum the gradient that comes in is a constant, which torch's own guard lets pass
+    # after a sum the incoming gradient is a constant, which torch's own check accepts
     with pytest.raises(RuntimeError, match=r"leave out regard\.fused\.fuse"):
         torch.autograd.grad(run_deferred(*inputs).sum(), inputs[1], create_graph=True)
 

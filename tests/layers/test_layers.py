@@ -96,7 +96,7 @@ def test_the_task_model_composes_its_four_parts():
 
 
 def echo(vocab):
-    """A decoder whose state counts steps and whose next token is always the one it read plus one."""
+    """A decoder whose state counts steps and whose next token is always its input plus one."""
 
     def step(tokens, state, encoded):
         logits = nn.functional.one_hot((tokens + 1) % vocab, vocab).float()

@@ -1,4 +1,4 @@
-"""Linear attention: chunks, steps and the formula are one."""
+"""Linear attention: chunks and steps equal the formula."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Recurrent layers over padded rows give what each row gives alone."""
+"""Recurrent layers over padded sequences equal each sequence alone."""
 
 import pytest
 import torch

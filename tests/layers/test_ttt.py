@@ -1,4 +1,4 @@
-"""Test-time training by hand, against autograd, and the two theorems that tie it to attention."""
+"""Test-time training by hand, against autograd, and the two theorems on attention."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def predict(model, weights, inputs):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_dual_form_equals_gradient_descent_token_by_token(kind):
-    """Weights are moved one token at a time, by autograd's gradient at the mini-batch's beginning."""
+    """Weights are updated token by token, by autograd's gradient at the mini-batch's beginning."""
     learner = make_learner(kind, 3)
     queries, keys, values, rates = examples(8)
     weights = learner.first.detach().repeat(2, 1, 1, 1)
@@ -94,7 +94,7 @@ def test_updates_in_pieces_equal_one_update(kind, sizes):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_examples_may_be_at_different_positions_of_a_mini_batch(kind):
-    """One row begins anew where the other goes on, as in a training that carries the state."""
+    """One example begins a new text while the other continues, as in training with a carried state."""
     learner = make_learner(kind, 4)
     old, new = examples(5, rows=1), examples(7)
     before = learner.update(*old, learner.start(1)).state
@@ -162,7 +162,7 @@ def test_gradients_reach_the_start_the_rate_and_the_norm():
 
 
 def test_the_error_on_a_repeated_example_decreases():
-    """The same example again and again is answered better and better."""
+    """The error on a repeated example decreases."""
     learner = make_learner(BareLinear, 1)
     nn.init.zeros_(learner.scale_shift)
     key, value = draw(1, HEADS, 1, SIZE), draw(1, HEADS, 1, SIZE)

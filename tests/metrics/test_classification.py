@@ -1,4 +1,4 @@
-"""Measures of a classifier, by hand; a class that training never saw is always wrong."""
+"""Measures of a classifier, by hand; a class outside the training data counts as wrong."""
 
 import math
 
@@ -87,7 +87,7 @@ def test_inconsistent_arguments_are_refused(given, message):
 
 
 class Fake(nn.Module):
-    """Says the first word; its rows are given."""
+    """A classifier whose class is the first word, with given rows."""
 
     def __init__(self, rows=None):
         super().__init__()
@@ -106,14 +106,14 @@ def test_predictions_are_in_the_order_of_the_batches():
     actual = classify(model, [PaddedTokens.from_lists([[2], [0]]), PaddedTokens.from_lists([[1]])])
     assert actual.log_probs.argmax(dim=-1).tolist() == [2, 0, 1] and actual.overlap is None
     assert actual.log_probs.exp().sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
-    assert model.training and model.dropout.training, "it goes on training"
+    assert model.training and model.dropout.training, "the training mode is restored"
     assert not actual.log_probs.is_inference()
     with pytest.raises(ValueError, match="there are no sentences to classify"):
         classify(model, [])
 
 
 def test_overlap_by_hand():
-    # apart; the same; half the same
+    # disjoint; equal; half equal
     rows = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]]]
     actual = classify(Fake(rows), [PaddedTokens.from_lists([[1, 1], [1, 1], [1, 1]])]).overlap
     assert actual.cosine == pytest.approx((0 + 1 + math.sqrt(0.5)) / 3)
@@ -125,9 +125,7 @@ def test_sentences_without_words_have_no_overlap():
     rows = [[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
     actual = classify(Fake(rows), [PaddedTokens.from_lists([[1, 2], []])]).overlap
     assert actual == Overlap(1.0, 2.0)
-    assert classify(Fake([[[1.0]]]), [PaddedTokens.from_lists([[1]])]).overlap is None, (
-        "one row has none to overlap with"
-    )
+    assert classify(Fake([[[1.0]]]), [PaddedTokens.from_lists([[1]])]).overlap is None, "a single row has no overlap"
 
 
 def test_the_objective_ignores_unseen_classes():

@@ -1,4 +1,4 @@
-"""The likelihood of a text: every token once, however the text is cut; and how far back a look reaches."""
+"""The likelihood of a text: every token counts once for any pieces; and the distances of attention."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_likelihood_equals_a_plain_loop_for_any_piece_size(name):
     model.train()
     for piece in (1, 2, 5, 6, 7, 22, 23, 256):
         assert nats_of(model, IDS, piece=piece) == pytest.approx(expected, abs=1e-9)
-    assert model.training, "what it was before"
+    assert model.training, "the mode is restored"
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -115,7 +115,7 @@ def test_spans_by_hand():
     weights = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.9, 0.0, 0.1, 0.0], [0.4, 0.3, 0.2, 0.1]])
     allowed = torch.tensor([[False, False, False, False], [True, False, True, False], [True, True, True, True]])
     actual = SpanMass.of(span_sums(weights, allowed))
-    # the second query may look at two keys: number 1 is the third, number 2 the first
+    # the second query may attend to two keys: number 1 is the third, number 2 the first
     assert actual.count == 2 and len(actual.within) == len(SPANS)
     assert actual.within == pytest.approx([(0.1 + 0.1) / 2, (1.0 + 0.3) / 2, 1.0, 1.0, 1.0])
     assert actual.distance == pytest.approx((0.1 * 1 + 0.9 * 2 + 0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 2)
@@ -138,7 +138,7 @@ def test_every_token_counts_once_although_half_a_context_is_recomputed(context):
     entry = LANGUAGE_MODELS["gpt"]
     model = entry.build(entry.config(vocab_size=VOCAB, **SIZES["gpt"] | {"context": context}))
     stream = Stream(ids=IDS.numpy().astype("int32"), num_words=len(IDS), num_characters=len(IDS))
-    assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
+    assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads attend"
 
 
 def test_a_model_without_attention_has_no_spans():
@@ -170,7 +170,7 @@ def test_the_score_of_a_continuation_equals_steps(name):
         log_probs = model(IDS[None])[0].log_softmax(dim=-1)
     for cut in (1, 4, len(ids)):
         expected = sum(log_probs[place - 1, ids[place]].item() for place in range(cut, len(ids)))
-        # a window that moves on sees less than the whole text at once
+        # a moving window has less context than the whole text
         tolerance = {"rel": 1e-9} if name != "gpt" else {"rel": 0.2}
         assert score_continuation(model, ids[:cut], ids[cut:]) == pytest.approx(expected, **tolerance)
     with pytest.raises(ValueError, match="the prompt has no token"):

@@ -1,4 +1,4 @@
-"""A made text, made sentences, and sizes so small that a model of each kind is trained in a second."""
+"""Synthetic text and sentences, and sizes at which a model of each kind is trained in a second."""
 
 import random
 import shutil
@@ -30,7 +30,7 @@ SIZES = {
 def make_text(lines):
     chance = random.Random(0)
     lines_of_text = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
-    # letters that a prompt of the tests has, wherever the text is cut
+    # letters of the tests' prompts, in every split of the text
     lines_of_text[::5] = ["the cat sat  on\tmats, 1 mat."] * len(lines_of_text[::5])
     return "\n".join(lines_of_text) + "\n"
 
@@ -61,11 +61,11 @@ TINY_SENTENCES = {
     "feed_forward_size": 8,
     "num_maps": 4,
 }
-"""Only those that a config has are set."""
+"""Only those that are fields of a config are set."""
 
 
 def spoil(folder, out):
-    """A copy of a run whose weights are no longer numbers."""
+    """A copy of a run with NaN weights."""
     shutil.copytree(folder, out)
     weights = load_tensors(RunFolder(out).weights)
     nothing = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}

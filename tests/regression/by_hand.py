@@ -1,4 +1,4 @@
-"""Nadaraya-Watson as the formula has it: a loop over queries in float64, differences, no identity."""
+"""Nadaraya-Watson by its formula: a loop over queries in float64, with differences of inputs."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ PROFILES = {
 
 
 def predict(inputs, targets, queries, *, kernel="gaussian", bandwidth=1.0, weights=None):
-    """One prediction a query; the nearest where the kernel reaches nothing."""
+    """One prediction a query; the nearest target where the kernel is zero everywhere."""
     inputs, targets = np.asarray(inputs, dtype=float), np.asarray(targets, dtype=float)
     weights = np.ones(len(inputs)) if weights is None else np.asarray(weights, dtype=float)
     nonzero = weights > 0

@@ -1,4 +1,4 @@
-"""Errors are sentences with the value and the way out."""
+"""Errors have the value and a solution."""
 
 import subprocess
 import sys

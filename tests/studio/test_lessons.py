@@ -1,4 +1,4 @@
-"""Lessons say what torch computes: every right answer, and every number that can be had another way."""
+"""Lessons equal torch: correct answers, and numbers computed in a second way."""
 
 import math
 import time
@@ -56,7 +56,7 @@ def test_a_lesson_is_complete_at_the_limits_of_its_controls(name, settings):
         if block.kind == "question":
             assert 0 <= block.correct < len(block.choices)
             assert len({choice.en for choice in block.choices}) == len({choice.zh for choice in block.choices})
-            assert len({choice.en for choice in block.choices}) == len(block.choices), "choices can be told apart"
+            assert len({choice.en for choice in block.choices}) == len(block.choices), "choices differ"
         elif block.kind == "matrix":
             assert len(block.values) == len(block.rows)
             assert {len(row) for row in block.values} == {len(block.columns)}
@@ -87,7 +87,7 @@ def test_a_lesson_is_computed_fast_enough_for_its_slider():
             lesson(name, {})
             durations.append(time.thread_time() - start)
         assert min(durations) < 0.05, name
-    assert torch.get_num_threads() == threads, "only the lesson's own work is held to one thread"
+    assert torch.get_num_threads() == threads, "the number of threads is restored"
 
 
 def test_lessons_leave_the_global_generator_unchanged():
@@ -171,7 +171,7 @@ def test_an_needs_attention_to_the_apple():
     first, second = table("article", 0, ahead=1)
     assert article.WORDS[first.nan_to_num().argmax()] == "苹果"
     assert article.WORDS[second.nan_to_num().argmax()] == "香蕉"
-    assert first.isnan().sum() == 5, "what is further ahead is masked"
+    assert first.isnan().sum() == 5, "later words are masked"
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 5.0])

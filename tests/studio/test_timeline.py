@@ -1,4 +1,4 @@
-"""The timeline holds every entry of every table, with its idea, its file and the figures that were recorded."""
+"""The timeline has every entry of every table, with its explanation, its file and the recorded figures."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_language_models_and_classifiers_have_results(runs, line):
     perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
     for message in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):
         assert f"{perplexity:.1f}" in message and "ptb" in message
-    # learned three times, which the figure is a mean of
+    # trained with three seeds, whose mean is the figure
     assert "mean of seeds 0, 1, 2" in figures["language_modeling/attention"].en
     # counted: it has neither parameters nor steps
     assert "steps" not in figures["language_modeling/ngram"].en

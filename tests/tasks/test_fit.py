@@ -1,4 +1,4 @@
-"""Training into a folder: nothing is lost, what is there is refused, and a run goes on where it stopped."""
+"""Training into a folder: existing files are kept, a folder in use is refused, and a stopped run is resumed."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Reports as JSON: what is written is read again, what is wrong is named, and reports of 0.1 are converted."""
+"""Reports as JSON: written reports are read, invalid files are named, and reports of 0.1 are converted."""
 
 import json
 import math
@@ -130,7 +130,7 @@ def test_a_translation_report_of_0_1_is_converted():
     assert report.table("by_length").rows == (("0-10", 700, 36.5),)
     assert report.speed == Speed(seconds=2.0, count=50, unit="tokens", hardware="one core")
     toy = report_of(old | {"circumstances": CIRCUMSTANCES | {"data": "copy"}})
-    assert toy.metrics[0].name == "exact_match", "where one answer is right, it is what systems are compared by"
+    assert toy.metrics[0].name == "exact_match", "exact match is the main metric of synthetic corpora"
     with pytest.raises(ValueError, match=r"report\.chrf\.score is \"high\", expected a number"):
         report_of(old | {"chrf": {"score": "high", "signature": "", "name": ""}})
 

@@ -1,4 +1,4 @@
-"""A training that is killed with SIGKILL again and again, run as a script: fork, kill, resume, until it is done.
+"""A training that is killed with SIGKILL again and again, run as a script: fork, kill, resume, until it is complete.
 
     killing.py random FOLDER ARGUMENTS     killed after a random time, a given number of times
     killing.py counted FOLDER ARGUMENTS    killed before the first, second, third, .. change of a file
@@ -21,7 +21,7 @@ import toy
 
 
 def attempt(folder, arguments, *, seconds=None, changes=None):
-    """Train in a child until it is done or killed; whether it was done."""
+    """Train in a child process until it is complete or killed; True if complete."""
     child = os.fork()
     if not child:
         if changes is not None:

@@ -27,7 +27,7 @@ def contents(folder):
 @pytest.mark.parametrize(
     ("mode", "arguments", "at_least"),
     [
-        # the times are drawn, so that some fall on a step, some on a save, some before the first save; the delay makes
+        # the times are random, so that some fall on a step, some on a save, some before the first save; the delay makes
         # the training longer than the first three together, however fast the machine
         ("random", {"steps": 24, "kills": 8, "longest": 0.4, "delay": 0.05}, 3),
         ("counted", {"steps": 4, "ema": 0.9}, 25),

@@ -1,4 +1,4 @@
-"""Two processes, or a batch learned in two parts, give the weights of one process to rounding."""
+"""Two processes, or a batch in two parts, give the weights of one process up to rounding."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def free_port():
 
 
 def launch(folder, arguments, script="toy.py"):
-    # --cpu would start one process unless MPI is there; --multi_gpu starts as many as it is told, here without GPUs
+    # --cpu would start one process unless MPI is there; --multi_gpu starts the given number, here without GPUs
     options = ["--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
     command = [sys.executable, "-m", "accelerate.commands.launch", *options, f"--main_process_port={free_port()}"]
     return subprocess.run(
@@ -70,7 +70,7 @@ def test_two_processes_train_the_same_model_as_one_also_when_resumed(alone, tmp_
 
 
 def test_rows_of_a_stream_may_be_resumed_with_other_processes(tmp_path):
-    """3 rows on 2 processes, then on one: what was carried goes with its row."""
+    """3 rows on 2 processes, then on one: the carried state belongs to its row."""
     process = launch(tmp_path / "two", {"steps": 5}, script="reading.py")
     assert process.returncode == 0, process.stderr
     assert load_tensors(tmp_path / "two" / "training" / "step-00000005" / "carried.safetensors")["0"].shape[0] == 3

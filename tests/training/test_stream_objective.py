@@ -1,4 +1,4 @@
-"""State carried from segment to segment, as a plain loop does it; resumed bit for bit; and plain descent."""
+"""State carried from segment to segment equals a plain loop; resumed bit for bit; and SGD."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ QUIET = Console(quiet=True)
 
 
 def by_hand(model, segments):
-    """A plain loop: cross-entropy behind the state that the last segment left, without the way back to it."""
+    """A plain loop: cross-entropy after the state of the last segment, without its gradient."""
     state, losses = None, []
     for segment in segments:
         start = model.start(len(segment.tokens))
@@ -58,7 +58,7 @@ def test_state_is_carried_and_gradients_are_not():
     ours = [gradients(model, objective(segment)) for segment in segments]
     theirs = [gradients(model, loss) for loss in by_hand(model, segments)]
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
-    # without the state the third segment reads otherwise
+    # without the state the third segment has another loss
     alone = gradients(model, CropObjective(model)(segments[2]))
     assert not torch.allclose(alone[0], ours[2][0], rtol=1e-3)
 
@@ -134,7 +134,7 @@ def test_a_resumed_training_is_bit_equal(tmp_path, stop_at):
 
 
 def test_a_resumed_training_depends_on_the_carried_state(tmp_path):
-    """So that the test above could fail."""
+    """The test above can fail."""
     models = [lstm(), lstm()]
     for number, model in enumerate(models):
         train(lstm(), data_of(), settings(steps=4), tmp_path / str(number), objective=StreamObjective, console=QUIET)
@@ -154,7 +154,7 @@ def test_sgd_and_the_exponential_schedule_equal_their_formulas(tmp_path, clip_no
     chosen = settings(steps=4, optimizer=optimizer, schedule=schedule)
     train(model, data, chosen, tmp_path, objective=StreamObjective, console=QUIET)
     speeds = [torch.zeros_like(parameter) for parameter in plain.parameters()]
-    # one segment an epoch: every step begins anew
+    # one segment per epoch: every step begins with the start state
     for rate in (0.5, 0.5 * 0.5**0.5, 0.25, 0.25 * 0.5**0.5):
         actual = gradients(plain, CropObjective(plain)(segment) / 12)
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in actual]))

@@ -1,4 +1,4 @@
-"""The loop: what it learns, writes, keeps, refuses and resumes."""
+"""The training loop: results, files, selection of weights, errors and resumption."""
 
 import os
 import signal
@@ -321,7 +321,7 @@ def test_training_on_cuda_equals_training_on_the_cpu(tmp_path):
         chosen = settings(compute=ComputeSettings(device=device, precision="fp32"))
         fit(tmp_path / device, model=model, chosen=chosen, validate=None)
     for ours, theirs in zip(models["cpu"].parameters(), models["cuda"].parameters(), strict=True):
-        # Adam makes much of a gradient that is 0 but for rounding
+        # Adam magnifies a gradient that is 0 except for rounding
         torch.testing.assert_close(ours, theirs.cpu(), rtol=1e-3, atol=1e-3)
 
 

@@ -44,7 +44,7 @@ describe("merge", () => {
     values.flat().forEach((value, k) => expect(value).toBeCloseTo(expected.flat()[k]!, 2));
   });
 
-  it("leaves hidden tokens out and survives empty sides", () => {
+  it("omits hidden tokens and accepts empty sides", () => {
     expect(at(merge(weights, [one(2)], [one(3)]), 0, 0)).toBeCloseTo(1, 5);
     expect(merge(weights, [], [one(0)]).data).toHaveLength(0);
   });
@@ -62,7 +62,7 @@ describe("pool", () => {
     }
   });
 
-  it("is the same where there is room", () => {
+  it("is unchanged where it fits", () => {
     const weights = fromNumbers([[0.1, 0.9]]);
     expect(pool(weights, 10, 10)).toBe(weights);
   });

@@ -1,4 +1,4 @@
-"""Examples and batches: nothing is dropped in silence, and a batch holds what went in."""
+"""Examples and batches: dropped examples are reported, and a batch has the tokens of its examples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A stream cut into segments: what is learned, from where, and that nothing is learned twice."""
+"""A stream cut into segments: labels, states, and no position twice."""
 
 from itertools import chain, pairwise
 
@@ -15,7 +15,7 @@ SIZES = {"tokens": st.integers(1, 200), "rows": st.integers(1, 9), "length": st.
 
 
 def data_of(tokens, rows, length, cut="stream", seed=0):
-    # every token is its own place, so that labels tell where they stand
+    # every token is its own position, so that labels show their positions
     stream = Stream(ids=np.arange(4, tokens + 4, dtype=np.int32), num_words=tokens, num_characters=tokens)
     return SegmentData(stream, SegmentSettings(rows=rows, length=length, cut=cut, seed=seed))
 

@@ -1,4 +1,4 @@
-"""Splits are disjoint, the same every time, and of the right languages; what is missing is said."""
+"""Splits are disjoint, deterministic and in the right languages; missing files are named."""
 
 import os
 from pathlib import Path

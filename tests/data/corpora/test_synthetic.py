@@ -1,4 +1,4 @@
-"""Embedded sets: endless, the same every time, with one right answer, parts that never meet and true alignments."""
+"""Synthetic corpora: unlimited, deterministic, with one target per source, disjoint splits and true alignments."""
 
 import re
 import subprocess
@@ -171,7 +171,7 @@ def test_wrong_dates(settings, message):
 
 
 def test_babel_loads_a_locale_once(monkeypatch):
-    """Asked for every date, it would take most of the time."""
+    """A call for every date would take most of the time."""
     babel, names = pytest.importorskip("babel"), []
     parse = babel.Locale.parse
     monkeypatch.setattr(babel.Locale, "parse", lambda name, *more: names.append(name) or parse(name, *more))

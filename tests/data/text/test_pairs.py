@@ -1,4 +1,4 @@
-"""Readers: every way a file can be wrong is a sentence with the file and the line."""
+"""Readers: every invalid file raises an error with the file and the line."""
 
 import gzip
 import json

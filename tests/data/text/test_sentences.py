@@ -1,4 +1,4 @@
-"""Sentences with classes: every form of file, what is dropped, and examples whose class training never saw."""
+"""Sentences with classes: every form of file, what is dropped, and examples of classes outside the training data."""
 
 import gzip
 import json
@@ -54,7 +54,7 @@ def test_lines_that_are_not_utf8_are_decoded_as_latin_1_and_counted(tmp_path):
     content = b"\xef\xbb\xbf0 good\n1 na\xefve\n0 na\xc3\xafve\r\n"
     sentences = read_sentences(write_file(tmp_path, "a", content))
     assert [sentence.text for sentence in sentences] == ["good", "naïve", "naïve"]
-    assert sentences[0].label == "0", "a byte order mark is no letter"
+    assert sentences[0].label == "0", "a byte order mark is not part of the text"
     assert sentences.latin == 1 and sentences.report == "1 lines are not UTF-8 and were read as Latin-1."
     both = read_sentences(write_file(tmp_path, "b", b"1 \xe9t\xe9\n0\n"))
     assert both.report.startswith("dropped 1 sentences") and both.report.endswith("read as Latin-1.")
@@ -118,7 +118,7 @@ def test_examples_and_batches():
         [*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes")
     )
     assert len(examples) == 4 and examples.report == ""
-    assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty one takes a place too"
+    assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty sentence has one position too"
     batch = examples.batch([2, 0, 3])
     assert batch.sentences.lengths.tolist() == [2, 4, 0] and batch.labels.tolist() == [0, 1, 1]
     assert batch.sentences.ids[0].tolist() == [*TOKENIZER.encode("b"), UNK, PAD, PAD]

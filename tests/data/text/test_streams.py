@@ -1,4 +1,4 @@
-"""A text as one stream: there and back, and every count exact."""
+"""A text as one stream: encoding, decoding, and exact counts."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from regard.contracts import EOS, UNK
 from regard.data.text import Tokenizer, TokenizerSettings
 from regard.data.text.streams import decode_text, encode_text, make_stream, unknown_in
 
-# ▁ is the mark of a space, and a text's own becomes one (bpe)
+# ▁ stands for a space in bpe, and one in the text becomes a space
 LETTERS = st.sampled_from("ab dé字 \t.1\n")
 TEXTS = st.text(LETTERS, max_size=40)
 SAMPLE = ["ab dé字 \t.1", "a a  ab d d  1.", "\tab", "dé字", ""]

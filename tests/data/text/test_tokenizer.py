@@ -1,4 +1,4 @@
-"""Tokenizers: text comes back, marks stay marks, the same text gives the same vocabulary."""
+"""Tokenizers: text survives encoding, special tokens stay special, equal texts give equal vocabularies."""
 
 import hashlib
 import json
@@ -105,7 +105,7 @@ def test_words_are_split_at_spaces_only():
     assert tokenizer.tokens(ids) == ["a", "man", "rides", "a", "dog-like", "bike", "."]
     assert tokenizer.words(ids) == list(range(7))
     assert tokenizer.decode(tokenizer.encode("a cat .")) == "a <unk> ."
-    # text that was made with <unk> in it
+    # text that contains <unk>
     assert tokenizer.encode("<unk> man")[0] == UNK
 
 

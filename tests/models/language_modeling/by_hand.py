@@ -1,4 +1,4 @@
-"""What several language models' tests write out by hand: one row, one word after the other."""
+"""Formulas that several tests of language models share: one row, word by word."""
 
 import torch
 from torch import nn
@@ -9,14 +9,14 @@ TOKENS = torch.tensor(ROWS)
 
 
 def randomised(model):
-    """Weights so large that no term drowns."""
+    """Weights so large that every term matters."""
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     return model.double().eval()
 
 
 def lstm_outputs(words, ids):
-    """The top layer's output behind every word of one row."""
+    """The top layer's output after every word of one row."""
     lstm, size = words.lstm, words.lstm.hidden_size
     hidden = [torch.zeros(size, dtype=torch.float64)] * lstm.num_layers
     cell, outputs = list(hidden), []
@@ -35,5 +35,5 @@ def lstm_outputs(words, ids):
 
 
 def read_out(model, features):
-    """W h + b at every place."""
+    """W h + b at every position."""
     return torch.stack([model.readout.weight @ feature + model.readout.bias for feature in features])

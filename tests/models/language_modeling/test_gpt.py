@@ -1,4 +1,4 @@
-"""GPT: the numbers of GPT-2, and one answer whatever the pieces in which a text is read, longer ones too."""
+"""GPT: the logits of GPT-2, and equal logits for any pieces of a text, also of a long one."""
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def test_a_full_context_continues_from_its_last_half(positions, context):
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_a_window_slides_without_limit(positions):
-    # one layer sees as far as the window; of places inside the heads only the distance counts
+    # one layer attends as far as the window; positions inside the heads depend on the distance only
     model, tokens = tiny(positions=positions, num_layers=1), text(2, 20)
     whole = model(tokens)
     for place in range(20):

@@ -1,4 +1,4 @@
-"""Attention, Key-Value and Key-Value-Predict against their formulas, and what a trace sees of them."""
+"""Attention, Key-Value and Key-Value-Predict against their formulas, and their traces."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def split(name, output):
 
 
 def by_hand(model, name, ids):
-    """h* behind every word, and the weights over the words before it."""
+    """h* after every word, and the weights over the words before it."""
     score, parts = model.attention.score, [split(name, output) for output in lstm_outputs(model.words, ids)]
     features, weights_of_words = [], []
     for place, (query, _, own) in enumerate(parts):

@@ -17,7 +17,7 @@ def make_model(**more):
 
 
 def layer_by_hand(cell, inputs, span):
-    """Hidden states of one layer, and the weights of each look back."""
+    """Hidden states of one layer, and the weights of each step."""
     score, tape, hidden, weights_of_words = cell.look.attention.score, [], [], []
     summary = torch.zeros(SIZE, dtype=torch.float64)
     for state in inputs:

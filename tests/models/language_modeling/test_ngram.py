@@ -23,7 +23,7 @@ def stream(lines):
 
 
 def chances(model, context):
-    """p(. | context), the context read from a line's beginning."""
+    """p(. | context), with the context from the beginning of a line."""
     state = model.start(1)
     for token in context:
         state = model.features(torch.tensor([[token]]), state).state
@@ -71,18 +71,18 @@ def test_bigrams_by_hand():
 def test_trigrams_by_hand():
     # trigrams: <s> a b 3   a b </s> 2   <s> a c 1   a b c 1   b c </s> 1   a c </s> 1
     # n1 = 4, n2 = 1, n3 = 1, n4 = 0,  Y = 4/6,  D1 = 1 - 2 Y 1/4 = 2/3,  D2 = 2 - 3 Y 1 = 0,  D3+ = 3
-    # bigrams, words before: a b 1   a c 1   b </s> 1   b c 1   c </s> 2;  <s> a begins its line and keeps its 4 times
+    # bigrams, words before: a b 1   a c 1   b </s> 1   b c 1   c </s> 2;  <s> a begins its line and has the count 4
     # n1 = 4, n2 = 1, n3 = 0: D = 1/2, 1, 3/2
     model = counted(3)
     assert model.config.entries == (5, 6, 6)
-    # p(a | <s>): share (4 - 3/2)/4 = 5/8, weight 3/8; no trigram tells more
+    # p(a | <s>): share (4 - 3/2)/4 = 5/8, weight 3/8; no trigram changes it
     assert chances(model, ())[A].item() == pytest.approx(5 / 8 + 3 / 8 * 11 / 60)
     # p(b | a) below: share (1 - 1/2)/2 = 1/4, weight 1/2, so 1/4 + 1/2 * 11/60 = 41/120
     # p(b | <s> a): share (3 - 3)/4 = 0, weight (3 + 2/3)/4 = 11/12
     assert chances(model, (A,))[B].item() == pytest.approx(11 / 12 * 41 / 120)
     # p(c | <s> a): share (1 - 2/3)/4 = 1/12, below 1/4 + 1/2 * 16/60 = 46/120
     assert chances(model, (A,))[C].item() == pytest.approx(1 / 12 + 11 / 12 * 46 / 120)
-    # b a was never there: p(b | b a) = p(b | a)
+    # b a does not occur: p(b | b a) = p(b | a)
     assert chances(model, (B, A))[B].item() == pytest.approx(41 / 120)
 
 
@@ -192,7 +192,7 @@ def test_a_model_of_an_empty_text_and_orders_longer_than_every_line():
     short = counted(5, [[A]])
     assert short.config.entries == (3, 2, 1, 0, 0)
     assert chances(short, (A, B, C)).sum().item() == pytest.approx(1)
-    # a last line that is cut off counts up to there
+    # an incomplete last line counts up to its end
     assert NGram.count(np.array([A, EOS, B]), NGramConfig(vocab_size=7, order=2)).config.entries == (4, 3)
 
 
@@ -220,7 +220,7 @@ def test_invalid_configs_are_refused(wrong, sentence):
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the Penn Treebank in the data folder (REGARD_DATA)")
 def test_penn_treebank():
-    """Test perplexity of order 5, to stand beside the published KN-5 (141)."""
+    """Test perplexity of order 5, to compare with the published KN-5 (141)."""
     texts = {}
     for split in ("train", "test"):
         with gzip.open(FOLDER / f"ptb.{split}.txt.gz", "rt", encoding="utf-8") as file:

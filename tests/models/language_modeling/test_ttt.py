@@ -1,4 +1,4 @@
-"""TTT-Linear as a language model: its state, its size, and that it learns."""
+"""TTT-Linear as a language model: its state, its size, and its training."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ SMALL = {"vocab_size": 13, "hidden_size": 8, "num_layers": 2, "num_heads": 2, "f
 def make(**changes):
     model = TTTLanguageModel(TTTLanguageConfig(**{**SMALL, **changes})).double().eval()
     for block in model.blocks:
-        # large rates, so that what is learned shows
+        # large rates, so that updates have a visible effect
         torch.nn.init.normal_(block.mixer.learner.first, std=0.5)
         block.mixer.base_rate = 4.0
     return model
@@ -58,7 +58,7 @@ def test_the_published_size():
 
 
 def test_training_decreases_the_loss():
-    """A text that repeats itself: what comes next is what came after it last time."""
+    """A repetitive text: each token predicts the next."""
     model = TTTLanguageModel(TTTLanguageConfig(**SMALL))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
     tokens = torch.randint(4, 13, (4, 5)).repeat(1, 3)

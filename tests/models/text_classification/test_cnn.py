@@ -1,4 +1,4 @@
-"""The CNN's largest answers are over the windows that touch a word."""
+"""The CNN takes the maximum over the windows that overlap a word."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_is_the_formula(words):
             ]
             features.append(max(answers))
     expected = model.output(torch.stack(features))
-    # beside a longer sentence, whose length must not matter
+    # in a batch with a longer sentence, which must have no effect
     logits = model(PaddedTokens.from_lists([words, [4] * 11])).logits[0]
     assert logits.allclose(expected, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""BiLSTM, LSTMN and Transformer encoders: their states, pooled over the words there are."""
+"""BiLSTM, LSTMN and Transformer encoders: their states, pooled over their words."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Structured self-attention is its formula, row by row."""
+"""Structured self-attention equals its formula, row by row."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ def test_is_the_formula():
 
 
 def test_the_penalty_of_a_single_word_counts_its_overlap():
-    # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 places should be 0
+    # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 entries should be 0
     assert make(penalty=1.0)(PaddedTokens.from_lists([[5]])).penalty.allclose(torch.tensor(6.0, dtype=torch.float64))
     assert make(penalty=1.0)(PaddedTokens.from_lists([[]])).penalty == 0
 

@@ -4,7 +4,7 @@ import torch
 
 
 def take_steps(model, source, target):
-    """What the source was encoded as, and every step's logits [B, T, vocab] and alignments [B, T, source]."""
+    """The encoded source, and every step's logits [B, T, vocab] and alignments [B, T, source]."""
     encoded = model.encode(source)
     state, logits, alignments = model.start(encoded), [], []
     for tokens in target.ids.unbind(dim=1):

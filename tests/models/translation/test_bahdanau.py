@@ -1,4 +1,4 @@
-"""RNNsearch against its formulas; above all, that the previous state does the looking."""
+"""RNNsearch against its formulas; above all, that the query is the previous state."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def make_model():
 
 
 def torch_gru(layer, inputs, state):
-    """The encoder's gates: reset after the product, the update gate keeps the old state."""
+    """The encoder's gates: reset after the product, the update gate weights the old state."""
     from_input = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
     own = (layer.weight_hh_l0 @ state + layer.bias_hh_l0).chunk(3)
     reset, update = torch.sigmoid(from_input[0] + own[0]), torch.sigmoid(from_input[1] + own[1])
@@ -29,7 +29,7 @@ def torch_gru(layer, inputs, state):
 
 
 def paper_gru(model, word, context, state):
-    """A.1.1: reset inside the product, the update gate takes the new."""
+    """A.1.1: reset inside the product, the update gate weights the new state."""
     from_input = (model.word_gates.weight @ word + model.word_gates.bias + model.context_gates.weight @ context).chunk(
         3
     )
@@ -89,7 +89,7 @@ def test_the_query_is_the_previous_state():
     state = model.start(encoded)
     first = model.step(torch.tensor([1]), state, encoded)
     other = model.step(torch.tensor([9]), state, encoded)
-    # the word that is read now moves the state, and only the next look knows of it
+    # the current word changes the state, which is the query of the next step
     assert torch.equal(first.weights, other.weights)
     assert not first.logits.allclose(other.logits)
     again = [model.step(torch.tensor([3]), step.state, encoded).weights for step in (first, other)]

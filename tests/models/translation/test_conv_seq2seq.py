@@ -1,4 +1,4 @@
-"""ConvS2S against its formulas, position by position, and what its training rests on."""
+"""ConvS2S against its formulas, position by position, and its initialisation."""
 
 import math
 
@@ -34,7 +34,7 @@ def linear(layer, vector):
 
 
 def gated(convolution, states, first):
-    """The block's answer to the window that begins at `first`; what lies outside is zeros."""
+    """The block's output for the window that begins at `first`; positions outside are zeros."""
     nothing = torch.zeros(SIZE, dtype=torch.float64)
     window = [states[place] if 0 <= place < len(states) else nothing for place in range(first, first + KERNEL)]
     a, b = linear(convolution.filter, torch.cat(window)).chunk(2)
@@ -108,7 +108,7 @@ def test_training_starts_as_published():
     assert (block.bias == 0).all()
     states = torch.randn(4, 9, 512)
     variance = model.encoder[0].eval()(states, torch.ones(4, 9, dtype=torch.bool)).var().item()
-    assert variance == pytest.approx(0.8, rel=0.5), "the gate's loss of variance is made up for"
+    assert variance == pytest.approx(0.8, rel=0.5), "the initialisation compensates the gate's loss of variance"
     config = ConvSeq2SeqConfig()
     assert (config.num_layers, config.hidden_size, config.embedding_size, config.kernel_size) == (20, 512, 512, 3)
 

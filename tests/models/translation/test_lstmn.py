@@ -31,7 +31,7 @@ def zeros():
 
 
 def attend_by_hand(part, query, summary, hidden, memory):
-    """part: W_g, W_h and v of an attention over a tape; asked: W_x x. The two weighted sums and the weights."""
+    """part: W_g, W_h and v of an attention over a tape; query: W_x x. The two weighted sums and the weights."""
     if not hidden:
         return zeros(), zeros(), []
     score = part.attention.score
@@ -48,13 +48,13 @@ def attend_by_hand(part, query, summary, hidden, memory):
 
 
 class ByHand:
-    """One tape, as the formulas have it."""
+    """One tape by the formulas."""
 
     def __init__(self, cell):
         self.cell, self.hidden, self.memory, self.summary = cell, [], [], zeros()
 
     def read(self, inputs, extra=0.0, fused=0.0):
-        """`extra` is what a second input, side by side with the first, adds after its own projection."""
+        """`extra` is the projection of a second input, which is added."""
         shares = self.cell.input_proj.weight @ inputs + extra
         query, input_gate, forget_gate, output_gate, candidate = shares.chunk(5)
         self.summary, memory, _ = attend_by_hand(self.cell.look, query, self.summary, self.hidden, self.memory)

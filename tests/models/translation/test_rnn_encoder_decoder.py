@@ -19,7 +19,7 @@ def make_model():
 
 
 def gru(layer, inputs, state):
-    """torch's gates: reset, update, new; the update gate keeps the old state."""
+    """torch's gates: reset, update, new; the update gate weights the old state."""
     from_input = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
     own = (layer.weight_hh_l0 @ state + layer.bias_hh_l0).chunk(3)
     reset, update = torch.sigmoid(from_input[0] + own[0]), torch.sigmoid(from_input[1] + own[1])

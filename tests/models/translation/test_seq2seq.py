@@ -1,4 +1,4 @@
-"""Seq2Seq against its formulas: the reversal, the hand-over of every layer, and nothing said twice."""
+"""Seq2Seq against its formulas: the reversal, and the initial state of every layer of the decoder."""
 
 import torch
 from torch import nn

@@ -17,7 +17,7 @@ AT = {"model": "bahdanau", "text": "3 May 2031", "site": "attention", "head": 0}
 
 @pytest.fixture
 def save(new_tab, tmp_path):
-    """Choose from the Save menu, and have the file."""
+    """Choose an entry of the Save menu and return the file."""
     tab: Tab = new_tab()
     page = tab.open("watch", **AT)
 

@@ -1,4 +1,4 @@
-"""What Compute shows is what torch computes, and what the copied code prints."""
+"""The numbers of Compute equal those of torch and of the copied code."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ QUANTITIES = ("query", "key", "score", "weight", "value", "product", "context")
 
 
 class Traced:
-    """A system's own reads while it writes its answer, without the studio."""
+    """The attention maps of a system while it decodes, without the studio."""
 
     def __init__(self, folder):
         translator = regard.load(folder, device="cpu")
@@ -36,7 +36,7 @@ class Traced:
         self.maps = dict(maps.items())
 
     def place(self, path, query):
-        """The read that a query was part of, and its number in it."""
+        """The attention map that contains a query, and the index of the query in it."""
         for source in self.maps[path]:
             if query < source.weights.shape[-2]:
                 return source, query
@@ -44,7 +44,7 @@ class Traced:
         raise AssertionError(path)
 
     def value(self, path, head, quantity, query, key, dimension):
-        """One number, by its definition and in double precision where it is made of others."""
+        """One number by its definition, in double precision where it is computed from others."""
         source, at = self.place(path, query)
 
         def of(name):
@@ -103,7 +103,7 @@ def choose(traced, place):
 
 
 def printed(snippet, *, alone):
-    """What the code prints; alone, in a Python that has seen nothing of us."""
+    """The output of the code in a new Python process."""
     if alone:
         return subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, check=True).stdout
     printed_text = io.StringIO()

@@ -1,4 +1,4 @@
-"""Language models from text to folder to text: every way to learn, and what a folder can do."""
+"""Language models from text to folder to text: every kind of training, and the predictor of a folder."""
 
 import json
 
@@ -147,7 +147,7 @@ def test_topics_are_read_from_the_standard_library(tmp_path):
 def test_a_resumed_run_equals_an_uninterrupted_one(text_file, tmp_path):
     run = override(make_run("text", "lstm", data=text_file, steps=6), *SIZES["lstm"], *CPU, "model.dropout=0.3")
     fit(run, tmp_path / "whole", console=QUIET)
-    # the learning rate falls towards the last step, which only the first run knew
+    # the learning rate falls towards the last step, which only the first run had
     short = override(run, "training.schedule.decay_steps=6", "training.steps=3")
     long = override(short, "training.steps=6")
     fit(short, tmp_path / "cut", console=QUIET)
@@ -254,9 +254,9 @@ def test_a_stop_string_may_span_tokens_and_is_never_part_of_the_text():
     assert shown_parts[:4] == ["a ", "", "ENx ", ""] and text.ended and text.rest() == ""
     for pieces in (["a bbab"], [*"a bbab"]):
         text = StoppedText(["bbab", "ba"])
-        assert "".join(map(text.add, pieces)) == "a b", "however it is cut, what is whole first ends it"
+        assert "".join(map(text.add, pieces)) == "a b", "the first complete stop string ends the text, for any tokens"
     text = StoppedText(["END"])
-    assert text.add("the EN") + text.rest() == "the EN", "what was held back is said in the end"
+    assert text.add("the EN") + text.rest() == "the EN", "text that was held back comes at the end"
     with pytest.raises(ValueError, match="a stop string is empty"):
         StoppedText(["x", ""])
 

@@ -1,4 +1,4 @@
-"""Classifiers from sentences to folder to classes, for every model; and which sentence falls into which split."""
+"""Classifiers from sentences to folder to classes, for every model; and the splits of sentences."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def test_a_loaded_folder_classifies(fitted):
         if one.weights is not None:
             assert one.weights.shape[1] == len(one.tokens)
     assert actual[1].tokens == () and actual[2].tokens == ("the", "<unk>", "dog")
-    # company changes nothing, nor the batch of 64 that it falls into
+    # a prediction does not depend on its batch of 64
     (alone,) = classifier.classify(["the cat sat"])
     assert alone.probabilities == pytest.approx(actual[0].probabilities, abs=1e-5) and alone.weights is None
     assert actual[4].probabilities == pytest.approx(actual[-1].probabilities, abs=1e-5)
@@ -149,7 +149,7 @@ def test_held_out_sentences_are_a_tenth_and_equal_texts_are_in_one_split(tmp_pat
     texts = {split: {one.text for one in sentences} for split, sentences in splits.items()}
     assert {split: len(actual) for split, actual in texts.items()} == {"train": 32, "validation": 4, "test": 4}
     assert len(set.union(*texts.values())) == 40
-    # the order of the file changes nothing
+    # the order of the file has no effect
     (tmp_path / "b.all").write_text("\n".join(reversed(lines)))
     other = FileSentenceCorpus(data=str(tmp_path / "b.all"))
     assert {one.text for one in other.read("test")} == texts["test"]

@@ -1,4 +1,4 @@
-"""A loaded model takes text and gives text, whatever the batch; a broken folder is a sentence."""
+"""A loaded model translates text in batches of any size; a broken folder raises a clear error."""
 
 import json
 import math
@@ -146,7 +146,7 @@ def test_an_evaluation_has_all_metrics_and_tables(fitted):
     assert (info.task, info.system, info.data) == ("translation", "bahdanau", "copy")
     assert (info.split, info.examples, info.search) == ("test", 8, "beam 2")
     assert info.steps == fitted.result.chosen_step
-    assert report.metrics[0].name == "exact_match", "copies have one right answer"
+    assert report.metrics[0].name == "exact_match", "copies have one correct output"
     assert 0 <= report.metrics[0].value <= 1
     assert report.metric("bleu_tokenised") is not None and report.metric("bleu") is None
     log_probs = fitted.system.score([pair.source for pair in pairs], [pair.target for pair in pairs])
