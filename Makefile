@@ -3,7 +3,7 @@
 #   make test   install, lint, check types, run every test
 # and
 #   make studio     build the page and open it
-#   make test-gpu   on a machine with a CUDA GPU, whose torch is in place: run the tests that need one, record the result
+#   make test-gpu   on a machine with a CUDA GPU and its own torch: run the tests that need one, record the result
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,10 +44,10 @@ pytest: $(STAMP)
 	$(BIN)/python -m pytest -m "not unchecked and not browser" -n auto --jaxtyping-packages=regard,tests.type_checker.check_types
 	$(BIN)/python -m pytest -m "unchecked and not browser" -n auto
 
-# Triton is no part of the environment: beside a torch for the CPU it would serve nothing but these tests
+# Triton is not part of the environment: with a torch for the CPU only these tests use it
 triton: $(STAMP)
 	@test -d $(VENV)/triton || $(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/triton triton==3.9.0 || \
-		echo "There is no Triton for this machine: its kernels go untested."
+		echo "There is no Triton for this machine: its kernels are not tested."
 	@if test -d $(VENV)/triton/triton; then set -ex; \
 		TRITON_INTERPRET=1 PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/interpreted -n auto; \
 		PYTHONPATH=$(VENV)/triton $(BIN)/python -m pytest tests/compiled -n auto; fi
@@ -71,12 +71,12 @@ web: page
 studio: page
 	$(BIN)/regard studio
 
-# Debian's browser and Chinese letters, where they can be had; without a browser its tests skip with a word
+# Debian's browser and Chinese fonts, where they are available; without a browser its tests are skipped with a message
 browser: page
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 		(command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk >/dev/null) || \
-		echo "There is no Chromium, and it could not be installed: the page goes untested."
+		echo "There is no Chromium, and it could not be installed: the page is not tested."
 	$(BIN)/python -m pytest -m browser tests/studio -n auto --dist loadfile
 
 test-gpu:

@@ -40,7 +40,7 @@ BENCHMARKS = {
 
 
 def main(names: list[str]) -> None:
-    """Run what was named."""
+    """Run the named benchmarks."""
     if names and names[0] == "ablation":
         ablation.run(names[1:])
         return

@@ -68,7 +68,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def measured(case: Case, seconds: float, *, quick: bool) -> Report:
-    """The case's report, or one that says why there is none."""
+    """The case's report, or one with the reason why there is none."""
     if seconds <= 0.0 and not quick:
         return failed(case, "no time was left.")
     start = time.perf_counter()
@@ -82,19 +82,19 @@ def measured(case: Case, seconds: float, *, quick: bool) -> Report:
 
 
 def write(path: Path, reports: Sequence[Report], at: str) -> None:
-    """All reports so far, with what was measured and on what."""
+    """All reports so far, with the machine and the commit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {
         "commit": at,
         "versions": versions("torch", "triton", "numpy"),
         "load of the machine": round(os.getloadavg()[0], 2),
     }
-    found = [asdict(report) | about for report in reports]
-    path.write_text(json.dumps(found, indent=2) + "\n")
+    results = [asdict(report) | about for report in reports]
+    path.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def commit() -> str:
     """The commit that is checked out."""
     command = ["git", "rev-parse", "HEAD"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    process = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return process.stdout.strip() or "unknown"

@@ -1,7 +1,7 @@
 """Batches as the trainer cuts them by default, out of tokens drawn at random: no corpus is needed.
 
-Multi30k: 4,096 cells a side, rows of like length together; sentences: 32 rows. Of an epoch it is the batch in the
-middle, by length.
+Multi30k: 4,096 cells a side, rows of similar length together; sentences: 32 rows. Of an epoch it is the batch of
+median length.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def translation_batch(*, is_packed: bool) -> Batch:
 
 
 def sentence_batch() -> ClassificationBatch:
-    """32 sentences of like length, with two classes."""
+    """32 sentences of similar length, with two classes."""
     draw = np.random.default_rng(SEED)
     lengths = np.clip(draw.lognormal(2.3, 0.4, 5_000).round(), 2, 40).astype(np.int64)
     order = BucketedOrder(np.stack([lengths, lengths], axis=1), budget=RowBudget(32), seed=SEED)
@@ -62,20 +62,20 @@ def sentence_batch() -> ClassificationBatch:
 
 
 def segment(num_rows: int, length: int, vocab_size: int) -> Segment:
-    """A piece of so many streams."""
+    """A segment of this many streams."""
     draw = torch.Generator().manual_seed(SEED)
     tokens = torch.randint(UNK + 1, vocab_size, (num_rows, length + 1), generator=draw)
     fresh = torch.ones(num_rows, dtype=torch.bool)
     return Segment(tokens=tokens[:, :-1], labels=tokens[:, 1:], fresh=fresh, num_tokens=num_rows * length)
 
 
-def filled(make: Callable[[], Any]) -> Callable[[], Any]:
-    """The same batch filled up to the shape of a graph."""
+def pad_to_graph_shape(make: Callable[[], Any]) -> Callable[[], Any]:
+    """The same batch padded to the shape of a graph."""
     return lambda: SHAPE_PADDER(make())
 
 
 def shapes(batch: Any) -> list[list[int]]:
-    """Of every tensor in it."""
-    found: list[list[int]] = []
-    map_tensors(lambda tensor: found.append(list(tensor.shape)) or tensor, batch)
-    return found
+    """The shape of every tensor of a batch."""
+    shapes_of_tensors: list[list[int]] = []
+    map_tensors(lambda tensor: shapes_of_tensors.append(list(tensor.shape)) or tensor, batch)
+    return shapes_of_tensors

@@ -32,14 +32,14 @@ LIMIT = LengthLimit(factor=1.0, extra=0)
 PROMPT, NEW = 16, 100
 SECONDS = {1: 15.0, 16: 8.0, 64: 25.0}
 GPT_SECONDS = {"text": 6.0, "ptb": 15.0}
-"""Of a case on two CPU cores, about."""
+"""Seconds of a case on two CPU cores, approximately."""
 LARGER = 6.0
-"""By how much the last weights of every sub-layer are larger than those a training begins with."""
+"""Factor by which the last weights of every sub-layer are larger than the initial ones."""
 TOLERANCE = 0.1
-"""Share of tokens that may differ: two sums in another order now and then name another best token."""
+"""Share of tokens that may differ: sums in another order sometimes give another best token."""
 
 Calls = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""What must be called and what must not."""
+"""Functions that must be called, and those that must not."""
 
 TRANSFORMER = (fused_transformer, transformer_layers)
 GPT = (fused_gpt, transformer_layers, decode_graph)
@@ -50,7 +50,7 @@ GRAPH = ((decode_graph.GraphSteps, "__call__"),)
 
 @torch.no_grad()
 def larger(model: nn.Module) -> nn.Module:
-    """The same model, its sub-layers saying more."""
+    """The same model with larger outputs of its sub-layers."""
     for name, module in model.named_modules():
         if name.endswith(("output_proj", "feed_forward.output")) and isinstance(module, nn.Linear):
             module.weight.mul_(LARGER)
@@ -73,13 +73,13 @@ def sources(count: int) -> list[list[int]]:
 
 
 def padded(answers: Any, length: int) -> list[int]:
-    """The tokens of all rows, each filled up to one length."""
-    rows = [list((found[0] if isinstance(found, list) else found).ids) for found in answers]
+    """The tokens of all rows, each padded to one length."""
+    rows = [list((answer[0] if isinstance(answer, list) else answer).ids) for answer in answers]
     return [token for row in rows for token in [*row, *[EOS] * (length - len(row))]]
 
 
 def doors(calls: tuple[Any, ...]) -> dict[str, tuple[Callable[[Any], Any], Calls]]:
-    """How a model is decoded, and what must be called and what must not, by the side's name."""
+    """The function that fuses a model, and the functions that must and must not be called, by the side's name."""
     return {"readable": (unchanged, ((), calls)), "fused": (fused.fuse, (calls, ()))}
 
 
@@ -105,7 +105,7 @@ def translation_duel(device: str, beam: int, count: int) -> Duel:
 
 
 def repeated(run: Callable[[], Any], times: int) -> Callable[[], None]:
-    """So many runs: one is short."""
+    """This many runs: one alone is short."""
 
     def all_of_them() -> None:
         for _ in range(times):
@@ -132,7 +132,7 @@ def gpt_sides(device: str) -> dict[str, tuple[Callable[[Any], Any], tuple[Any, .
 
 
 def gpt_duel(device: str, recipe: Any, vocab_size: int, count: int) -> Duel:
-    """So many continuations side by side."""
+    """This many continuations in parallel."""
     draw = np.random.default_rng(SEED)
     prompts = draw.integers(UNK + 1, vocab_size, (count, PROMPT)).tolist()
     options = Generation(max_tokens=NEW, stop_ids=())
@@ -142,7 +142,7 @@ def gpt_duel(device: str, recipe: Any, vocab_size: int, count: int) -> Duel:
         config = LANGUAGE_MODELS["gpt"].config(**recipe.SIZES["gpt"] | {"vocab_size": vocab_size})
         model = door(larger(gpt.GPT(config)).to(device))
         run = partial(generate, model, prompts, options)
-        # of draws, the first tokens: where one differs, so does all that follows
+        # the first tokens of samples: after a difference all later tokens differ
         few = partial(generate, model, prompts, replace(options, max_tokens=8))
         sides[name] = Side(run=run, numbers=numbers_of(few, 8), swaps=swaps, calls=calls, avoids=avoids)
     notes = {"prompt and new tokens a row": [PROMPT, NEW], "sizes": recipe.SIZES["gpt"], "seed": SEED}
@@ -150,9 +150,9 @@ def gpt_duel(device: str, recipe: Any, vocab_size: int, count: int) -> Duel:
 
 
 def cases(device: str) -> list[Case]:
-    """All of a device."""
+    """All cases of a device."""
     where = "CPU" if device == "cpu" else "GPU"
-    made = [
+    cases_of_mode = [
         Case(
             group="transformer decoding", name=f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {count}, {where}",
             build=partial(translation_duel, device, beam, count),
@@ -162,7 +162,7 @@ def cases(device: str) -> list[Case]:
         for beam in (5, 1)
         for count in (1, 16, 64)
     ]  # fmt: skip
-    made += [
+    cases_of_mode += [
         Case(
             group="GPT decoding", name=f"recipe {label}, batch {count}, {where}",
             build=partial(gpt_duel, device, recipe, vocab_size, count), own=GPT,
@@ -171,4 +171,4 @@ def cases(device: str) -> list[Case]:
         for label, recipe, vocab_size in (("text", text, 8_000), ("ptb", ptb, 10_002))
         for count in (1, 16)
     ]  # fmt: skip
-    return made
+    return cases_of_mode

@@ -22,7 +22,7 @@ from regard.kernels.cross_entropy import chunked as logits
 LOSSES = {"multi30k": (3_600, 256, 10_000), "ptb, gpt": (4_096, 384, 10_002), "bahdanau": (3_600, 512, 10_000)}
 """Labels, features, vocabulary of a training batch."""
 MEASURED_MEMORY = "multi30k"
-"""The one whose memory is measured on a CPU, which takes three processes."""
+"""The case whose memory is measured on a CPU, in three processes."""
 BLOCKS = (ops.best_column, ops.best_columns, ops.supports_blocks, ops.split_columns, ops.candidates_of)
 SMOOTHING = 0.1
 MEMORY = """
@@ -33,7 +33,7 @@ tensors = loss_tensors({label!r}, "cpu")
 
 
 def work(times: int, run: Callable[[], Any]) -> Side:
-    """A side of one function without gradients, many times over: one is short."""
+    """A side of one function without gradients, repeated because a single call is short."""
 
     def numbers() -> dict[str, Tensor]:
         with torch.inference_mode():
@@ -90,7 +90,7 @@ def loss_duel(label: str, device: str) -> Duel:
     elif label != MEASURED_MEMORY:
         memory = {}
     else:
-        # a process of its own each; without a loss it is as large as torch and the tensors
+        # a separate process each; without a loss its memory is that of torch and the tensors
         bare = peak_memory_mib(MEMORY.format(label=label, run=""))
         programs = {name: f"loss_step({loss.__name__}, *tensors)" for name, loss in losses.items()}
         memory = {name: peak_memory_mib(MEMORY.format(label=label, run=run)) - bare for name, run in programs.items()}
@@ -104,7 +104,7 @@ def loss_duel(label: str, device: str) -> Duel:
 
 
 def cpu_cases() -> list[Case]:
-    """The best columns, which are chosen in another way on a CPU alone."""
+    """The best columns, which have a separate implementation on a CPU only."""
     return [
         Case(
             group="best columns", name=f"{'the best' if count == 1 else f'{count} best'} of 9,997, {num_rows} rows",
@@ -116,7 +116,7 @@ def cpu_cases() -> list[Case]:
 
 
 def cases(device: str) -> list[Case]:
-    """All of a device."""
+    """All cases of a device."""
     losses = [
         Case(
             group="chunked cross-entropy", name=f"{label}, {'CPU' if device == 'cpu' else 'GPU, bfloat16'}",

@@ -20,7 +20,7 @@ UNMEASURED = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One implementation: the cases and the candidates that measure it, and what became of it.
+    """One implementation: the cases and the candidates that measure it, and the decision.
 
     `cases` is a pattern for a case's `group: name`, `candidates` one for the timings that count.
     """
@@ -178,30 +178,35 @@ def where(reports: Iterable[dict[str, Any]]) -> str:
     for report in reports:
         machine = report["machine"]
         device = machine.get("gpu") or f"{machine['cpu']}, {machine['threads']} threads"
-        # where the results were written differs from machine to machine, and does not change them
+        # the path of the results depends on the machine and is left out
         command = re.sub(r" --(out|commit) \S+", "", report["command"])
         lines.append(f"- {device}, torch {machine['torch']}, {machine['date']}, commit {report['commit']}: `{command}`")
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
 def decisions(reports: list[dict[str, Any]]) -> str:
-    """Every implementation with its ratios, its lines, and what became of it."""
+    """Every implementation with its ratios, its lines, and the decision."""
     rows = []
     for each in DECISIONS:
         matching = [report for report in reports if re.match(each.cases, report["question"])]
         assert matching, f"no case of the ablation matches {each.cases!r}"
         on_cpu, on_gpu = (
-            span(ratio for report in matching if ("gpu" in report["machine"]) is gpu for ratio in chosen(report, each))
+            span(
+                ratio
+                for report in matching
+                if ("gpu" in report["machine"]) is gpu
+                for ratio in ratios_of_decision(report, each)
+            )
             for gpu in (False, True)
         )
         rows.append((each.implementation, on_cpu, on_gpu, lines_of(matching), each.decision, each.reason))
     return table(("implementation", "CPU", "GPU", "lines", "decision", "why"), rows, left=6)
 
 
-def chosen(report: Mapping[str, Any], decision: Decision) -> list[float]:
+def ratios_of_decision(report: Mapping[str, Any], decision: Decision) -> list[float]:
     """The ratios of the candidates that count in one case.
 
-    Where a candidate without oneDNN was timed, it stands for the code that is kept, and others are left out.
+    Where a candidate without oneDNN was timed, it represents the remaining code, and others are omitted.
     """
     ratios = {name: ratio["median"] for name, ratio in report["notes"][RATIOS].items() if name != report["baseline"]}
     counted = {name: ratio for name, ratio in ratios.items() if re.fullmatch(decision.candidates, name)}

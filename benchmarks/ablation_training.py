@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from benchmarks.ablation_batches import (
     SEED,
     VOCAB_SIZE,
-    filled,
+    pad_to_graph_shape,
     segment,
     sentence_batch,
     shapes,
@@ -121,7 +121,7 @@ def placed(task: Task, device: str, *, drops: bool) -> tuple[nn.Module, Any]:
 
 
 def learn(objective: nn.Module, batch: Any, device: str, *, exactly: bool = False) -> Tensor:
-    """Forward and backward, the gradients written anew; on a GPU in bf16, as by default, unless asked otherwise."""
+    """Forward and backward, with new gradients; on a GPU in bf16, as by default, unless another precision is set."""
     objective.zero_grad(set_to_none=True)
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda" and not exactly, cache_enabled=False):
         loss: Tensor = objective(batch)
@@ -139,7 +139,7 @@ def loss_and_gradients(objective: nn.Module, batch: Any, device: str) -> dict[st
 
 
 def repeated_run(run: Callable[[], Any], times: int) -> Callable[[], None]:
-    """So many steps, one after the other, the host running ahead on a GPU."""
+    """This many steps in sequence; on a GPU the host runs ahead."""
 
     def all_of_them() -> None:
         for _ in range(times):
@@ -149,7 +149,7 @@ def repeated_run(run: Callable[[], Any], times: int) -> Callable[[], None]:
 
 
 def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
-    """The step as one CUDA graph; what would wait for the device is reported before anything is captured."""
+    """The step as one CUDA graph; a synchronisation is reported before anything is captured."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -166,8 +166,8 @@ def captured(run: Callable[[], Tensor]) -> Callable[[], None]:
     with torch.cuda.graph(graph, stream=stream):
         run()
 
-    def replay(kept: Callable[[], Tensor] = run) -> None:
-        """The graph reads the tensors that the step holds: without the step they would be freed."""
+    def replay(run_once_more: Callable[[], Tensor] = run) -> None:
+        """The graph uses tensors that the step references: without the step they would be freed."""
         graph.replay()
 
     return replay
@@ -189,12 +189,12 @@ def one_side(task: Task, mode: str, side: Side) -> Side:
 
 
 def unmade() -> None:
-    """What a side runs before it is made for a task."""
+    """Placeholder of a side's run until the task is known."""
 
 
 def recurrent_duel(task: Task, mode: str) -> Duel:
     """The model's own loop, and the fused one."""
-    task = replace(task, batch=filled(task.batch)) if mode == "captured" else task
+    task = replace(task, batch=pad_to_graph_shape(task.batch)) if mode == "captured" else task
     loop = ((task.loop, "loop"),)
     sides = {
         "readable": one_side(task, mode, Side(run=unmade, avoids=loop)),
@@ -206,7 +206,7 @@ def recurrent_duel(task: Task, mode: str) -> Duel:
 
 
 def through_the_door(task: Task) -> Task:
-    """The same task with an objective that is given `fuse`."""
+    """The same task with `fuse` in its objective."""
     return replace(task, objective=partial(task.objective, fuse=fused.fuse))
 
 
@@ -219,7 +219,7 @@ def transformer_task(*, is_packed: bool, score: str = "scaled_dot") -> Task:
 
 
 def packed_duel(mode: str) -> Duel:
-    """Padded rows; packed ones whose attention spreads them out; and, on a GPU, packed ones by their own kernel."""
+    """Padded rows; packed rows that are padded for attention; and, on a GPU, packed rows with their kernel."""
     kernel, spreading = ((heads, "attend_packed"),), ((heads, "pad_packed"),)
     sides = {
         "padded": (False, Side(run=unmade, avoids=(*kernel, *spreading))),
@@ -231,17 +231,17 @@ def packed_duel(mode: str) -> Duel:
     }  # fmt: skip
     if mode != "cpu":
         sides["packed, by its kernel"] = (True, Side(run=unmade, calls=kernel, avoids=spreading))
-    made, notes = {}, {"steps a run": STEPS_A_RUN[mode], "seed": SEED}
+    sides_of_duel, notes = {}, {"steps a run": STEPS_A_RUN[mode], "seed": SEED}
     for name, (is_packed, side) in sides.items():
         task = transformer_task(is_packed=is_packed)
-        task = replace(task, batch=filled(task.batch)) if mode == "captured" else task
+        task = replace(task, batch=pad_to_graph_shape(task.batch)) if mode == "captured" else task
         notes[f"batch, {name}"] = shapes(task.batch())
-        made[name] = one_side(task, mode, side)
-    return Duel(sides=made, tolerance=TOLERANCE, notes=notes)
+        sides_of_duel[name] = one_side(task, mode, side)
+    return Duel(sides=sides_of_duel, tolerance=TOLERANCE, notes=notes)
 
 
 def cases(device: str) -> list[Case]:
-    """All of a device: on a GPU captured and eager."""
+    """All cases of a device: on a GPU captured and eager."""
     modes = ("cpu",) if device == "cpu" else ("captured", "cuda")
     names = {"cpu": "CPU", "cuda": "GPU, eager", "captured": "GPU, one CUDA graph"}
     recurrent_cases = [

@@ -70,7 +70,7 @@ def both_ways(read: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
 
 
 def speed() -> list[Report]:
-    """Everyone at one shape."""
+    """All candidates at one shape."""
     tensors = inputs()
     readers = {"plain torch": plain, "torch.compile": torch.compile(plain), "KeOps": keops(), "regard": ours}
     sides = {name: read for name, read in readers.items() if read is not None}
@@ -94,17 +94,17 @@ def accuracy() -> str:
     tensors, grad = inputs(256), torch.randn(BATCH, 256, VALUE)
     truth_of = [tensor.detach().double().requires_grad_() for tensor in tensors]
 
-    def found(read: Callable[..., Tensor], given: list[Tensor]) -> list[Tensor]:
-        context = read(*given)
-        return [context, *torch.autograd.grad(context, given, grad.to(context.dtype))]
+    def found(read: Callable[..., Tensor], inputs_of_run: list[Tensor]) -> list[Tensor]:
+        context = read(*inputs_of_run)
+        return [context, *torch.autograd.grad(context, inputs_of_run, grad.to(context.dtype))]
 
     truth = [tensor.detach() for tensor in found(plain, truth_of)]
-    told = []
+    texts = []
     for read in (ours, plain):
         pairs = zip(found(read, tensors), truth, strict=True)
         off = [float((one.detach().double() - two).norm() / two.norm()) for one, two in pairs]
-        told.append(", ".join(f"{each:.1e}" for each in off))
-    return " / ".join(told)
+        texts.append(", ".join(f"{each:.1e}" for each in off))
+    return " / ".join(texts)
 
 
 def memory() -> Report:

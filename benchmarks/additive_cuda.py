@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.ceilings import ceilings, told
+from benchmarks.ceilings import ceilings, describe
 from benchmarks.harness import Report, compare, device_clock, device_peak_mib, save
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.additive import operator as fused
@@ -41,8 +41,8 @@ def ours(path: str) -> Callable[..., Tensor]:
     """One of our paths."""
 
     def read(queries: Tensor, keys: Tensor, energy: Tensor, values: Tensor) -> Tensor:
-        asked = AdditiveRequest(queries=queries, keys=keys, energy=energy, values=values)
-        return fused.attend_with_lse(asked, path)[0]
+        request = AdditiveRequest(queries=queries, keys=keys, energy=energy, values=values)
+        return fused.attend_with_lse(request, path)[0]
 
     return read
 
@@ -54,7 +54,7 @@ def both_ways(read: Callable[..., Tensor], tensors: list[Tensor]) -> Callable[[]
 
 
 def speed() -> list[Report]:
-    """Everyone at one shape, forward alone and with the backward pass."""
+    """All candidates at one shape, forward alone and with the backward pass."""
     wide, half = (inputs(BATCH, LENGTH, dtype) for dtype in (torch.float32, torch.bfloat16))
     sides = {
         "torch.compile, sum": (torch.compile(by_sum), wide),
@@ -66,7 +66,7 @@ def speed() -> list[Report]:
     limits = ceilings()
     pairs = BATCH * LENGTH**2
     notes = {
-        "measured ceilings": told(limits),
+        "measured ceilings": describe(limits),
         "tanh at its ceiling": f"{1e3 * pairs * HIDDEN / limits['tanh']:.2f} ms forward",
         "products at theirs": f"{1e3 * 4 * pairs * TERMS * HIDDEN / limits['matmul']:.3f} ms forward, "
         f"{1e3 * 16 * pairs * TERMS * HIDDEN / limits['matmul']:.3f} ms forward and backward (sine, {TERMS} terms)",
@@ -88,7 +88,7 @@ def speed() -> list[Report]:
 
 
 def lengths() -> Report:
-    """One row, ever longer: time and memory."""
+    """One row of increasing length: time and memory."""
     candidates, notes = {}, {}
     for length in LENGTHS:
         tensors = inputs(1, length, torch.bfloat16)
@@ -104,7 +104,7 @@ def lengths() -> Report:
 
 
 def forward_alone(tensors: list[Tensor]) -> Tensor:
-    """Without what the backward pass would need."""
+    """The forward pass without gradients."""
     with torch.no_grad():
         return ours("sine")(*tensors)
 
@@ -119,11 +119,11 @@ def accuracy() -> Report:
     for path, (dtype, scales) in kinds.items():
         for scale in scales:
             tensors = inputs(2, 512, dtype, scale)
-            found, plain = gradients(ours(path), tensors), gradients(by_product, tensors)
+            actual, plain = gradients(ours(path), tensors), gradients(by_product, tensors)
             truth = gradients(by_product, [tensor.detach().double().requires_grad_() for tensor in tensors])
-            off = [[error(*pair) for pair in zip(side, truth, strict=True)] for side in (found, plain)]
-            told = [f"{mine:.1e} ({mine / theirs:.2f})" for mine, theirs in zip(*off, strict=True)]
-            notes[f"{path}, inputs of size {scale}"] = ", ".join(told)
+            off = [[error(*pair) for pair in zip(side, truth, strict=True)] for side in (actual, plain)]
+            texts = [f"{mine:.1e} ({mine / theirs:.2f})" for mine, theirs in zip(*off, strict=True)]
+            notes[f"{path}, inputs of size {scale}"] = ", ".join(texts)
     notes["order"] = "context, queries, keys, energy, values: relative error (of plain torch's in the same precision)"
     tensors = inputs(2, 512, torch.bfloat16)
     candidates = {"sine": both_ways(ours("sine"), tensors)}
@@ -137,13 +137,13 @@ def gradients(read: Callable[..., Tensor], tensors: list[Tensor]) -> list[Tensor
     return [context, *torch.autograd.grad(context, tensors, grad.to(context.dtype))]
 
 
-def error(found: Tensor, truth: Tensor) -> float:
-    """Relative, in the norm."""
-    return float((found.detach().double() - truth.detach()).norm() / truth.detach().norm())
+def error(actual: Tensor, truth: Tensor) -> float:
+    """The relative error in the norm."""
+    return float((actual.detach().double() - truth.detach()).norm() / truth.detach().norm())
 
 
 def run() -> list[Report]:
-    """All of it, where there is a GPU."""
+    """All measurements, where there is a GPU."""
     if not torch.cuda.is_available():
         return []
     reports = [*speed(), lengths(), accuracy()]

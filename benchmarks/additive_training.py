@@ -1,6 +1,6 @@
-"""Does a model learn as well on sine features as on formed weights? One task, one seed, loss curves side by side.
+"""Does a model train as well on sine features as on formed weights? One task, one seed, loss curves side by side.
 
-Random tokens are said twice, and the second half is to be predicted: without attention nobody does better than chance.
+Random tokens are repeated once, and the second half is predicted: without attention no model is better than chance.
 Trained by the sine path, by formed weights in bfloat16, and by formed weights in float32.
 """
 
@@ -31,8 +31,8 @@ class Layer(nn.Module):
 
     def forward(self, states: Tensor, form: bool) -> Tensor:
         """The next states."""
-        given = self.norms[0](states)
-        states = states + self.heads(given, mask=causal(), return_weights=form).context
+        inputs = self.norms[0](states)
+        states = states + self.heads(inputs, mask=causal(), return_weights=form).context
         return states + self.feed(self.norms[1](states))
 
 
@@ -59,7 +59,7 @@ def losses(*, form: bool, half: bool) -> list[float]:
     model = Repeater().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     picks = torch.Generator("cuda").manual_seed(0)
-    found: list[Tensor] = []
+    step_losses: list[Tensor] = []
     for _ in range(STEPS):
         once = torch.randint(VOCAB, (BATCH, LENGTH // 2), generator=picks, device="cuda")
         rows = torch.cat([once, once], dim=1)
@@ -70,8 +70,8 @@ def losses(*, form: bool, half: bool) -> list[float]:
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        found.append(loss.detach())
-    return torch.stack(found).view(-1, EVERY).mean(1).tolist()
+        step_losses.append(loss.detach())
+    return torch.stack(step_losses).view(-1, EVERY).mean(1).tolist()
 
 
 def run() -> list[Report]:

@@ -1,6 +1,6 @@
-"""The same question under two settings of glibc's allocator, each in a process of its own.
+"""The same question under two settings of glibc's allocator, each in a separate process.
 
-As it comes, glibc gives large temporaries back to the system when they are freed, and the next ones are paged in anew;
+As it comes, glibc gives large temporaries back to the system when they are freed, and the next ones are paged in again;
 with its thresholds raised it keeps them. That weighs on every library that runs on a CPU, so it is set for all alike.
 """
 
@@ -33,9 +33,9 @@ def ask_elsewhere(function: str, environment: dict[str, str], **settings: Any) -
         f"import json; from dataclasses import asdict; from {module} import {name}; "
         f"print(json.dumps(asdict({name}(**{settings!r}))))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    timings = {candidate: Timing(**values) for candidate, values in found.pop("timings").items()}
-    return Report(**(found | {"timings": timings, "command": command()}))
+    record = json.loads(process.stdout.splitlines()[-1])
+    timings = {candidate: Timing(**values) for candidate, values in record.pop("timings").items()}
+    return Report(**(record | {"timings": timings, "command": command()}))

@@ -61,7 +61,7 @@ def training() -> Report:
 
 
 def overhead() -> Report:
-    """What a call costs when there is next to nothing to compute, as in one step of decoding."""
+    """The overhead of a call on small inputs, as in one step of decoding."""
     short = torch.randn(1, 2, 4, 8)
     states = torch.randn(1, 4, 16)
     heads, theirs = MultiHeadAttention(16, 2), torch.nn.MultiheadAttention(16, 2, batch_first=True)
@@ -98,11 +98,11 @@ def memory() -> Report:
     bare = peak_memory_mib("import torch\nfrom regard import attend")
     notes = {}
     for name, case in cases.items():
-        # the formed path at 16,384 tokens would need gigabytes to make the point that 8,192 makes
+        # the formed path at 16,384 tokens would need gigabytes, and 8,192 show the same
         lengths = LENGTHS[:2] if name == "weights formed" else LENGTHS
         peaks = [peak_memory_mib(MEMORY.format(length=length, **(usual | case))) - bare for length in lengths]
-        told = ", ".join(f"{length}: {peak:.0f} MiB" for length, peak in zip(lengths, peaks, strict=True))
-        notes[name] = f"{told} (last doubling x{peaks[-1] / max(peaks[-2], 1.0):.2f})"
+        peaks_by_length = ", ".join(f"{length}: {peak:.0f} MiB" for length, peak in zip(lengths, peaks, strict=True))
+        notes[name] = f"{peaks_by_length} (last doubling x{peaks[-1] / max(peaks[-2], 1.0):.2f})"
     small = torch.randn(1, 1, 512, 64)
     candidates = {"512 tokens": lambda: attend(small, small, small)}
     return compare(f"peak memory at {LENGTHS} tokens, one head", candidates, baseline="512 tokens", notes=notes)

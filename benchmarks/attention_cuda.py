@@ -66,11 +66,13 @@ def backend_report(shape: tuple[int, ...], *, is_causal: bool, backward: bool) -
         return (lambda: torch.autograd.grad(run(), tensors, grad)) if backward else run
 
     grad = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
-    reads = {backend.name: partial(by, backend) for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)}
+    sdpa_backends = {
+        backend.name: partial(by, backend) for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
+    }
     gaussian = Gaussian(width=shape[-1] ** -0.5).to("cuda", torch.bfloat16).requires_grad_(False)
-    reads["attend"] = lambda: attend(*tensors, mask=mask).context
-    reads["attend, Gaussian"] = lambda: attend(*tensors, mask=mask, score=gaussian).context
-    candidates = {name: finish(read) for name, read in reads.items()}
+    sdpa_backends["attend"] = lambda: attend(*tensors, mask=mask).context
+    sdpa_backends["attend, Gaussian"] = lambda: attend(*tensors, mask=mask, score=gaussian).context
+    candidates = {name: finish(read) for name, read in sdpa_backends.items()}
     kind = f"{'causal' if is_causal else 'full'}, {'forward and backward' if backward else 'forward'}"
     return compare(
         f"dot attention, {shape}, {kind}, on the device", candidates, baseline="attend", turns=11, warmup=3,
@@ -85,8 +87,8 @@ def masks() -> Report:
     rules = {"causal and window(256)": causal() & window(256), "causal and padding": causal() & padding(lengths)}
     candidates, notes = {}, {}
     for name, rule in rules.items():
-        written = rule.allowed(grid()).expand(-1, 1, -1, -1) if "padding" in name else rule.allowed(grid())
-        candidates[f"{name}, written out"] = lambda mask=written: (
+        matrix = rule.allowed(grid()).expand(-1, 1, -1, -1) if "padding" in name else rule.allowed(grid())
+        candidates[f"{name}, written out"] = lambda mask=matrix: (
             F.scaled_dot_product_attention(*tensors, attn_mask=mask).sum().backward()
         )
         candidates[f"{name}, attend"] = lambda mask=rule: attend(*tensors, mask=mask).context.sum().backward()

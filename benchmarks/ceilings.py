@@ -1,4 +1,4 @@
-"""What this GPU can do at most, measured: products of matrices, tanh, and bytes moved."""
+"""Measured maxima of this GPU: products of matrices, tanh, and bytes copied."""
 
 import torch
 
@@ -6,7 +6,7 @@ from benchmarks.harness import interleave
 from benchmarks.tanh_triton import tanh_kernel
 
 ROUNDS = 256
-"""tanh of each number: enough that nothing else counts."""
+"""tanh of each number: so many that nothing else takes time."""
 
 
 def ceilings() -> dict[str, float]:
@@ -20,13 +20,13 @@ def ceilings() -> dict[str, float]:
         "tanh": lambda: tanh_kernel[(8192,)](out, ROUNDS=ROUNDS, BLOCK=1024),
     }
     amounts = {"matmul": 2 * 8192**3, "copy": 2 * 4 * source.numel(), "tanh": ROUNDS * out.numel()}
-    found = interleave(candidates, turns=15, warmup=3)
-    return {name: amounts[name] / timing.median for name, timing in found.items()}
+    timings = interleave(candidates, turns=15, warmup=3)
+    return {name: amounts[name] / timing.median for name, timing in timings.items()}
 
 
-def told(found: dict[str, float]) -> str:
-    """In words."""
+def describe(rates: dict[str, float]) -> str:
+    """The ceilings as text."""
     return (
-        f"float16 products {found['matmul'] / 1e12:.0f} TFLOP/s, tanh.approx {found['tanh'] / 1e12:.2f} T/s, "
-        f"copies {found['copy'] / 1e12:.2f} TB/s"
+        f"float16 products {rates['matmul'] / 1e12:.0f} TFLOP/s, tanh.approx {rates['tanh'] / 1e12:.2f} T/s, "
+        f"copies {rates['copy'] / 1e12:.2f} TB/s"
     )

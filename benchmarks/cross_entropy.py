@@ -37,7 +37,7 @@ def both_ways(loss: Callable[..., Tensor], tensors: list[Tensor], labels: Tensor
 
 
 def on(device: str) -> Report:
-    """All on one device."""
+    """All candidates on one device."""
     tensors, labels = inputs(device)
     losses = {
         "plain torch": plain_cross_entropy,

@@ -1,7 +1,7 @@
-"""One library's side of the decoding benchmark, alone in its process: python -m benchmarks.decoding_worker FOLDER NAME.
+"""One library of the decoding benchmark, in a separate process: python -m benchmarks.decoding_worker FOLDER NAME.
 
 Libraries that share a process share its threads and its allocator, and slow each other down. A line on the standard
-input asks for one turn; the answer is its seconds. CTranslate2's process does not even import torch.
+input starts one turn; the line of output has its seconds. CTranslate2's process does not even import torch.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Say what comes out once, then take turns."""
+    """Print the outputs once, then time one turn per line of input."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
     task = json.loads((folder / "task.json").read_text())
     run = ctranslate2_side(folder, task) if name == "CTranslate2 float32" else torch_side(name, task)
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def ctranslate2_side(folder: Path, task: dict[str, Any]) -> Callable[[], list[list[int]]]:
-    """CTranslate2, with its tokens made beforehand."""
+    """CTranslate2, with tokens prepared beforehand."""
     import ctranslate2
 
     translator = ctranslate2.Translator(
@@ -35,13 +35,13 @@ def ctranslate2_side(folder: Path, task: dict[str, Any]) -> Callable[[], list[li
         inter_threads=1,
         intra_threads=task["threads"],
     )
-    given = [[[str(token) for token in row] for row in rows] for rows in task["batches"]]
+    batches_of_words = [[[str(token) for token in row] for row in rows] for rows in task["batches"]]
     options = {"beam_size": task["beam_size"], "max_decoding_length": task["most"]}
     if task["tokens_a_batch"] is not None:
         options |= {"max_batch_size": task["tokens_a_batch"], "batch_type": "tokens"}
     return lambda: [
         [int(token) for token in result.hypotheses[0]]
-        for rows in given
+        for rows in batches_of_words
         for result in translator.translate_batch(rows, **options)
     ]
 

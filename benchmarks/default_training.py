@@ -69,7 +69,7 @@ TOY = Size(
 
 
 def make_setting(model: str, step: str, size: Size) -> Any:
-    """The recipe's run with this `step`; the default is left as the recipe has it."""
+    """The recipe's run with this `step`; DEFAULT leaves that of the recipe."""
     run: Any = make_run("multi30k", model)
     sizes = {"source_vocab_size": size.vocab_size, "target_vocab_size": size.vocab_size, **size.changes}
     training = replace(run.training, epochs=size.eager_epochs if step == EAGER else size.epochs)
@@ -79,7 +79,7 @@ def make_setting(model: str, step: str, size: Size) -> Any:
 
 
 def measure(model: str, step: str, size: Size) -> tuple[float, list[str]]:
-    """Tokens a second at the end of a run, and the lines in which training said how its steps ran."""
+    """Tokens a second at the end of a run, and the lines of training about the mode of its steps."""
     run, output = make_setting(model, step, size), StringIO()
     rows = invented_rows(size.num_pairs, size.vocab_size)
     sources, targets = (Ragged.of([row[side] for row in rows]) for side in (0, 1))
@@ -108,14 +108,14 @@ def compare_steps(model: str, size: Size) -> dict[str, Any]:
     rates: dict[str, list[int]] = {name: [] for name in names}
     reports: dict[str, list[str]] = {}
     for number in range(size.num_turns):
-        # start each round elsewhere, so that none always follows the same neighbour
+        # rotate the order, so that no candidate always follows the same one
         first = number % len(names)
         for name in names[first:] + names[:first]:
             rate, reports[name] = measure(model, name, size)
             rates[name].append(round(rate))
             print(f"{model}, step={name}: {rate:,.0f} tokens/s  {' '.join(reports[name])}", flush=True)
     medians = {name: round(median(of_turns)) for name, of_turns in rates.items()}
-    # nobody is asked to wait for a compiler by default
+    # steps are not compiled by default
     best = max((name for name in names if name != "compiled"), key=medians.__getitem__)
     result = {
         "question": f"target tokens a second of `regard train multi30k --model {model}`",
@@ -135,7 +135,7 @@ def compare_steps(model: str, size: Size) -> dict[str, Any]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Both systems where there is a GPU; the toy where it is asked for."""
+    """Both systems where there is a GPU; the toy on request."""
     if os.environ.get("REGARD_BENCHMARK_TOY") == "1":
         return [compare_steps(model, TOY) for model in SYSTEMS]
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""How fast does a GPT-2 go on with a text on a CPU, against transformers' `generate`?
+"""How fast does a GPT-2 continue a text on a CPU, against transformers' `generate`?
 
 Both run the same random weights in float32, greedily, with a cache: a prompt of 32 random tokens a row, then the same
 number of new tokens, nobody ending early. They take turns in one process, as often as REGARD_BENCHMARK_TURNS says.
@@ -30,7 +30,7 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where it runs, in which precision, and how much."""
+    """Device, precision and amount."""
 
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
@@ -41,7 +41,7 @@ class Place:
 
 
 def make_model(config: GPTConfig, place: Place) -> GPT:
-    """Ours, with random weights: larger than those it would begin to learn with, so that it does not say one word."""
+    """Ours, with random weights larger than the initial ones, so that it does not repeat one token."""
     torch.manual_seed(SEED)
     model = GPT(config)
     with torch.no_grad():
@@ -59,13 +59,13 @@ def ours(model: GPT, prompts: Rows, place: Place) -> Callable[[], Rows]:
 
 
 def theirs(model: Any, prompts: Rows, place: Place) -> Callable[[], Rows]:
-    """Transformers' generate, as far as it goes for everyone."""
+    """Transformers' generate, greedy with its cache."""
     ids = torch.tensor(prompts, device=place.device)
     mask = torch.ones_like(ids)
     model.generation_config.update(eos_token_id=None, pad_token_id=PAD)
 
     def run() -> Rows:
-        found = model.generate(
+        generated = model.generate(
             ids,
             attention_mask=mask,
             do_sample=False,
@@ -75,38 +75,38 @@ def theirs(model: Any, prompts: Rows, place: Place) -> Callable[[], Rows]:
             pad_token_id=PAD,
             eos_token_id=None,
         )
-        said: Rows = found[:, ids.shape[1] :].tolist()
-        return said
+        new_tokens: Rows = generated[:, ids.shape[1] :].tolist()
+        return new_tokens
 
     return run
 
 
 def speed(config: GPTConfig, *, batch_size: int, place: Place) -> Report:
-    """Seconds of a batch's texts for each, and whether both say the same."""
+    """Seconds of a batch's texts for each, and whether both give equal tokens."""
     model = make_model(config, place)
     torch.manual_seed(SEED)
     prompts: Rows = torch.randint(UNK + 1, config.vocab_size, (batch_size, place.prompt)).tolist()
     candidates = {"regard": ours(model, prompts, place)}
     if available("transformers"):
         candidates["transformers generate"] = theirs(same_gpt2(model), prompts, place)
-    said = {name: run() for name, run in candidates.items()}
+    outputs = {name: run() for name, run in candidates.items()}
     notes: dict[str, Any] = {
         "load of the machine at the start": round(os.getloadavg()[0], 2),
         "prompt and new tokens a row": [place.prompt, place.new],
-        "same tokens as regard": {name: agreement(rows, said["regard"]) for name, rows in said.items()},
-        "different tokens said": len({token for row in said["regard"] for token in row}),
+        "same tokens as regard": {name: agreement(rows, outputs["regard"]) for name, rows in outputs.items()},
+        "different tokens said": len({token for row in outputs["regard"] for token in row}),
         "versions": versions("transformers"),
         "seed": SEED,
     }
     precision = str(place.dtype).removeprefix("torch.")
     sizes = f"{config.num_layers} x {config.hidden_size}, vocabulary {config.vocab_size}"
     question = f"generation, {sizes}, batch {batch_size}, {precision}, {place.device}"
-    # both are warm: they have said it once
+    # both are warm: each has run once
     report = compare(
         question, candidates, baseline="regard", turns=place.num_turns, warmup=0, pause=place.pause, notes=notes
     )
     tokens = batch_size * place.new
-    rates = {name: round(tokens / found.median, 1) for name, found in report.timings.items()}
+    rates = {name: round(tokens / timing.median, 1) for name, timing in report.timings.items()}
     times = {name: round(ratio, 2) for name, ratio in report.ratios.items()}
     print("  tokens a second:", rates, " regard is faster by:", times)
     return replace(report, notes=notes | {"tokens a second": rates, "regard is faster by": times})

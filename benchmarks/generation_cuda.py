@@ -1,4 +1,4 @@
-"""How fast does a GPT-2 go on with a text on a GPU, against transformers' `generate`?
+"""How fast does a GPT-2 continue a text on a GPU, against transformers' `generate`?
 
 As generation.py, on a GPU: models in float32 and models in bf16, each precision on both sides. Transformers runs as its
 users run it, eager with a growing cache; ours replays a step as one CUDA graph, which is captured before the first turn
@@ -23,7 +23,7 @@ TOY = GPTConfig(vocab_size=300, hidden_size=32, num_layers=2, num_heads=2, feed_
 
 
 def run() -> list[Report]:
-    """Both sizes, one text and sixteen, in both precisions; the toy where it is asked for."""
+    """Both sizes, one text and sixteen, in both precisions; the toy on request."""
     if os.environ.get("REGARD_BENCHMARK_TOY") == "1":
         place = Place(prompt=8, new=16, num_turns=2, pause=0.0)
         return [speed(TOY, batch_size=2, place=replace(place, dtype=dtype)) for dtype in PRECISIONS]

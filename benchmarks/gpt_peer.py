@@ -1,6 +1,6 @@
-"""The GPT-2 of transformers, given the very same weights as ours.
+"""The GPT-2 of transformers, with the same weights as ours.
 
-Its projections are `Conv1D`s, whose matrices lie the other way round, with queries, keys and values in one.
+Its projections are `Conv1D`s, whose matrices are transposed, with queries, keys and values in one.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from regard.models.language_modeling.gpt import GPT
 
 
 def same_gpt2(model: GPT) -> Any:
-    """A GPT2LMHeadModel with our model's weights, in its precision and where it is; nothing is dropped."""
+    """A GPT2LMHeadModel with our model's weights, in its precision and on its device; without dropout."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = model.config
@@ -37,8 +37,8 @@ def same_gpt2(model: GPT) -> Any:
 
 
 def renamed(model: GPT) -> dict[str, Tensor]:
-    """Our weights under GPT-2's names, laid out its way."""
-    given = {
+    """Our weights under GPT-2's names, in its layout."""
+    weights = {
         "transformer.wte.weight": model.embedding.weight,
         "transformer.wpe.weight": model.positions.table.weight,
         "transformer.ln_f.weight": model.norm.weight,
@@ -54,10 +54,10 @@ def renamed(model: GPT) -> dict[str, Tensor]:
             "mlp.c_proj": layer.feed_forward.output,
         }
         for name, part in mine.items():
-            given[f"transformer.h.{number}.{name}.weight"] = part.weight if "ln" in name else part.weight.T
-            given[f"transformer.h.{number}.{name}.bias"] = part.bias
+            weights[f"transformer.h.{number}.{name}.weight"] = part.weight if "ln" in name else part.weight.T
+            weights[f"transformer.h.{number}.{name}.bias"] = part.bias
         projs = [layer.attention.query_proj, layer.attention.key_proj, layer.attention.value_proj]
         joined = f"transformer.h.{number}.attn.c_attn"
-        given[f"{joined}.weight"] = torch.cat([proj.weight.T for proj in projs], dim=1)
-        given[f"{joined}.bias"] = torch.cat([proj.bias for proj in projs])
-    return given
+        weights[f"{joined}.weight"] = torch.cat([proj.weight.T for proj in projs], dim=1)
+        weights[f"{joined}.bias"] = torch.cat([proj.bias for proj in projs])
+    return weights

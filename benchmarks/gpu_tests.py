@@ -1,6 +1,6 @@
 """The tests that need a GPU, in one run whose result is recorded with its commit: `make test-gpu`.
 
-A copy without git is told its commit: `REGARD_COMMIT=$(git rev-parse HEAD) make test-gpu`.
+For a copy without git, give the commit: `REGARD_COMMIT=$(git rev-parse HEAD) make test-gpu`.
 """
 
 import json
@@ -16,10 +16,10 @@ def main() -> int:
     # the studio has no such test, and needs packages that a GPU machine may lack
     options = ["-q", "-rfE", "-p", "no:cacheprovider", "-n", "12", "--ignore=tests/studio"]
     command = [sys.executable, "-m", "pytest", "-m", "cuda", *options]
-    done = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
-    counts, failed = outcomes(done.stdout)
-    found = {
+    process = subprocess.run([*command, *sys.argv[1:]], capture_output=True, text=True, check=False)
+    print(process.stdout, process.stderr)
+    counts, failed = outcomes(process.stdout)
+    record = {
         "machine": machine(),
         "commit": commit(),
         "command": " ".join(["python -m pytest", *command[3:], *sys.argv[1:]]),
@@ -27,9 +27,9 @@ def main() -> int:
         "failed": failed,
     }
     if not sys.argv[1:]:
-        # the record is of all of them
-        (RESULTS / "gpu_tests.json").write_text(json.dumps(found, indent=2) + "\n")
-    return done.returncode
+        # only a run of all tests is recorded
+        (RESULTS / "gpu_tests.json").write_text(json.dumps(record, indent=2) + "\n")
+    return process.returncode
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Report:
-    """What one benchmark found, as it is written to results/."""
+    """The results of one benchmark, as written to results/."""
 
     question: str
     machine: dict[str, Any]
@@ -61,7 +61,7 @@ class Report:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """The machine and the versions, on which the figures depend."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -116,14 +116,14 @@ def interleave(
     pause: float = 0.0,
     clock: Callable[[Callable[[], Any]], float] = clock,
 ) -> dict[str, Timing]:
-    """Each candidate in turn, many times over; a pause lets the last one's threads stop spinning."""
+    """Time the candidates alternately; during a pause the threads of the previous one stop spinning."""
     for run in candidates.values():
         for _ in range(warmup):
             run()
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     names = list(candidates)
     for turn in range(turns):
-        # start each round elsewhere, so that nobody always follows the same neighbour
+        # rotate the order, so that no candidate always follows the same one
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(pause)
             seconds[name].append(clock(candidates[name]))
@@ -158,14 +158,14 @@ def compare(
 
 
 def command() -> str:
-    """How this was started."""
+    """The command of this process."""
     spec = sys.modules["__main__"].__spec__
     name = "benchmarks" if spec is None else spec.name.removesuffix(".__main__")
     return " ".join(["python -m", name, *sys.argv[1:]])
 
 
 def show(report: Report) -> None:
-    """The table a person reads."""
+    """The table of a report."""
     table = Table(title=report.question, title_justify="left")
     for column in ("", "median", "middle half", f"of {report.baseline}"):
         table.add_column(column, justify="left" if not column else "right")
@@ -188,14 +188,14 @@ def save(name: str, *reports: Report) -> Path:
 
 def peak_memory_mib(program: str) -> float:
     """Peak resident memory, in MiB, of a fresh Python process that runs `program`."""
-    # what the operating system counts for this program alone; getrusage would count the parent's memory at the fork
+    # the operating system's count for this program alone; getrusage would count the parent's memory at the fork
     measured = program + "\nprint(next(line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line))"
-    done = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1]) / 1024
+    process = subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True, check=True)
+    return float(process.stdout.split()[-1]) / 1024
 
 
 def device_peak_mib(run: Callable[[], Any]) -> float:
-    """What a run takes on the GPU, in MiB, beyond what was there."""
+    """Memory that a run allocates on the GPU, in MiB."""
     run()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()

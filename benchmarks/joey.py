@@ -1,6 +1,7 @@
 """Joey NMT's Transformer and RNN at our sizes, trained and searched by its own functions: peers for speed alone.
 
-Its parameters lie otherwise and its marks have other numbers, so the weights are not ours; sizes and batches are.
+Its parameters have another layout and its special tokens other ids, so the weights differ from ours; sizes and batches
+are equal.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ MARKS = SimpleNamespace(
     sep_id=None,
     lang_tags=[],
 )
-"""The marks in the order in which Joey NMT numbers them."""
+"""The special tokens in the order of Joey NMT's ids."""
 
 
 def joey_transformer(config: TransformerConfig, *, label_smoothing: float = 0.0) -> nn.Module:
@@ -58,7 +59,7 @@ def joey_transformer(config: TransformerConfig, *, label_smoothing: float = 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class JoeyRNN:
-    """Sizes of a recurrent encoder-decoder; the encoder reads both ways, `encoder_size` units each."""
+    """Sizes of a recurrent encoder-decoder; the encoder is bidirectional, with `encoder_size` units each."""
 
     vocab_size: int
     embedding_size: int
@@ -71,7 +72,7 @@ class JoeyRNN:
 
 
 def joey_recurrent(sizes: JoeyRNN, *, label_smoothing: float = 0.0) -> nn.Module:
-    """Joey NMT's RNN with input feeding, as its users build it."""
+    """Joey NMT's RNN with input feeding, with its default settings."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
@@ -98,7 +99,7 @@ def joey_recurrent(sizes: JoeyRNN, *, label_smoothing: float = 0.0) -> nn.Module
 
 
 def joey_batch(rows: Rows) -> Any:
-    """A batch with Joey NMT's numbers for the marks, sorted by source length."""
+    """A batch with Joey NMT's ids of special tokens, sorted by source length."""
     from joeynmt.batch import Batch
 
     source = PaddedTokens.from_lists([source for source, _ in rows])
@@ -120,7 +121,7 @@ def joey_batch(rows: Rows) -> Any:
 
 
 def their_ids(rows: PaddedTokens) -> Tensor:
-    """Our numbers of the marks to theirs; words keep theirs."""
+    """Our ids of special tokens to theirs; words have equal ids."""
     changed = rows.ids.clone()
     for ours, theirs in ((PAD, MARKS.pad_id), (BOS, MARKS.bos_id), (EOS, MARKS.eos_id), (UNK, MARKS.unk_id)):
         changed[rows.ids == ours] = theirs
@@ -149,16 +150,16 @@ def joey_steps(
 def joey_search(
     model: nn.Module, batches: list[list[list[int]]], *, beam_size: int, most: int
 ) -> Callable[[], list[list[int]]]:
-    """Its own search over these sources; with weights that were never trained nothing ends before the limit."""
+    """Its own search over these sources; with untrained weights every output reaches the limit."""
     from joeynmt.search import search
 
-    made = [joey_batch([(row, []) for row in rows]) for rows in batches]
-    for batch in made:
+    batches_of_joey = [joey_batch([(row, []) for row in rows]) for rows in batches]
+    for batch in batches_of_joey:
         batch.trg = batch.trg_input = batch.trg_mask = None
     width = 0 if beam_size == 1 else beam_size
     model.eval()
     return lambda: [
         [int(token) for token in row]
-        for batch in made
+        for batch in batches_of_joey
         for row in search(model, batch, max_output_length=most, beam_size=width, beam_alpha=1.0)[0]
     ]

@@ -1,4 +1,4 @@
-"""Which language model predicts how well? All of them on Penn Treebank, those that Daniluk compared at equal size.
+"""How well does each language model predict? All of them on Penn Treebank, those of Daniluk et al. at equal size.
 
     python -m benchmarks.language --data <folder> --out runs/language --seed 0 1 2 equal_lstm equal_attention
 
@@ -39,11 +39,11 @@ ADAM = (
     "training.schedule.decay_steps=none",
     "training.selection.ema=0.999",
 )
-"""What the equal ones learn by, whatever their recipe says."""
+"""Training settings of the systems of equal size; they replace those of the recipe."""
 
 
 def parameters_of(model: str, hidden_size: int) -> int:
-    """Of a system on Penn Treebank, as the equal ones are built."""
+    """Number of parameters of a system of equal size on Penn Treebank."""
     config = make_run("ptb", model).model
     sized = replace(config, vocab_size=VOCABULARY, embedding_size=300, num_layers=1, hidden_size=hidden_size)
     with torch.device("meta"):
@@ -51,7 +51,7 @@ def parameters_of(model: str, hidden_size: int) -> int:
 
 
 def equal(model: str) -> Training:
-    """A system of the common size, learned like the others."""
+    """A system of the common size, trained like the others."""
     open_gates = ("model.forget_bias=1",) if model == "lstm" else ()
     size = equal_size(parameters_of(LIKE, HIDDEN_SIZE), partial(parameters_of, model))
     return Training("ptb", model, (*ALIKE, *ADAM, *open_gates, f"model.hidden_size={size}"))
@@ -71,11 +71,11 @@ SYSTEMS = {
 
 
 ROWS = {"lstmn": 16}
-"""Texts read side by side where one word after the other takes too long; of 16, few words begin cold."""
+"""Streams evaluated in parallel where a single one takes too long; with 16, few words lack context."""
 
 
 def judge(fitted: Any, folder: Path) -> None:
-    """Read every split but the training text, the state carried; texts learned as crops also as crops."""
+    """Read every split but the training text, the state carried; models trained on crops also on crops."""
     writer, run = fitted.system, fitted.system.run
     for split in run.data.splits[1:]:
         text, steps = run.data.read(split), steps_of(folder)

@@ -60,13 +60,13 @@ def perplexity(runs: Sequence[Any], split: str) -> str:
 
 def on_treebank(runs: Runs, *, equal: bool) -> dict[str, list[Any]]:
     """The runs on Penn Treebank by system, in history order."""
-    found = {
+    systems = {
         name: group
         for name, group in seeds_by_name(runs).items()
         if group[0]["config"]["recipe"] == "ptb" and name.startswith(EQUAL) is equal and "test" in group[0]
     }
     order = list(LANGUAGE_MODELS)
-    return dict(sorted(found.items(), key=lambda one: order.index(one[1][0]["config"]["model_name"])))
+    return dict(sorted(systems.items(), key=lambda one: order.index(one[1][0]["config"]["model_name"])))
 
 
 def title(runs: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The libraries that our Transformer is measured against, given the very same weights.
+"""The libraries that our Transformer is measured against, with the same weights.
 
 MarianMT (transformers) is the same architecture: post-norm, ReLU, scaled and shared embeddings, fixed sinusoids. Its
 table of positions is overwritten with our interleaved one, so the same weights give the same numbers. CTranslate2 takes
@@ -19,7 +19,7 @@ from regard.contracts import BOS, EOS, PAD, UNK
 from regard.models.translation.transformer import Transformer, TransformerConfig
 
 POSITIONS = 256
-"""Longer than any sentence here."""
+"""Longer than any sentence of the benchmarks."""
 
 LABEL_SMOOTHING = 0.1
 
@@ -46,7 +46,7 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout:
-    """Where a Transformer drops: sub-layer outputs and embeddings, attention weights, inside the feed-forward."""
+    """Dropout of a Transformer: sub-layer outputs and embeddings, attention weights, inside the feed-forward."""
 
     states: float
     weights: float
@@ -54,7 +54,7 @@ class Dropout:
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Which release of each package was measured; one that is absent is said to be."""
+    """The measured release of each package, or "not installed"."""
     found = {}
     for name in names:
         try:
@@ -65,7 +65,7 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def available(name: str) -> bool:
-    """Whether a peer can be imported; says so where it cannot."""
+    """Whether a peer can be imported; prints a line if it cannot."""
     try:
         __import__(name)
     except ImportError as error:
@@ -117,7 +117,7 @@ def empty_marian(config: TransformerConfig, dropout: Dropout) -> nn.Module:
 
 
 def dropout_of(model: Transformer) -> Dropout:
-    """What our model drops."""
+    """The dropout rates of our model."""
     layer = model.encoder[0]
     return Dropout(states=model.config.dropout, weights=layer.attention.dropout, hidden=layer.feed_forward.dropout.p)
 
@@ -147,7 +147,7 @@ def label_smoothed(logits: Tensor, labels: Tensor, num_tokens: int) -> Tensor:
 def marian_generate(
     model: nn.Module, source: Tensor, mask: Tensor, *, beam_size: int, max_tokens: int
 ) -> list[list[int]]:
-    """Best hypotheses without marks."""
+    """Best hypotheses without special tokens."""
     with torch.inference_mode():
         found = model.generate(
             input_ids=source,
@@ -162,12 +162,12 @@ def marian_generate(
 
 
 def without_marks(ids: list[int]) -> list[int]:
-    """What comes before <eos>."""
+    """The tokens before <eos>."""
     return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
 def save_ctranslate2(marian: nn.Module, folder: Path) -> None:
-    """CTranslate2's own loader for this family, less what it does to Marian's <pad>: here the decoder reads <bos>."""
+    """CTranslate2's loader for this family, without its change of Marian's <pad>: the decoder starts with <bos>."""
     from ctranslate2.converters.transformers import BartLoader
 
     vocabulary = [str(token) for token in range(marian.config.vocab_size)]

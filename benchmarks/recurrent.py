@@ -45,7 +45,7 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 
 @dataclass(frozen=True)
 class Question:
-    """One of our models, and what of Joey NMT's is nearest to it."""
+    """One of our models, and the nearest model of Joey NMT."""
 
     model: str
     cell: str
@@ -121,7 +121,7 @@ def steps_of(model: nn.Module, batches: list[Rows], loss_of: Loss, *, bf16: bool
 
 
 def cpu_report(question: Question, pairs: Pairs, *, bucketed: bool) -> Report:
-    """A training step of each, in turns."""
+    """A training step of each, alternately."""
     batches = batches_of(pairs, tokens=TOKENS, count=NUM_BATCHES, bucketed=bucketed)
     tokens = sum(map(real_tokens, batches)) / len(batches)
     candidates = {
@@ -141,21 +141,21 @@ def cpu_report(question: Question, pairs: Pairs, *, bucketed: bool) -> Report:
         "versions": versions("joeynmt"),
         "seed": SEED,
     }
-    # every candidate meets every batch equally often
+    # every candidate runs every batch equally often
     num_turns = NUM_BATCHES * -(-turns(16) // NUM_BATCHES)
     title = f"a training step of {question.model}, {'bucketed by length' if bucketed else 'mixed lengths'}"
-    return told(compare(title, candidates, baseline=next(iter(candidates)), turns=num_turns, notes=notes))
+    return with_speedups(compare(title, candidates, baseline=next(iter(candidates)), turns=num_turns, notes=notes))
 
 
-def told(report: Report) -> Report:
-    """With how many times as fast as the baseline everyone is."""
+def with_speedups(report: Report) -> Report:
+    """Add the speed of each candidate relative to the baseline."""
     first = report.timings[report.baseline].median
-    times = {name: round(first / found.median, 2) for name, found in report.timings.items()}
+    times = {name: round(first / timing.median, 2) for name, timing in report.timings.items()}
     return replace(report, notes=report.notes | {f"times {report.baseline}": times})
 
 
 def run_once(model: nn.Module, batch: Batch, loss_of: Loss) -> Callable[[], Tensor]:
-    """Forward and backward, the gradients written anew."""
+    """Forward and backward, with new gradients."""
 
     def run() -> Tensor:
         model.zero_grad(set_to_none=True)
@@ -195,7 +195,9 @@ def cuda_reports(num_turns: int = 30) -> list[Report]:
         candidates = {"plain loop": plain, "regard": ours, "regard, captured": captured(whole)}
         notes = {"data": pairs.origin, "rows": len(rows), "real tokens": real_tokens(rows), "seed": SEED}
         title = f"forward and backward of {question.model}, one batch on a GPU"
-        reports.append(told(compare(title, candidates, baseline="plain loop", turns=num_turns, warmup=5, notes=notes)))
+        reports.append(
+            with_speedups(compare(title, candidates, baseline="plain loop", turns=num_turns, warmup=5, notes=notes))
+        )
     return reports
 
 

@@ -1,6 +1,6 @@
-"""Kernel regression: as exact as a loop in float64, how fast, and in how much memory?
+"""Kernel regression: errors against a loop in float64, speed and memory.
 
-Against KeOps, scikit-learn's kernels and statsmodels in 16 dimensions, like with like in dtype; the grid against the
+Against KeOps, scikit-learn's kernels and statsmodels in 16 dimensions, each in the same dtype; the grid against the
 fused path in one dimension; a million training points. Fitting is part of every time but statsmodels'.
 """
 
@@ -62,11 +62,11 @@ def keops(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> Calla
     """Two sums of one lazy kernel matrix: faster than KeOps' own softmax reduction."""
     from pykeops.torch import LazyTensor
 
-    keys, asked = torch.from_numpy(inputs), torch.from_numpy(queries)
+    keys, queries_of_test = torch.from_numpy(inputs), torch.from_numpy(queries)
     values = torch.from_numpy(np.stack([targets, np.ones_like(targets)], axis=1))
 
     def run() -> torch.Tensor:
-        apart = LazyTensor(asked[:, None, :]) - LazyTensor(keys[None, :, :])
+        apart = LazyTensor(queries_of_test[:, None, :]) - LazyTensor(keys[None, :, :])
         sums = (-(apart**2).sum(-1) / 2).exp() @ values
         return sums[:, 0] / sums[:, 1]
 
@@ -75,11 +75,11 @@ def keops(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> Calla
 
 def fused(inputs: np.ndarray, targets: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The lowered Gaussian score of width 1 on SDPA: what `attend` runs."""
-    keys, values, asked = (torch.from_numpy(part) for part in (inputs, targets[:, None], queries))
+    keys, values, queries_of_test = (torch.from_numpy(part) for part in (inputs, targets[:, None], queries))
     keys = torch.cat([keys, -keys.square().sum(dim=-1, keepdim=True) / 2], dim=-1)
-    asked = torch.cat([asked, torch.ones_like(asked[:, :1])], dim=-1)
+    queries_of_test = torch.cat([queries_of_test, torch.ones_like(queries_of_test[:, :1])], dim=-1)
     values = F.pad(values, (0, keys.shape[-1] - 1))
-    context = F.scaled_dot_product_attention(*(part[None, None] for part in (asked, keys, values)), scale=1.0)
+    context = F.scaled_dot_product_attention(*(part[None, None] for part in (queries_of_test, keys, values)), scale=1.0)
     return context[0, 0, :, 0].numpy()
 
 
@@ -107,7 +107,7 @@ def sixteen_dimensions(dtype: str) -> Report:
 
 
 def loops() -> list[Report]:
-    """statsmodels goes query by query in Python, so it is asked a fiftieth."""
+    """statsmodels loops over queries in Python, so it gets a fiftieth of them."""
     if not find_spec("statsmodels"):
         print("statsmodels is not installed: pip install statsmodels")
         return []
@@ -183,7 +183,7 @@ def learning() -> Report:
 
 
 def run() -> list[Report]:
-    """All of it."""
+    """All measurements."""
     # first, while this process is small: a child's peak is counted from its parent's
     memories = [memory(*case) for case in MILLIONS]
     reports = [

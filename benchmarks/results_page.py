@@ -276,14 +276,14 @@ def page(
     return "\n".join(parts)
 
 
-def whole() -> str:
+def recorded_page() -> str:
     """The page of all recorded runs."""
-    systems, language, sentences = (recorded(name) for name in ("systems", "language", "sentences"))
+    systems, language, sentences = (load_runs(name) for name in ("systems", "language", "sentences"))
     generation = sorted(RESULTS.glob("generation*.json"))
     return page(systems, timing_files(), language=language, sentences=sentences, generation=generation)
 
 
-def recorded(name: str) -> dict[str, Any]:
+def load_runs(name: str) -> dict[str, Any]:
     """The runs of a suite; empty if there are none."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
@@ -296,7 +296,7 @@ def timing_files() -> list[Path]:
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(whole(), encoding="utf-8")
+    PAGE.write_text(recorded_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

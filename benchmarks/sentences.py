@@ -1,4 +1,4 @@
-"""Which classifier of sentences is right how often, and do penalised rows of attention look at different words?
+"""How accurate is each text classifier, and do penalised rows of attention attend to different words?
 
     python -m benchmarks.sentences --data <folder> --out runs/sentences --seed 0 1 2 3 4
 
@@ -33,7 +33,7 @@ SETS = {
     "trec": Set("TREC.train.all.gz", ("training.epochs=10",), 0.3),
     "sst2": Set("stsa.binary.train.gz", ("training.epochs=5", "batch.rows=50", "model.word_dropout=0.2"), 0.01),
 }
-"""Chosen by validation accuracy in trials of a few seeds, in which test figures were seen too."""
+"""Chosen by validation accuracy in trials of a few seeds; test figures were visible in them."""
 
 MODELS = {
     "structured": "structured_self_attention",
@@ -54,7 +54,7 @@ SYSTEMS = {f"{name}_{short}": training(of, short) for (name, of), short in produ
 
 
 def place(folder: str, training: Training) -> dict[str, Any]:
-    """The training file; validation and test lie beside it, or are held out of it."""
+    """The training file; validation and test are in the same folder, or held out of it."""
     return {"data": Path(folder) / PUBLISHED / dict(training.arguments)["data"]}
 
 

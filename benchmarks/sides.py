@@ -1,4 +1,4 @@
-"""One case of the ablation: the readable path and faster ones, on equal numbers, each proved to have run.
+"""One case of the ablation: the readable path and faster ones, on equal numbers, each checked to have run.
 
 A side is a function and the attributes that are replaced while it runs. Before anything is timed every side is run once
 with its calls counted and its numbers compared with those of the first side.
@@ -38,14 +38,14 @@ class Side:
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Every swap in its place."""
+        """Replace the attributes within the block."""
         with ExitStack() as stack:
             for owner, name, value in self.swaps:
                 stack.enter_context(patch.object(owner, name, value))
             yield
 
     def __call__(self) -> Any:
-        """One run with the swaps in their places."""
+        """One run with the replaced attributes."""
         with self.swapped():
             return self.run()
 
@@ -112,7 +112,7 @@ def counted(places: Sequence[Place]) -> Iterator[dict[str, int]]:
 
 
 def checked_numbers(side: Side) -> tuple[Any, dict[str, int]]:
-    """The side's numbers; an error where it took another path than it should."""
+    """The side's numbers; an error if it ran another path than intended."""
     with side.swapped(), counted([*side.calls, *side.avoids]) as counts:
         numbers = (side.numbers or side.run)()
     for owner, name in side.calls:
@@ -136,7 +136,7 @@ def difference(expected: Any, actual: Any) -> float:
 
 
 def checked(duel: Duel) -> tuple[dict[str, Side], dict[str, Any]]:
-    """The sides that ran as intended, the first among them, and what was found of each."""
+    """The sides that ran as intended, the first among them, and the differences of each."""
     first, *others = duel.sides
     expected, counts = checked_numbers(duel.sides[first])
     sides, notes = {first: duel.sides[first]}, {"calls counted": {first: counts}, "largest difference": {}}
@@ -154,13 +154,13 @@ def checked(duel: Duel) -> tuple[dict[str, Side], dict[str, Any]]:
 
 
 def fought(case: Case, seconds: float, *, quick: bool) -> Report:
-    """The case's report: every side checked, then timed in turns for about so many seconds."""
+    """The case's report: every side checked, then timed in turns for about this many seconds."""
     start = time.perf_counter()
     duel = case.build()
-    sides, found = checked(duel)
+    sides, notes_of_check = checked(duel)
     first = next(iter(sides))
     lines = {"lines of its own": lines_of(case.own), "lines shared with others": lines_of(case.shared)}
-    notes = {"group": case.group, **found, **lines, **duel.notes}
+    notes = {"group": case.group, **notes_of_check, **lines, **duel.notes}
     taken: dict[str, list[float]] = {name: [] for name in sides}
     names = {id(side): name for name, side in sides.items()}
 
@@ -170,7 +170,7 @@ def fought(case: Case, seconds: float, *, quick: bool) -> Report:
         taken[names[id(side)]].append(value)
         return value
 
-    # the check was the first warm-up; this one tells how many turns there is time for
+    # the check was the first warm-up; this one determines the number of turns
     once = sum(timed(side) for side in sides.values())
     left = seconds - (time.perf_counter() - start)
     turns = 2 if quick else int(min(max(left / max(once, 1e-9), FEWEST_TURNS), MOST_TURNS))
@@ -178,11 +178,11 @@ def fought(case: Case, seconds: float, *, quick: bool) -> Report:
         values.clear()
     title = f"{case.group}: {case.name}"
     report = compare(title, dict(sides), baseline=first, turns=turns, warmup=0, clock=timed, notes=notes)
-    notes["times as fast as the first"] = {name: spread(taken[first], taken[name]) for name in taken}
+    notes["times as fast as the first"] = {name: spread_of_ratios(taken[first], taken[name]) for name in taken}
     return report
 
 
-def spread(slow: Sequence[float], fast: Sequence[float]) -> dict[str, float]:
+def spread_of_ratios(slow: Sequence[float], fast: Sequence[float]) -> dict[str, float]:
     """Median and middle half of the ratios, turn by turn."""
     ratios = [one / other for one, other in zip(slow, fast, strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
@@ -196,7 +196,7 @@ def failed(case: Case, error: str) -> Report:
 
 
 def free_device() -> None:
-    """Memory of the last case back to the GPU."""
+    """Free the memory of the last case on the GPU."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""What every system computes, bit for bit, to compare two versions of regard: losses, weights, outputs.
+"""Losses, weights and outputs of every system, bit for bit, to compare two versions of regard.
 
     python -m benchmarks.snapshot --out FILE                  train every small case, write what came out
     python -m benchmarks.snapshot --out FILE --compare OLD    the same, and compare with a snapshot written before
@@ -109,7 +109,7 @@ def weights_of(path: Path) -> dict[str, Any]:
 
 
 def outputs_of(case: Case, folder: Path) -> dict[str, Any]:
-    """What the trained system answers through the command line, and exact log-probabilities."""
+    """Outputs of the trained system through the command line, and exact log-probabilities."""
     cpu = (folder, OPTIONS["device"], "cpu")
     option, inputs = OPTIONS.__getitem__, tuple(case.inputs)
     if case.family == "translation":
@@ -133,7 +133,7 @@ def outputs_of(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """One answer a line, of which the figures named in ANSWERS are taken."""
+    """One output per line, with the figures named in ANSWERS."""
     answers = map(json.loads, text.splitlines())
     return [{name: exact(answer[key]) for name, key in ANSWERS.items() if key in answer} for answer in answers]
 

@@ -69,7 +69,7 @@ EVALUATION = {
 
 
 def log_probs(predictor: Any, case: "Case") -> dict[str, list[float]]:
-    """What the command line rounds or does not print: log-probabilities by the Python API."""
+    """Numbers that the command line rounds or does not print: log-probabilities by the Python API."""
     if case.family == "translation":
         greedy, best = (predictor.translate(case.inputs, beam=beam) for beam in (1, 3))
         return {
@@ -220,7 +220,7 @@ def sentences(model: str, sizes: Mapping[str, Any]) -> Case:
 
 
 def write_data(folder: Path) -> dict[str, dict[str, Path]]:
-    """Generate the files that recipes read; the options that name them, by recipe."""
+    """Generate the data files of recipes; the options that name them, by recipe."""
     chance, lines, labelled = random.Random(0), [], []
     for _ in range(300):
         animal = chance.choice(ANIMALS)

@@ -1,4 +1,4 @@
-"""How soon the studio's page is there, how soon it answers, and how it stands fifty clients for a minute.
+"""How fast does the studio's page load, how fast does it respond, also with fifty clients for a minute?
 
     python -m benchmarks.studio DEMO [SECONDS]
 
@@ -33,7 +33,7 @@ BUSY = (503,)
 
 @dataclass
 class Server:
-    """A studio in a process of its own."""
+    """A studio in a separate process."""
 
     process: subprocess.Popen[str]
     address: str
@@ -51,16 +51,16 @@ class Server:
         environment = os.environ | {"XDG_DATA_HOME": home}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout is not None
-        found = re.search(r"(http://\S+)/\?token=(\w+)", process.stdout.readline())
-        assert found, "the studio did not start"
+        match = re.search(r"(http://\S+)/\?token=(\w+)", process.stdout.readline())
+        assert match, "the studio did not start"
         while True:
             try:
-                httpx.get(found[1])
+                httpx.get(match[1])
                 break
             except httpx.ConnectError:
                 time.sleep(0.005)
         page_after = time.perf_counter() - began
-        return cls(process, found[1], {"Authorization": f"Bearer {found[2]}"}, page_after)
+        return cls(process, match[1], {"Authorization": f"Bearer {match[2]}"}, page_after)
 
     def memory(self) -> float:
         """Resident MiB."""
@@ -70,14 +70,14 @@ class Server:
 
 @dataclass
 class Tally:
-    """What all clients saw."""
+    """Times and errors of all clients."""
 
     codes: Counter[int] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     async def ask(self, client: httpx.AsyncClient, method: str, path: str, **more: Any) -> httpx.Response:
-        """One request, counted."""
+        """One request; its time and errors are counted."""
         began = time.perf_counter()
         answer = await client.request(method, path, **more)
         self.seconds.append(time.perf_counter() - began)
@@ -93,13 +93,13 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
     async with httpx.AsyncClient(base_url=server.address, headers=server.headers, timeout=60) as client:
         while time.perf_counter() < until:
             text = f"{chance.randint(1, 28)} May {chance.randint(1900, 2099)}"
-            asked = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
-            answer = await tally.ask(client, "POST", "/api/inspections", json=asked)
+            request = {"model": chance.choice(DEMO_SYSTEMS), "text": text}
+            answer = await tally.ask(client, "POST", "/api/inspections", json=request)
             if answer.status_code != 200 or not answer.json()["sites"]:
                 continue
-            look = answer.json()
-            site = chance.choice(look["sites"][1:])["path"]
-            place = f"/api/inspections/{look['id']}"
+            inspection = answer.json()
+            site = chance.choice(inspection["sites"][1:])["path"]
+            place = f"/api/inspections/{inspection['id']}"
             for path, more in (
                 ("weights", {"head": -1}), ("row", {"query": 1}), ("compute", {"query": 1}),
                 ("number", {"query": 1, "quantity": "weight", "key": 0}), ("heads", {}), ("thumbnails", {}),
@@ -111,7 +111,7 @@ async def visit(server: Server, tally: Tally, number: int, until: float) -> None
 
 
 async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
-    """Everyone at once, and the server's memory now and then."""
+    """All clients at once, and samples of the server's memory."""
     tally, until = Tally(), time.perf_counter() + seconds
     visits = [asyncio.create_task(visit(server, tally, number, until)) for number in range(CLIENTS)]
     memory = []
@@ -123,24 +123,24 @@ async def crowd(server: Server, seconds: float) -> tuple[Tally, list[float]]:
 
 
 def answers(server: Server) -> dict[str, float]:
-    """Milliseconds from a text to the look and its first weights, alone on the server."""
-    found = {}
+    """Milliseconds from a text to the inspection and its first weights, with a single client."""
+    medians = {}
     with httpx.Client(base_url=server.address, headers=server.headers, timeout=60) as client:
         for system in DEMO_SYSTEMS:
             times = []
             for day in range(1, 21):
                 began = time.perf_counter()
-                asked = {"model": system, "text": f"Thursday, {day} March 1953"}
-                look = client.post("/api/inspections", json=asked).json()
-                if look["sites"]:
-                    client.get(f"/api/inspections/{look['id']}/weights", params={"site": "alignment"})
+                request = {"model": system, "text": f"Thursday, {day} March 1953"}
+                inspection = client.post("/api/inspections", json=request).json()
+                if inspection["sites"]:
+                    client.get(f"/api/inspections/{inspection['id']}/weights", params={"site": "alignment"})
                 times.append((time.perf_counter() - began) * 1e3)
-            found[system] = round(statistics.median(times[1:]), 1)
-    return found
+            medians[system] = round(statistics.median(times[1:]), 1)
+    return medians
 
 
 def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:
-    """All three questions, in one record."""
+    """All three measurements, in one record."""
     with tempfile.TemporaryDirectory() as home:
         server = Server.start(demo, home)
         try:
@@ -167,7 +167,7 @@ def run(demo: Path, seconds: float = SECONDS) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the record and keep it."""
+    """Print and save the record."""
     record = run(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS)
     text = json.dumps(record, indent=2) + "\n"
     print(text)

@@ -78,20 +78,20 @@ def of_sentences(runs: Runs) -> Figures:
     return figures
 
 
-def written(runs: dict[str, Runs]) -> str:
+def to_json(runs: dict[str, Runs]) -> str:
     """The content of the file, from the runs of every source."""
     figures = of_translation(runs["systems"]) | of_language(runs["language"]) | of_sentences(runs["sentences"])
     return json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
 
 
-def recorded() -> dict[str, Runs]:
+def load_records() -> dict[str, Runs]:
     """The recorded runs by source; empty without a results file."""
     files = {name: RESULTS / f"{name}.json" for name in SOURCES}
     return {name: json.loads(file.read_text()) if file.exists() else {} for name, file in files.items()}
 
 
 def main() -> None:
-    FIGURES.write_text(written(recorded()), encoding="utf-8")
+    FIGURES.write_text(to_json(load_records()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ WATCHED = """
     }
   }).observe({ entryTypes: ['measure'] });
 """
-"""Marks when a key was typed, when weights came and when a matrix was drawn."""
+"""Record when a key was typed, when weights arrived and when a matrix was drawn."""
 DRAWN = """() => {
   const data = window.marks.findLast(([name]) => name === 'data');
   return data !== undefined && window.marks.some(([name, time]) => name === 'drawn' && time >= data[1]);
@@ -46,7 +46,7 @@ PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
 
 def first_paints(browser: Any, address: str) -> Iterator[float]:
-    """Milliseconds from the address to the first content, each in a context of its own."""
+    """Milliseconds from the address to the first content, each in a new context."""
     for _ in range(TRIES):
         context = browser.new_context()
         page = context.new_page()
@@ -57,7 +57,7 @@ def first_paints(browser: Any, address: str) -> Iterator[float]:
 
 
 def keys_to_pictures(browser: Any, address: str, model: str) -> Iterator[float]:
-    """Milliseconds from a key to the picture drawn of the weights that came for it."""
+    """Milliseconds from a key to the picture of its weights."""
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script(WATCHED)
@@ -111,7 +111,7 @@ def run(demo: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the record and keep it."""
+    """Print and save the record."""
     text = json.dumps(run(Path(sys.argv[1])), indent=2) + "\n"
     print(text)
     (RESULTS / "studio_page.json").write_text(text)

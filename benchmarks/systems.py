@@ -1,4 +1,4 @@
-"""Which system translates how well? Every system and Luong's variants, trained alike and scored alike.
+"""How well does each system translate? Every system and Luong's variants, trained and scored in the same way.
 
     python -m benchmarks.systems --data <folder> --out runs/systems            # all of them
     python -m benchmarks.systems --data <folder> --out runs/systems bahdanau   # only some

@@ -1,4 +1,4 @@
-"""As many tanh as the hardware can: its own approximation, over and over, on registers."""
+"""The hardware's approximation of tanh, repeated on registers."""
 
 from regard.kernels.triton_support import constexpr, jit, tl
 

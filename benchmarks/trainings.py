@@ -1,7 +1,7 @@
-"""Trainings side by side, each in a process of its own, and what came of them gathered into one file.
+"""Parallel trainings, each in a separate process, with their results in one file.
 
-A suite is a table of runs and a way to judge one. Small models leave a GPU idle, so several train at once. What each
-run wrote of itself (config, metrics, evaluations) is gathered into results/<suite>.json.
+A suite is a table of runs and a function that evaluates one. Small models leave a GPU idle, so several train at once.
+The records of each run (config, metrics, evaluations) are gathered into results/<suite>.json.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SPLITS = ("validation", "test")
 
 @dataclass(frozen=True)
 class Training:
-    """A recipe's run of one model, with what is changed in it."""
+    """A recipe's run of one model, with its changes."""
 
     recipe: str
     model: str
@@ -53,23 +53,23 @@ class Suite:
     }
 
 
-def train_one(suite: Suite, name: str, asked: argparse.Namespace) -> None:
-    """Train a run in this process, and judge it."""
+def train_one(suite: Suite, name: str, arguments: argparse.Namespace) -> None:
+    """Train a run in this process, and evaluate it."""
     from regard._utils import override
     from regard.recipes import make_run
     from regard.tasks import fit
 
     chosen = suite.table[name]
-    run = make_run(chosen.recipe, chosen.model, **suite.place(asked.data, chosen))
-    seed = asked.seed[0]
-    for change in (*chosen.changes, f"training.seed={seed}", f"batch.seed={seed}", *asked.set):
+    run = make_run(chosen.recipe, chosen.model, **suite.place(arguments.data, chosen))
+    seed = arguments.seed[0]
+    for change in (*chosen.changes, f"training.seed={seed}", f"batch.seed={seed}", *arguments.set):
         run = override(run, change)
-    folder = Path(asked.out) / f"{name}-{seed}"
-    suite.judge(fit(run, folder, overwrite=asked.overwrite), folder)
+    folder = Path(arguments.out) / f"{name}-{seed}"
+    suite.judge(fit(run, folder, overwrite=arguments.overwrite), folder)
 
 
 def gather(folder: Path) -> dict[str, Any]:
-    """What a run wrote of itself."""
+    """The records of a run."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return {
@@ -81,7 +81,7 @@ def gather(folder: Path) -> dict[str, Any]:
             "tokens_per_second": round(median(speeds)) if speeds else None,
         },
         "validation_curve": [
-            [line["step"], told(line["validation"]), line["validation"]["loss"]]
+            [line["step"], main_metric(line["validation"]), line["validation"]["loss"]]
             for line in lines
             if "validation" in line
         ],
@@ -93,7 +93,7 @@ def gather(folder: Path) -> dict[str, Any]:
 
 
 def nameless(config: dict[str, Any]) -> dict[str, Any]:
-    """A config without the place where its data lay, which says nothing to anyone else."""
+    """A config without the local path of its data."""
     data = {
         name: None if name == "folder" else Path(value).name if isinstance(value, str) and "/" in value else value
         for name, value in config["data"].items()
@@ -101,19 +101,19 @@ def nameless(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "data": data}
 
 
-def told(metrics: dict[str, Any]) -> Any:
-    """The metric that people know, beside the loss."""
+def main_metric(metrics: dict[str, Any]) -> Any:
+    """The main metric other than the loss."""
     return next((metrics[name] for name in METRICS if name in metrics), None)
 
 
-def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> bool:
-    """One run in a process of its own, and whether it came to an end; its last words if it failed."""
-    folder = Path(asked.out)
+def launch(suite: Suite, name: str, seed: int, arguments: argparse.Namespace) -> bool:
+    """One run in a separate process; True if it succeeded, and its last lines are printed if not."""
+    folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", f"benchmarks.{suite.name}", name, "--worker", "--data", asked.data]
-    command += ["--out", asked.out]
-    command += ["--overwrite"] if asked.overwrite else []
-    command += ["--seed", str(seed), *(word for change in asked.set for word in ("--set", change))]
+    command = [sys.executable, "-m", f"benchmarks.{suite.name}", name, "--worker", "--data", arguments.data]
+    command += ["--out", arguments.out]
+    command += ["--overwrite"] if arguments.overwrite else []
+    command += ["--seed", str(seed), *(word for change in arguments.set for word in ("--set", change))]
     began = time.perf_counter()
     log = folder / f"{name}-{seed}.log"
     with log.open("w") as file:
@@ -126,38 +126,38 @@ def launch(suite: Suite, name: str, seed: int, asked: argparse.Namespace) -> boo
 
 
 def main(suite: Suite) -> None:
-    """Train what was asked for, several at once, and keep each result as soon as it is there."""
-    asked = read_arguments(suite)
-    names = asked.names or list(suite.table)
-    if asked.worker:
-        train_one(suite, names[0], asked)
+    """Train the requested runs, several in parallel, and save each result when it is complete."""
+    arguments = read_arguments(suite)
+    names = arguments.names or list(suite.table)
+    if arguments.worker:
+        train_one(suite, names[0], arguments)
         return
-    results, lock = asked.results or RESULTS / f"{suite.name}.json", Lock()
-    if asked.gather:
-        for run in product(names, asked.seed):
-            keep(suite, run, asked, results)
+    results, lock = arguments.results or RESULTS / f"{suite.name}.json", Lock()
+    if arguments.gather:
+        for run in product(names, arguments.seed):
+            keep(suite, run, arguments, results)
         return
 
     def work(run: tuple[str, int]) -> None:
-        # a run that was refused leaves what an earlier one wrote, under other settings
-        if launch(suite, *run, asked):
+        # a refused run leaves the results of an earlier one with other settings
+        if launch(suite, *run, arguments):
             with lock:
-                keep(suite, run, asked, results)
+                keep(suite, run, arguments, results)
 
-    with ThreadPoolExecutor(asked.parallel) as pool:
-        list(pool.map(work, product(names, asked.seed)))
+    with ThreadPoolExecutor(arguments.parallel) as pool:
+        list(pool.map(work, product(names, arguments.seed)))
 
 
-def keep(suite: Suite, run: tuple[str, int], asked: argparse.Namespace, results: Path) -> None:
-    """Add what a run wrote of itself to the results."""
+def keep(suite: Suite, run: tuple[str, int], arguments: argparse.Namespace, results: Path) -> None:
+    """Add the records of a run to the results."""
     name, seed = run
-    folder = Path(asked.out) / f"{name}-{seed}"
-    changes = "".join(f" --set {change}" for change in asked.set)
+    folder = Path(arguments.out) / f"{name}-{seed}"
+    changes = "".join(f" --set {change}" for change in arguments.set)
     command = f"python -m benchmarks.{suite.name} --data <folder> --seed {seed}{changes} {name}"
-    found = json.loads(results.read_text()) if results.exists() else {}
-    found[f"{name}-{seed}"] = {"command": command, "machine": machine(), "commit": commit(), **gather(folder)}
+    runs = json.loads(results.read_text()) if results.exists() else {}
+    runs[f"{name}-{seed}"] = {"command": command, "machine": machine(), "commit": commit(), **gather(folder)}
     results.parent.mkdir(parents=True, exist_ok=True)
-    write_text(results, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_text(results, json.dumps(runs, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_arguments(suite: Suite) -> argparse.Namespace:

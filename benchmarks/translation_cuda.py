@@ -34,7 +34,7 @@ MULTIPLE, TOKENS = 8, 256
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where it runs and how large."""
+    """Device and size."""
 
     device: str
     rows: int
@@ -48,15 +48,15 @@ SMALL_TOY = replace(CONFIG, hidden_size=32, num_layers=1, feed_forward_size=64)
 
 
 def one_shape(batches: list[Rows]) -> list[Batch]:
-    """Our batches, packed and all filled up to one shape."""
-    made = [our_batch(rows, packed=True) for rows in batches]
-    sides = [side for batch in made for side in (batch.source, batch.target)]
+    """Our batches, packed and all padded to one shape."""
+    packed_batches = [our_batch(rows, packed=True) for rows in batches]
+    sides = [side for batch in packed_batches for side in (batch.source, batch.target)]
     most, least = (round_up(pick(side.ids.shape[0] for side in sides), TOKENS) for pick in (max, min))
     longest = round_up(max(side.max_seqlen for side in sides), MULTIPLE)
-    # rows of <pad> to hold what the smallest batch lacks
+    # rows of <pad> for the missing tokens of the smallest batch
     rows = round_up(len(batches[0]) + -(-(most - least + TOKENS) // longest), MULTIPLE)
     fill = ShapePadder(rows=rows, tokens=most, longest=longest)
-    return [fill(batch) for batch in made]
+    return [fill(batch) for batch in packed_batches]
 
 
 def our_training_step(
@@ -97,15 +97,15 @@ def marian_training_step(
     """The same for MarianMT."""
     model = same_marian(our_model(config).train()).to(place.device)
     optimizer = adam(model, fused=True)
-    made = [to_device(padded(rows), place.device) for rows in batches]
-    turn = cycle([(batch, int((batch["labels"] != PAD).sum())) for batch in made])
+    packed_batches = [to_device(padded(rows), place.device) for rows in batches]
+    turn = cycle([(batch, int((batch["labels"] != PAD).sum())) for batch in packed_batches])
     run = torch.compile(model, dynamic=True) if compiled else model
 
     def step() -> Tensor:
-        given, num_tokens = next(turn)
-        inputs = {name: tensor for name, tensor in given.items() if name != "labels"}
+        next_batch, num_tokens = next(turn)
+        inputs = {name: tensor for name, tensor in next_batch.items() if name != "labels"}
         with torch.autocast(place.device, torch.bfloat16):
-            loss = label_smoothed(run(**inputs, use_cache=False).logits, given["labels"], num_tokens)
+            loss = label_smoothed(run(**inputs, use_cache=False).logits, next_batch["labels"], num_tokens)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -115,7 +115,7 @@ def marian_training_step(
 
 
 def speed(config: TransformerConfig, pairs: Pairs, place: Place) -> Report:
-    """Seconds of a few steps of each, and how the losses go on from equal weights."""
+    """Seconds of a few steps of each, and the losses from equal weights."""
     batches = [pairs.rows[first : first + place.rows] for first in range(0, STEPS_A_TURN * place.rows, place.rows)]
     tokens = sum(map(real_tokens, batches))
     steps = {
@@ -142,13 +142,13 @@ def speed(config: TransformerConfig, pairs: Pairs, place: Place) -> Report:
     question = f"{STEPS_A_TURN} training steps, {sizes}, bf16"
     baseline = next(iter(candidates))
     report = compare(question, candidates, baseline=baseline, turns=place.num_turns, notes=notes)
-    rates = {name: round(tokens / found.median) for name, found in report.timings.items()}
-    times = {name: round(report.timings[baseline].median / found.median, 2) for name, found in report.timings.items()}
+    rates = {name: round(tokens / timing.median) for name, timing in report.timings.items()}
+    times = {name: round(report.timings[baseline].median / timing.median, 2) for name, timing in report.timings.items()}
     return replace(report, notes=notes | {"tokens a second": rates, f"times {baseline}": times})
 
 
 def run() -> list[Report]:
-    """Both sizes where there is a GPU; the toy where it is asked for."""
+    """Both sizes where there is a GPU; the toy on request."""
     if os.environ.get("REGARD_BENCHMARK_TOY") == "1":
         pairs = load_pairs(vocab_size=VOCAB_SIZE, limit=STEPS_A_TURN * TOY.rows)
         return [speed(SMALL_TOY, pairs, TOY)]

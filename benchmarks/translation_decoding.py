@@ -38,9 +38,9 @@ from regard.models.translation.transformer import Transformer
 FIXED_TOKENS = 16
 MOST_TOKENS = 64
 TEXT = 512
-"""Sentences of a text."""
+"""Number of sentences of a text."""
 TOKENS_A_BATCH = 4096
-"""Of a text, which each library batches by its own rule; a beam shares them among its hypotheses."""
+"""Tokens of a batch of a text, which each library batches by its own rule; a beam divides them among its hypotheses."""
 SHARPNESS = 6.0
 PAUSE = 0.3
 """Longer than an OpenMP runtime spins after its last work (200 ms)."""
@@ -48,7 +48,7 @@ PAUSE = 0.3
 
 @torch.no_grad()
 def copying_model() -> Transformer:
-    """Our model, made to copy: the last layer's cross-attention finds the source's token of the same position.
+    """Our model with weights that copy: the last layer's cross-attention selects the source token of the same position.
 
     Words live in the upper half of the features, where positions hardly move; the first quarter, where they move
     fastest, is what queries and keys compare. All other sub-layers add nothing, at full cost.
@@ -57,7 +57,7 @@ def copying_model() -> Transformer:
     size, half, head = CONFIG.hidden_size, CONFIG.hidden_size // 2, CONFIG.hidden_size // CONFIG.num_heads
     words = model.target_embedding.table.weight
     words[:, :half] = 0.0
-    # slow positions stay close to 0, 1, 0, 1, ..: words at right angles to that, and of one norm, pass a norm alike
+    # slow positions are close to 0, 1, 0, 1, ..: a layer norm scales words orthogonal to that, of equal norm, equally
     pairs = words[:, half:].unflatten(1, (2, -1, 2))
     pairs = F.normalize((pairs - pairs.mean(dim=2, keepdim=True)).flatten(1), dim=1)
     words[:, half:] = pairs * (half / size) ** 0.5
@@ -65,22 +65,22 @@ def copying_model() -> Transformer:
         for name, module in layer.named_modules():
             if name.endswith(("output_proj", "feed_forward.output")):
                 silence(module)
-    look = model.decoder[-1].cross_attention
-    for proj in (look.query_proj, look.key_proj, look.value_proj, look.output_proj):
+    attention = model.decoder[-1].cross_attention
+    for proj in (attention.query_proj, attention.key_proj, attention.value_proj, attention.output_proj):
         silence(proj)
-    # a layer norm moves all features by their mean, which those that stand still at 0 tell
-    moved = torch.zeros(size)
-    moved[-head::2] = 2 / head
+    # a layer norm subtracts the mean of all features, which features that are always 0 then contain
+    mean_shift = torch.zeros(size)
+    mean_shift[-head::2] = 2 / head
     for first in range(0, size, head):
-        for proj in (look.query_proj, look.key_proj):
-            proj.weight[first : first + head] = SHARPNESS * (torch.eye(head, size) - moved)
-    look.value_proj.weight[:half, half:] = torch.eye(half)
-    look.output_proj.weight[half:, :half] = 10.0 * torch.eye(half)
+        for proj in (attention.query_proj, attention.key_proj):
+            proj.weight[first : first + head] = SHARPNESS * (torch.eye(head, size) - mean_shift)
+    attention.value_proj.weight[:half, half:] = torch.eye(half)
+    attention.output_proj.weight[half:, :half] = 10.0 * torch.eye(half)
     return model
 
 
 def silence(proj: nn.Linear) -> None:
-    """A layer that says nothing."""
+    """Set the weights of a layer to zero."""
     nn.init.zeros_(proj.weight)
     nn.init.zeros_(proj.bias)
 
@@ -99,15 +99,13 @@ def ours(model: Transformer, task: dict[str, Any]) -> Callable[[], Any]:
     if (tokens := task["tokens_a_batch"]) is not None:
         (text,) = task["batches"]
         return lambda: [
-            list(found[0].ids)
-            for found in decode_all(
+            list(one[0].ids)
+            for one in decode_all(
                 fused, text, search=search, limit=limit, tokens_per_batch=tokens, stack=PaddedTokens.from_lists
             )
         ]
     sources = [PaddedTokens.from_lists(rows) for rows in task["batches"]]
-    return lambda: [
-        list(found[0].ids) for source in sources for found in decode(fused, source, search=search, limit=limit)
-    ]
+    return lambda: [list(one[0].ids) for source in sources for one in decode(fused, source, search=search, limit=limit)]
 
 
 def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
@@ -118,11 +116,11 @@ def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
     if task["tokens_a_batch"] is not None:
         cuts = cut([len(row) for row in rows], task["tokens_a_batch"])
     sources = [PaddedTokens.from_lists([rows[number] for number in numbers]) for numbers in cuts]
-    given = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
+    encoded_batches = [(numbers, source.ids, source.mask.long()) for numbers, source in zip(cuts, sources, strict=True)]
 
     def run() -> list[list[int]]:
         said: dict[int, list[int]] = {}
-        for numbers, ids, mask in given:
+        for numbers, ids, mask in encoded_batches:
             answers = marian_generate(model, ids, mask, beam_size=task["beam_size"], max_tokens=task["most"])
             said |= dict(zip(numbers, answers, strict=True))
         return [said[number] for number in range(len(rows))]
@@ -131,7 +129,7 @@ def marian(model: nn.Module, task: dict[str, Any]) -> Callable[[], Any]:
 
 
 class Side:
-    """One library in a process of its own."""
+    """One library in a separate process."""
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
         command = [sys.executable, "-m", "benchmarks.decoding_worker", str(folder), name]
@@ -146,7 +144,7 @@ class Side:
         self.said: list[list[int]] = json.loads(self.heard())
 
     def heard(self) -> str:
-        """Its next line."""
+        """The next line of its output."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -161,25 +159,25 @@ class Side:
         return float(self.heard())
 
     def close(self) -> None:
-        """Let it end."""
+        """End the process."""
         self.process.communicate()
 
 
 def measure(sides: dict[str, Side], num_turns: int) -> dict[str, Timing]:
-    """Each side in turn, many times over; a pause lets the last one's threads come to rest."""
+    """Time the sides alternately; after a pause the threads of the previous one are idle."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(-1, num_turns):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(PAUSE)
-            taken = sides[name].turn()
+            duration = sides[name].turn()
             if turn >= 0:
-                seconds[name].append(taken)
-    return {name: timing(taken) for name, taken in seconds.items()}
+                seconds[name].append(duration)
+    return {name: timing(duration) for name, duration in seconds.items()}
 
 
 def present(folder: Path, *, ends: bool) -> list[str]:
-    """Who takes part; what CTranslate2 reads is written into the folder."""
+    """The candidates that can run; the model of CTranslate2 is written into the folder."""
     names = ["regard"]
     if not ends and available("joeynmt"):
         names.append("Joey NMT")
@@ -192,7 +190,7 @@ def present(folder: Path, *, ends: bool) -> list[str]:
 
 
 def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, environment: dict[str, str]) -> Report:
-    """One question, each library in a process of its own."""
+    """One measurement, each library in a separate process."""
     rows, origin = sentences(max(batch_size, 8), ends=ends)
     batches = [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
     most, load = MOST_TOKENS if ends else FIXED_TOKENS, round(os.getloadavg()[0], 2)
@@ -221,18 +219,18 @@ def speed(*, beam_size: int, batch_size: int, ends: bool, num_turns: int, enviro
         "same as regard": {
             name: agreement(answers, said["regard"]) for name, answers in said.items() if name != "Joey NMT"
         },
-        "tokens a second": {name: round(tokens / found.median) for name, found in timings.items()},
+        "tokens a second": {name: round(tokens / one.median) for name, one in timings.items()},
         "versions": versions("transformers", "ctranslate2", "joeynmt"),
         "seed": 0,
     }
     if ends:
         notes["copies of the source"] = agreement(said["regard"], [row[:-1] for row in rows])
-    ratios = {name: found.median / timings["regard"].median for name, found in timings.items()}
+    ratios = {name: one.median / timings["regard"].median for name, one in timings.items()}
     return Report(in_words(beam_size, batch_size, ends=ends), machine(), command(), timings, "regard", ratios, notes)
 
 
 def in_words(beam_size: int, batch_size: int, *, ends: bool) -> str:
-    """The question."""
+    """The title of the measurement."""
     search = "greedy" if beam_size == 1 else f"beam {beam_size}"
     batching = f"a text of {TEXT}" if batch_size == TEXT else f"batches of {batch_size}"
     ending = "ending with the source" if ends else f"{FIXED_TOKENS} tokens each"
@@ -245,7 +243,7 @@ def agreement(answers: list[list[int]], expected: list[list[int]]) -> str:
 
 
 def questions() -> Iterator[Report]:
-    """Greedy and beam 5; a text, batches of 64, 16 and 1; rows that end by themselves, and at one length."""
+    """Greedy and beam 5; a text, batches of 64, 16 and 1; outputs that end with <eos>, and of one length."""
     for allocator, environment in ALLOCATORS.items():
         for beam_size in (1, 5):
             for batch_size, ends in ((TEXT, True), (64, True), (16, True), (1, True), (64, False)):
@@ -262,7 +260,7 @@ def questions() -> Iterator[Report]:
 
 
 def run() -> list[Report]:
-    """All of it, saved as it comes; the ratios are how much slower than ours a peer is."""
+    """All measurements, saved one by one; a ratio above 1 means that a peer is slower than ours."""
     reports: list[Report] = []
     for report in questions():
         reports.append(report)

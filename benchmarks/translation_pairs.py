@@ -1,4 +1,4 @@
-"""What the translation benchmarks read: Multi30k German to English as ids of a joint BPE, or lengths like its own.
+"""Data of the translation benchmarks: Multi30k German to English as ids of a joint BPE, or similar lengths.
 
 Multi30k is looked for in REGARD_DATA, or in shared/data beside the repository. Where it is absent, lengths are drawn
 from a fixed log-normal and tokens from Zipf's law; a result says which.
@@ -22,7 +22,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources that end in <eos>, targets without marks, and where they come from."""
+    """Sources that end in <eos>, targets without special tokens, and their origin."""
 
     rows: list[tuple[list[int], list[int]]]
     origin: str
@@ -36,7 +36,7 @@ def multi30k() -> Path | None:
 
 
 def load_pairs(*, vocab_size: int, split: str = "train", limit: int | None = None) -> Pairs:
-    """Multi30k's sentences, or made-up ones of like lengths."""
+    """Multi30k's sentences, or synthetic ones of similar lengths."""
     folder = multi30k()
     if folder is None:
         return Pairs(invented_rows(limit or 20_000, vocab_size), "invented: log-normal lengths, Zipf tokens")
@@ -52,7 +52,7 @@ def read_lines(folder: Path, split: str, language: str) -> list[str]:
 
 
 def train_tokenizer(lines: list[str], vocab_size: int) -> Tokenizer:
-    """A joint byte-pair encoding whose first ids are the special marks."""
+    """A joint byte-pair encoding whose first ids are the special tokens."""
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS[3]))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
@@ -61,7 +61,7 @@ def train_tokenizer(lines: list[str], vocab_size: int) -> Tokenizer:
 
 
 def invented_rows(count: int, vocab_size: int) -> list[tuple[list[int], list[int]]]:
-    """Sources of about 15 tokens, targets a little off that, as in Multi30k."""
+    """Sources of about 15 tokens, targets of similar lengths, as in Multi30k."""
     draw = random.Random(SEED)
     words = range(len(SPECIAL_TOKENS), vocab_size)
     odds = [1 / (rank + 3) for rank in range(len(words))]
@@ -75,7 +75,7 @@ def invented_rows(count: int, vocab_size: int) -> list[tuple[list[int], list[int
 
 
 def batches_of(pairs: Pairs, *, tokens: int, count: int, bucketed: bool) -> list[list[tuple[list[int], list[int]]]]:
-    """Shuffled batches of about this many source and target tokens; `bucketed` ones hold rows of like length."""
+    """Shuffled batches of about this many source and target tokens; `bucketed` ones have rows of similar length."""
     rows = pairs.rows[:]
     random.Random(SEED).shuffle(rows)
     if bucketed:
@@ -95,7 +95,7 @@ def batches_of(pairs: Pairs, *, tokens: int, count: int, bucketed: bool) -> list
 
 
 def our_batch(rows: Sequence[tuple[list[int], list[int]]], *, packed: bool) -> Batch:
-    """The rows as our models read them."""
+    """The rows as batches of our models."""
     build = PackedTokens if packed else PaddedTokens
     labels = build.from_lists([[*target, EOS] for _, target in rows]).ids
     return Batch(
@@ -107,7 +107,7 @@ def our_batch(rows: Sequence[tuple[list[int], list[int]]], *, packed: bool) -> B
 
 
 def padded(rows: Sequence[tuple[list[int], list[int]]]) -> dict[str, Tensor]:
-    """The rows as MarianMT reads them: rectangles, attention masks, and labels with <pad> where there is nothing."""
+    """The rows as batches of MarianMT: rectangles, attention masks, and labels with <pad>."""
     batch = our_batch(rows, packed=False)
     return {
         "input_ids": batch.source.ids,
@@ -119,17 +119,17 @@ def padded(rows: Sequence[tuple[list[int], list[int]]]) -> dict[str, Tensor]:
 
 
 def real_tokens(rows: Sequence[tuple[list[int], list[int]]]) -> int:
-    """Source and target tokens, marks included and padding not."""
+    """Source and target tokens, with special tokens and without padding."""
     return sum(len(source) + len(target) + 1 for source, target in rows)
 
 
 def padding_share(rows: Sequence[tuple[list[int], list[int]]]) -> float:
-    """How much of the padded rectangles is padding."""
+    """The share of padding in the padded rectangles."""
     rectangles = padded(rows)
     cells = rectangles["input_ids"].numel() + rectangles["labels"].numel()
     return 1 - real_tokens(rows) / cells
 
 
 def to_device(nest: dict[str, Tensor], device: torch.device | str) -> dict[str, Tensor]:
-    """Every tensor there."""
+    """The batch on a device."""
     return {name: tensor.to(device) for name, tensor in nest.items()}

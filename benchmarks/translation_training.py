@@ -1,6 +1,6 @@
 """How fast does the Transformer train on a CPU, against transformers' MarianMT with the same weights and batches?
 
-Joey NMT's Transformer, of the same sizes but with weights of its own, is there for its speed.
+Joey NMT's Transformer, of the same sizes but with weights of its own, is measured for its speed only.
 
 256 wide, 3 + 3 layers, 4 heads, feed-forward 1024, one table of 10,000 tokens; batches of about 4,000 source and target
 tokens, in the order of a shuffle ("mixed") and with rows of like length together ("bucketed"). Label smoothing 0.1 and
@@ -45,7 +45,7 @@ Rows = list[tuple[list[int], list[int]]]
 
 
 def adam(model: nn.Module, *, fused: bool) -> torch.optim.Adam:
-    """One optimiser for all; without `fused` it is what torch.optim.Adam does on a CPU if nothing is said."""
+    """One optimiser for all; without `fused` it is the default of torch.optim.Adam on a CPU."""
     return torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=fused or None)
 
 
@@ -87,7 +87,7 @@ def marian_steps(model: nn.Module, batches: list[Rows], *, fused: bool, bf16: bo
 
 
 def contestants(config: TransformerConfig, batches: list[Rows]) -> dict[str, Callable[[], float]]:
-    """Everyone, with the same weights to begin with."""
+    """All candidates, with the same initial weights."""
     ours = {
         "regard, fp32": our_steps(our_model(config), batches, bf16=False),
         "regard, bf16": our_steps(our_model(config), batches, bf16=True),
@@ -106,16 +106,16 @@ def contestants(config: TransformerConfig, batches: list[Rows]) -> dict[str, Cal
 
 
 def curves(batches: list[Rows], steps: int) -> dict[str, list[float]]:
-    """Losses of the first steps without dropout, where all must follow one path."""
+    """Losses of the first steps without dropout, which must be equal."""
     racing = contestants(replace(CONFIG, dropout=0.0), batches)
     for name in ("MarianMT, fp32, Adam", "Joey NMT, fp32, Adam fused"):
-        # the one learns as its fused twin does, the other begins elsewhere
+        # the first trains as its fused form does, the second has other initial weights
         racing.pop(name, None)
     return {name: [round(step(), 5) for _ in range(steps)] for name, step in racing.items()}
 
 
 def speed(*, bucketed: bool, num_turns: int, with_curves: bool) -> Report:
-    """One question in this process."""
+    """One measurement in this process."""
     pairs = load_pairs(vocab_size=VOCAB_SIZE)
     batches = batches_of(pairs, tokens=TOKENS, count=8, bucketed=bucketed)
     tokens = sum(map(real_tokens, batches)) / len(batches)
@@ -134,15 +134,15 @@ def speed(*, bucketed: bool, num_turns: int, with_curves: bool) -> Report:
     if with_curves:
         notes["losses without dropout, equal weights"] = curves(batches, CURVE_STEPS)
     report = compare(f"a training step, {order}", candidates, baseline=baseline, turns=num_turns, notes=notes)
-    rates = {name: round(tokens / found.median) for name, found in report.timings.items()}
+    rates = {name: round(tokens / timing.median) for name, timing in report.timings.items()}
     speedups = {
-        name: round(report.timings[baseline].median / found.median, 2) for name, found in report.timings.items()
+        name: round(report.timings[baseline].median / timing.median, 2) for name, timing in report.timings.items()
     }
     return replace(report, notes=notes | {"tokens a second": rates, f"times {baseline}": speedups})
 
 
 def questions() -> Iterator[Report]:
-    """Every allocator, every order of batches; the curves once."""
+    """Every allocator and order of batches; the loss curves once."""
     for allocator, environment in ALLOCATORS.items():
         for bucketed in (False, True):
             first = not environment and not bucketed
@@ -154,7 +154,7 @@ def questions() -> Iterator[Report]:
 
 
 def run() -> list[Report]:
-    """All of it; about ten minutes on two cores."""
+    """All measurements; about ten minutes on two cores."""
     reports = list(questions())
     save("translation_training", *reports)
     return reports

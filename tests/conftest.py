@@ -1,4 +1,4 @@
-"""What every test shares: a fixed seed, and at the end the number of combinations that passed the contract."""
+"""Shared by all tests: a fixed seed, and at the end the number of combinations that passed the contract."""
 
 import errno
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from regard.testing import DTYPES
 settings.register_profile("regard", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("regard")
 
-# tensors this small gain nothing from more, and threads that wait for each other stall on a busy machine
+# small tensors gain nothing from more threads, which stall on a busy machine
 torch.set_num_threads(1)
 
 
@@ -25,7 +25,7 @@ def _seed():
 
 @pytest.fixture
 def filling_disk(monkeypatch):
-    """A block in which the disk is full after so many files of tensors."""
+    """A block in which the disk is full after a number of tensor files."""
 
     @contextmanager
     def block(after):

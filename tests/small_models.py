@@ -1,4 +1,4 @@
-"""Tiny language models and classifiers for the registry: a text that repeats itself, and questions made of patterns."""
+"""Tiny language models and classifiers for the registry: a repetitive text, and questions from patterns."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice, product
@@ -48,12 +48,12 @@ def train_small_models(
     """A folder for each of these systems; `more` are further settings by name."""
     text, questions = root.parent / "text.txt", root.parent / "questions.txt"
     text.write_text("\n".join(islice(cycle(LINES), 120)) + "\n", encoding="utf-8")
-    made = [
+    models = [
         f"{label} {pattern.format(noun)}"
         for label, patterns in PATTERNS.items()
         for pattern, noun in product(patterns, NOUNS)
     ]
-    questions.write_text("\n".join(made) + "\n", encoding="utf-8")
+    questions.write_text("\n".join(models) + "\n", encoding="utf-8")
     for name in names:
         if name in LANGUAGE:
             run = override(make_run("text", name, data=text, steps=steps), *WORDS)

@@ -1,4 +1,4 @@
-"""docs/architecture.md is what its script writes."""
+"""docs/architecture.md equals the output of its script."""
 
 import runpy
 from pathlib import Path

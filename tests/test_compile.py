@@ -34,9 +34,9 @@ def test_heads_compile_to_one_graph(positions, return_weights):
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
     states = torch.randn(2, 6, 16)
     mask = causal() & window(3)
-    found = compiled(states, mask=mask, return_weights=return_weights)
-    assert found.context.allclose(attention(states, mask=mask).context, atol=1e-5)
-    assert (found.weights is not None) == return_weights
+    actual = compiled(states, mask=mask, return_weights=return_weights)
+    assert actual.context.allclose(attention(states, mask=mask).context, atol=1e-5)
+    assert (actual.weights is not None) == return_weights
 
 
 @pytest.mark.parametrize("cache", [GrowingCache(), FixedCache(capacity=8)], ids=["growing", "fixed"])
@@ -47,9 +47,9 @@ def test_cached_steps_compile_to_one_graph(cache):
     outputs = []
     with torch.no_grad():
         for step in range(5):
-            read = compiled(states[:, step : step + 1], mask=causal(), cache=cache)
-            cache = read.cache
-            outputs.append(read.context)
+            attended = compiled(states[:, step : step + 1], mask=causal(), cache=cache)
+            cache = attended.cache
+            outputs.append(attended.context)
         assert torch.cat(outputs, 1).allclose(attention(states, mask=causal()).context, atol=1e-5)
 
 
@@ -74,6 +74,6 @@ def test_attend_under_grad_on_the_blocked_path(monkeypatch):
     def loss(states):
         return attend(states, states, states, mask=causal() & window(2)).context.square().sum()
 
-    wanted = x.clone().requires_grad_()
-    loss(wanted).backward()
-    assert torch.func.grad(loss)(x).allclose(wanted.grad, atol=1e-5)
+    reference = x.clone().requires_grad_()
+    loss(reference).backward()
+    assert torch.func.grad(loss)(x).allclose(reference.grad, atol=1e-5)

@@ -43,9 +43,9 @@ def test_flex_is_chosen_for_long_structured_masks_and_agrees(score_name, dtype):
         double = score.double()
         formed = attend(*exact, score=double, mask=mask, return_weights=True).context
         score = double.to(dtype)
-        wanted = torch.randn_like(formed)
-        ours = (fused, *torch.autograd.grad((fused * wanted.to(dtype)).sum(), tensors))
-        theirs = (formed, *torch.autograd.grad((formed * wanted).sum(), exact))
+        upstream = torch.randn_like(formed)
+        ours = (fused, *torch.autograd.grad((fused * upstream.to(dtype)).sum(), tensors))
+        theirs = (formed, *torch.autograd.grad((formed * upstream).sum(), exact))
         for mine, truth in zip(ours, theirs, strict=True):
             error = (mine.double() - truth).norm() / truth.norm()
             assert error < (3e-3 if dtype == torch.float32 else 3e-2), (name, error)
@@ -66,9 +66,9 @@ def test_heads_and_caches_equal_the_cpu(name):
     for cache in (GrowingCache(), FixedCache(capacity=9), WindowCache(size=9)):
         outputs, held = [], cache
         for step in range(9):
-            read = attention(states[:, step : step + 1], mask=causal(), cache=held)
-            held = read.cache
-            outputs.append(read.context)
+            attended = attention(states[:, step : step + 1], mask=causal(), cache=held)
+            held = attended.cache
+            outputs.append(attended.context)
         assert torch.cat(outputs, 1).cpu().allclose(expected, atol=1e-9)
 
 

@@ -30,7 +30,7 @@ BLOCK = r"```{}\n(.*?)```"
 # the contract checks call torch.compile, which cannot trace the run-time checks of shapes
 UNCHECKED = ("CONTRIBUTING.md", "docs/testing.md")
 ENTRY_POINTS = ("regard.corpora",)
-"""Groups of entry points that are no modules."""
+"""Groups of entry points, which are not modules."""
 EXPECTED = {
     "README.md": lambda names: names["attended"].cache.length == 6,
     "README.zh.md": lambda names: names["attended"].cache.length == 6,
@@ -41,7 +41,7 @@ EXPECTED = {
     "docs/testing.md": lambda names: names["message"] in TEXTS["docs/testing.md"].replace("\n    ", " "),
     "docs/translation.md": lambda names: names["best"].weights.shape[1] == 4 and names["trained"].result.steps > 0,
 }
-"""What the examples of a page must have computed."""
+"""Results that the examples of a page must give."""
 
 
 def blocks(page, language):
@@ -82,17 +82,17 @@ def test_the_interactive_examples_run_on_a_small_model(page, tmp_path, monkeypat
 
 def commands(page):
     """The arguments of every `regard` command in the console blocks of a page."""
-    found = []
+    regard_calls = []
     for block in blocks(page, "console"):
         lines = re.sub(r"\\\n\s*", "", block).replace("<folder>", "data").splitlines()
         for line in lines:
             words = shlex.split(line.removeprefix("$ "), comments=True)
-            found += [call[1:] for call in split_calls(words) if call[:1] == ["regard"]]
+            regard_calls += [call[1:] for call in split_calls(words) if call[:1] == ["regard"]]
     # commands that other programs start
     for line in TEXTS[page].splitlines():
         if match := re.search(r"(?:torchrun|accelerate launch) .*?regard (train [^`:]*)", line):
-            found.append(shlex.split(match[1]))
-    return found
+            regard_calls.append(shlex.split(match[1]))
+    return regard_calls
 
 
 def split_calls(words):
@@ -159,7 +159,7 @@ def test_commands_in_the_text_exist(page):
         name, *arguments = shlex.split(span.removeprefix("regard "))
         assert name in COMMANDS, span
         command = load_command(name)
-        # options must exist; those that a sentence leaves out are not required here
+        # options must exist; required options may be omitted here
         command.make_parser(click.Context(command)).parse_args(list(arguments))
         if name == "list" and arguments:
             assert find_name(arguments[0], [*families(), ALL_MODELS], "family"), span

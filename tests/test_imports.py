@@ -113,7 +113,7 @@ def test_imports_point_down(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_other_packages_are_imported_through_their_init(path):
-    """`from regard.layers import unroll`, not `from regard.layers.unroll import unroll`; a subpackage is a door too."""
+    """`from regard.layers import unroll`, not `from regard.layers.unroll import unroll`; subpackages alike."""
     package = path.relative_to(SOURCE).parts[0]
     for module, _ in imports(path):
         top, *rest = module.split(".")
@@ -132,7 +132,7 @@ PICKLES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "mar
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_nothing_is_pickled(path):
-    """A pickle runs code when it is read: tensors are safetensors, all else is text."""
+    """Loading a pickle runs code: tensors are saved as safetensors, all else as text."""
     assert not {module.split(".")[0] for module, _ in imports(path)} & PICKLES
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -167,11 +167,11 @@ for name, entry in ALIGNMENTS.items():
 
 def test_import_needs_no_optional_package_and_errors_name_the_missing_one():
     missing = ["entmax", "matplotlib", "sklearn", "scipy", "accelerate", "babel", "beartype", "fastapi", "pydantic"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", BLOCKED.format(missing=missing)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == [
         "sparsemax Sparsemax needs the entmax package. Install it with: pip install entmax",
         "entmax Entmax needs the entmax package. Install it with: pip install entmax",
     ]
@@ -203,4 +203,4 @@ def test_every_public_name_and_subpackage_exists():
         assert getattr(regard, name) is not None
     assert regard.interop.MultiheadAttention is not None
     with pytest.raises(AttributeError, match="module 'regard' has no attribute 'look'"):
-        regard.look  # noqa: B018 - the access is what is tested
+        regard.look  # noqa: B018 - the access raises

@@ -1,4 +1,4 @@
-"""The READMEs say the same in both languages, and their figures are the recorded ones."""
+"""The READMEs have the same content in both languages, and their figures are the recorded ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The run-time type checker of the tests: an int may stand where a float is expected, as PEP 484 says."""
+"""The run-time type checker of the tests: an int is accepted where a float is expected (PEP 484)."""
 
 from beartype import BeartypeConf, beartype
 

@@ -1,4 +1,4 @@
-"""Overrides are typed, and an unknown key meets the nearest."""
+"""Overrides are typed, and an unknown key suggests the nearest."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,10 +86,10 @@ def test_invalid_values_raise_errors_with_the_setting(assignment, sentence):
 
 
 def test_dataclasses_survive_json():
-    given = override(Everything(), "shape=square", "many=4,5", "maybe=7", "where=/x")
-    plain = to_plain(given)
+    changed = override(Everything(), "shape=square", "many=4,5", "maybe=7", "where=/x")
+    plain = to_plain(changed)
     assert plain["shape"] == {"kind": "Square", "side": 2.0}
-    assert from_plain(Everything, plain, "config") == given
+    assert from_plain(Everything, plain, "config") == changed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A folder has one writer; a second is refused, and nothing is left behind."""
+"""A folder has one writer; a second is refused, and no lock file remains."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path):
         ):
             pass
         other.kill()
-    # the file of one that was killed holds nothing, and is no use of the folder
+    # the lock file of a killed process is not a lock, and does not count as a use of the folder
     assert [path.name for path in folder.iterdir()] == [".lock"] and is_unused(folder)
     with lock_folder(folder):
         (folder / "kept").touch()
@@ -58,11 +58,11 @@ print("alone")
 
 
 def test_alternating_processes_never_hold_the_lock_at_the_same_time(tmp_path):
-    """Each removes the file that the next may have opened already."""
+    """Each process removes the file, which the next one may already have opened."""
     line = [sys.executable, "-c", TAKE_TURNS, str(tmp_path / "one")]
     processes = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=200)[0] for process in processes] == ["alone\n"] * 2
-    # one that found the folder there leaves it, and none leaves its lock
+    # a process that did not create the folder keeps it, and none leaves its lock file
     assert not (tmp_path / "one" / ".lock").exists()
 
 
@@ -73,7 +73,7 @@ def test_an_empty_folder_is_removed_with_its_new_parents(tmp_path):
 
 
 def test_a_refused_lock_removes_no_folder(tmp_path, monkeypatch):
-    """The folder comes to be, held by another, between the first look and the lock."""
+    """Another process creates and locks the folder between the check and the lock."""
     folder = tmp_path / "one"
     with lock_folder(folder):
         monkeypatch.setattr(Path, "exists", lambda self: self != folder)

@@ -1,4 +1,4 @@
-"""Attention as a textbook writes it in plain torch: what ours is held to, in whatever precision it is given."""
+"""The formulas of attention in plain torch, in the precision of the inputs: the reference of the tests."""
 
 import math
 
@@ -10,7 +10,7 @@ def weight(module, name, dtype):
 
 
 def plain_scores(name, score, queries, keys):
-    """The formula of each score of the table, written once more, on unprepared keys."""
+    """The formula of each score of the table, written a second time, on unprepared keys."""
     dtype = queries.dtype
     pairs = queries.unsqueeze(-2), keys.unsqueeze(-3)
     if name in ("dot", "scaled_dot"):
@@ -57,7 +57,7 @@ def plain_softmax(scores, mask=None):
     return weights * some
 
 
-def relative_error(found, exact):
-    """How far off, as a share of the whole."""
+def relative_error(actual, exact):
+    """The relative error."""
     exact = exact.double()
-    return ((found.double() - exact).norm() / exact.norm().clamp_min(1e-30)).item()
+    return ((actual.double() - exact).norm() / exact.norm().clamp_min(1e-30)).item()

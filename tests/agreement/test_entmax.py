@@ -17,10 +17,10 @@ CASES = {
 def test_weights_and_gradients(name):
     align, theirs = CASES[name]
     scores = (3 * torch.randn(4, 5, 9, dtype=torch.float64)).requires_grad_()
-    wanted = torch.randn(4, 5, 9, dtype=torch.float64)
+    upstream = torch.randn(4, 5, 9, dtype=torch.float64)
     ours, expected = align(scores).weights, theirs(scores)
     assert ours.allclose(expected, atol=1e-9)
-    gradients = [torch.autograd.grad((found * wanted).sum(), scores)[0] for found in (ours, expected)]
+    gradients = [torch.autograd.grad((actual * upstream).sum(), scores)[0] for actual in (ours, expected)]
     assert gradients[0].allclose(gradients[1], atol=1e-7)
 
 

@@ -18,8 +18,8 @@ MASKS = {
 }
 
 
-def gradients(context, tensors, wanted):
-    return torch.autograd.grad((context * wanted.to(context.dtype)).sum(), tensors, allow_unused=True)
+def gradients(context, tensors, upstream):
+    return torch.autograd.grad((context * upstream.to(context.dtype)).sum(), tensors, allow_unused=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -32,42 +32,42 @@ def test_errs_at_most_twice_as_much_as_plain_torch(score_name, return_weights, d
             score = build(SCORES[score_name], query_size=size, key_size=size, hidden_size=24, max_length=num_keys)
             score = score.to(dtype)
             shapes = ((num_queries, size), (num_keys, size), (num_keys, value_size))
-            given = [torch.randn(batch, *shape).to(dtype).requires_grad_() for shape in shapes]
-            exact_given = [tensor.detach().double().requires_grad_() for tensor in given]
-            wanted = torch.randn(batch, num_queries, value_size, dtype=torch.float64)
+            inputs = [torch.randn(batch, *shape).to(dtype).requires_grad_() for shape in shapes]
+            exact_given = [tensor.detach().double().requires_grad_() for tensor in inputs]
+            upstream = torch.randn(batch, num_queries, value_size, dtype=torch.float64)
             mask = make_mask(batch)
             may = allowed(mask, batch, num_queries, num_keys)
 
             def plain(queries, keys, values, score=score, may=may):
                 return plain_softmax(plain_scores(score_name, score, queries, keys), may) @ values
 
-            exact, formula = plain(*exact_given), plain(*given)
-            ours = attend(*given, score=score, mask=mask, return_weights=return_weights).context
+            exact, formula = plain(*exact_given), plain(*inputs)
+            ours = attend(*inputs, score=score, mask=mask, return_weights=return_weights).context
             compared = zip(
-                (ours, *gradients(ours, given, wanted)),
-                (formula, *gradients(formula, given, wanted)),
-                (exact, *gradients(exact, exact_given, wanted)),
+                (ours, *gradients(ours, inputs, upstream)),
+                (formula, *gradients(formula, inputs, upstream)),
+                (exact, *gradients(exact, exact_given, upstream)),
                 strict=True,
             )
             floor = torch.finfo(dtype).eps / 4
-            for part, (found, theirs, truth) in enumerate(compared):
+            for part, (actual, theirs, truth) in enumerate(compared):
                 if truth is None:
                     continue
                 allowance = 2 * relative_error(theirs, truth) + floor
-                assert relative_error(found, truth) <= allowance, (mask_name, size, part)
+                assert relative_error(actual, truth) <= allowance, (mask_name, size, part)
 
 
 def test_weights_equal_a_loop_written_from_the_formula():
     generator = torch.Generator().manual_seed(0)
     queries, keys, values = (torch.randn(5, 3, generator=generator, dtype=torch.float64) for _ in range(3))
-    read = attend(queries, keys, values, mask=causal(), return_weights=True)
+    attended = attend(queries, keys, values, mask=causal(), return_weights=True)
     for i in range(5):
         exponentials = [torch.exp(sum(queries[i, d] * keys[j, d] for d in range(3)) / 3**0.5) for j in range(i + 1)]
         for j in range(5):
             expected = exponentials[j] / sum(exponentials) if j <= i else torch.zeros(())
-            assert read.weights[i, j].allclose(expected.double(), atol=1e-14)
-        mixed = sum(read.weights[i, j] * values[j] for j in range(5))
-        assert read.context[i].allclose(mixed, atol=1e-14)
+            assert attended.weights[i, j].allclose(expected.double(), atol=1e-14)
+        mixed = sum(attended.weights[i, j] * values[j] for j in range(5))
+        assert attended.context[i].allclose(mixed, atol=1e-14)
 
 
 @pytest.mark.parametrize("return_weights", [True, False], ids=["formed", "fused"])
@@ -77,8 +77,8 @@ def test_a_gaussian_is_accurate_between_distant_clusters(return_weights):
     score = SCORES["gaussian"].build()
     exact = plain_softmax(plain_scores("gaussian", score, queries.double(), keys.double())) @ values.double()
     formula = plain_softmax(plain_scores("gaussian", score, queries, keys)) @ values
-    found = attend(queries, keys, values, score=score, return_weights=return_weights).context
-    assert relative_error(found, exact) <= 2 * relative_error(formula, exact) + 1e-7
+    actual = attend(queries, keys, values, score=score, return_weights=return_weights).context
+    assert relative_error(actual, exact) <= 2 * relative_error(formula, exact) + 1e-7
 
 
 @pytest.mark.parametrize("score_name", ["gaussian", "additive"])

@@ -27,7 +27,7 @@ from tests.interop.cases import (
 )
 
 FLOOR = 4 * torch.finfo(torch.float32).eps
-"""A few units in the last place of the largest number: where torch happens to be exact, rounding is still allowed."""
+"""A few units in the last place of the largest number: rounding is allowed also where torch is exact."""
 COMBINATIONS = len(SOURCES) * len(LAYOUTS) * len(FLAGS) * len(MASKS) * len(ASKS)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched")
@@ -55,15 +55,15 @@ def run(module, case, call, dtype, *, from_weights=True):
     return [result.detach() for result in results], list(gradients)
 
 
-def errors(found, exact):
+def errors(actual, exact):
     """The largest error of each tensor."""
-    for one, other in zip(found, exact, strict=True):
+    for one, other in zip(actual, exact, strict=True):
         assert one.shape == other.shape
-    return torch.stack([(one - other).abs().max() for one, other in zip(found, exact, strict=True)])
+    return torch.stack([(one - other).abs().max() for one, other in zip(actual, exact, strict=True)])
 
 
 def scales(results, gradients):
-    """The largest number of each result, and of all gradients: a small one is what large ones left when they met."""
+    """The largest number of each result, and of all gradients: a small one may be a difference of large ones."""
     largest = max(gradient.abs().max() for gradient in gradients)
     return torch.stack([result.abs().max() for result in results] + [largest] * len(gradients))
 
@@ -94,7 +94,7 @@ def test_errs_at_most_twice_as_much_as_torch(source, layout):
         for (attn_kind, padding_kind), ask in itertools.product(MASKS, ASKS):
             call = meant = {**ask, **make_masks(case, attn_kind, padding_kind)}
             if attn_kind in HINTED and case.extra_keys and not ask["need_weights"]:
-                # torch's hint hides the extra keys from everyone here, its mask does not
+                # torch's hint masks the extra keys here, its mask does not
                 meant = {**call, "is_causal": False}
             pair = compare(
                 run(exact, case, meant, torch.float64),
@@ -116,7 +116,7 @@ def test_the_grid_covers_every_option(capsys):
 @pytest.mark.parametrize("mask_kind", EMPTY_MASKS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_queries_without_keys_give_zeros_where_torch_gives_nan(layout, mask_kind):
-    """torch's fused path writes zeros there and its gradients are finite, so that it says what the gradients are."""
+    """torch's fused path gives zeros there with finite gradients, which are the reference."""
     for source, bias in itertools.product(SOURCES, (True, False)):
         case = make_case(source, layout, {**PLAIN, "bias": bias})
         exact, theirs, ours = make_three(case.build)
@@ -139,7 +139,7 @@ def test_queries_without_keys_give_zeros_where_torch_gives_nan(layout, mask_kind
 @pytest.mark.parametrize("source", ["self", "memory"])
 @pytest.mark.parametrize("ask", ASKS, ids=str)
 def test_agrees_with_the_inference_path(source, ask):
-    """In eval mode and without gradients torch takes a fused kernel of its own."""
+    """In eval mode and without gradients torch uses a fused kernel."""
     case = make_case(source, "batch-first", PLAIN)
     exact, theirs, ours = (module.eval() for module in make_three(case.build))
     for attn_kind, padding_kind in MASKS:
@@ -154,7 +154,7 @@ def test_agrees_with_the_inference_path(source, ask):
 
 def infer(module, case, call, dtype):
     with torch.no_grad():
-        # one tensor stays one tensor
-        given = {id(tensor): tensor.to(dtype) for tensor in (case.query, case.key, case.value)}
-        tensors = (given[id(tensor)] for tensor in (case.query, case.key, case.value))
+        # equal tensors stay the same object
+        converted = {id(tensor): tensor.to(dtype) for tensor in (case.query, case.key, case.value)}
+        tensors = (converted[id(tensor)] for tensor in (case.query, case.key, case.value))
         return [result for result in module(*tensors, **in_dtype(call, dtype)) if result is not None]

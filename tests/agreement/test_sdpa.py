@@ -37,13 +37,13 @@ def test_dropout_rescales_the_remaining_weights(return_weights):
     q, k = torch.zeros(1, 2000, 4), torch.zeros(1, 10, 4)
     values = torch.eye(10)[None]
     used = attend(q, k, values, dropout=0.3, return_weights=return_weights).context
-    kept = used > 0
-    assert used[kept].allclose(torch.tensor(0.1 / 0.7))
-    assert abs(kept.float().mean().item() - 0.7) < 0.02
+    nonzero = used > 0
+    assert used[nonzero].allclose(torch.tensor(0.1 / 0.7))
+    assert abs(nonzero.float().mean().item() - 0.7) < 0.02
 
 
 def test_weights_returned_under_dropout_are_those_used():
     q, k, v = torch.randn(2, 5, 4), torch.randn(2, 6, 4), torch.randn(2, 6, 3)
-    read = attend(q, k, v, dropout=0.5, return_weights=True)
-    assert (read.weights == 0).any()
-    assert (read.weights @ v).allclose(read.context, atol=1e-6)
+    attended = attend(q, k, v, dropout=0.5, return_weights=True)
+    assert (attended.weights == 0).any()
+    assert (attended.weights @ v).allclose(attended.context, atol=1e-6)

@@ -15,13 +15,13 @@ from regard.contracts import PositionInfo
 def test_your_journey_starts_under_the_causal_mask():
     words = torch.randn(3, 4)
     weights = attend(words, words, words, mask=causal(), return_weights=True).weights
-    assert weights[0].tolist() == [1.0, 0.0, 0.0], "Your sees itself alone"
-    assert weights[1, 2] == 0 and (weights[1, :2] > 0).all(), "journey does not see starts"
-    assert (weights[2] > 0).all(), "starts sees all three"
+    assert weights[0].tolist() == [1.0, 0.0, 0.0], "Your attends to itself only"
+    assert weights[1, 2] == 0 and (weights[1, :2] > 0).all(), "journey does not attend to starts"
+    assert (weights[2] > 0).all(), "starts attends to all three"
 
 
 def test_projection_of_strength_agility_and_intelligence():
-    """(100, 50, 10) seen as attack and dodge is (90, 46): what a value projection does before it is read."""
+    """(100, 50, 10) projected to attack and dodge is (90, 46): a value projection by hand."""
     heads = MultiHeadAttention(2, 1, source_size=3)
     with torch.no_grad():
         heads.value_proj.weight.copy_(torch.tensor([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1]]))
@@ -31,15 +31,15 @@ def test_projection_of_strength_agility_and_intelligence():
 
 def test_gaussian_kernel_regression_of_three_points():
     x, y = torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[1.0], [3.0], [2.0]])
-    asked = torch.tensor([[0.5]])
+    query = torch.tensor([[0.5]])
     kernel = torch.exp(-((0.5 - x) ** 2) / 2)
     expected = (kernel * y).sum() / kernel.sum()
-    assert attend(asked, x, y, score=Gaussian()).context.allclose(expected)
-    assert attend(asked, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
+    assert attend(query, x, y, score=Gaussian()).context.allclose(expected)
+    assert attend(query, x, y, score=Gaussian(), return_weights=True).context.allclose(expected)
 
 
 def test_apple_attends_with_the_weights_of_the_seed_document():
-    """我 吃了 一个 苹果: the last word reads (0.3, 0.3, 0.1, 0.3); shares are what Ratio makes of them."""
+    """我 吃了 一个 苹果: the last word has the scores (0.3, 0.3, 0.1, 0.3), which Ratio normalises."""
     seed = torch.tensor([[3.0, 3.0, 1.0, 3.0]])
     assert Ratio()(seed).weights.allclose(torch.tensor([[0.3, 0.3, 0.1, 0.3]]))
 
@@ -90,7 +90,7 @@ def test_location_gives_no_weight_past_its_end_and_warns():
     with pytest.warns(UserWarning, match="those past 3 are never attended to"):
         memory = attention.prepare_memory(states)
     for return_weights in (True, False):
-        read = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
+        attended = attention(torch.randn(2, 1, 4), memory, return_weights=return_weights)
         if return_weights:
-            assert (read.weights[..., 3:] == 0).all()
-            assert read.weights.sum(-1).allclose(torch.ones(2, 1))
+            assert (attended.weights[..., 3:] == 0).all()
+            assert attended.weights.sum(-1).allclose(torch.ones(2, 1))

@@ -12,9 +12,9 @@ def test_statistics_of_known_heads():
     assert mean_distance(eye).item() == 0 and diagonal_mass(eye).item() == 1 and entropy(eye).sum() == 0
     assert mean_distance(even).item() == pytest.approx(1.6) and diagonal_mass(even).item() == pytest.approx(13 / 25)
     assert entropy(even).mean().item() == pytest.approx(np.log(5))
-    # twice as many queries as keys: the diagonal is as steep as it must be
+    # twice as many queries as keys: the diagonal has the slope 2
     steep = torch.eye(3).repeat_interleave(2, 0)[None]
     assert diagonal_mass(steep, stretched=True).item() == 1
-    # a tape: the first query reads nothing, every other the token before it
+    # the first query attends to nothing, every other one to the token before it
     tape = torch.eye(4).roll(1, 0).tril(-1)[None]
     assert mean_distance(tape).item() == 1 and diagonal_mass(tape).item() == 1

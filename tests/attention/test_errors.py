@@ -1,4 +1,4 @@
-"""Bad input: a sentence that names the argument, its value and the way out."""
+"""Invalid input: an error with the argument, its value and a solution."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ Q, K, V = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.randn(2, 4, 5)
 
 
 class Short:
-    """A score that forgot the keys."""
+    """A score that does not depend on the keys."""
 
     def prepare(self, keys):
         return keys

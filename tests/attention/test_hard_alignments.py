@@ -1,4 +1,4 @@
-"""Hard alignments: what of their choice has a gradient, and which."""
+"""Hard alignments and the gradients of their choices."""
 
 import torch
 
@@ -20,10 +20,10 @@ def test_gumbel_is_hard_forward_and_soft_backward():
     scores = scores_needing_gradient()
     aligned = Hard(Gumbel(temperature=0.7)).eval()(scores)
     assert aligned.weights.allclose(torch.nn.functional.one_hot(scores.argmax(-1), KEYS).double())
-    wanted = torch.randn(BATCH, QUERIES, KEYS, dtype=torch.float64)
-    (found,) = torch.autograd.grad((aligned.weights * wanted).sum(), scores)
-    (soft,) = torch.autograd.grad((torch.softmax(scores / 0.7, -1) * wanted).sum(), scores)
-    assert found.allclose(soft)
+    upstream = torch.randn(BATCH, QUERIES, KEYS, dtype=torch.float64)
+    (actual,) = torch.autograd.grad((aligned.weights * upstream).sum(), scores)
+    (soft,) = torch.autograd.grad((torch.softmax(scores / 0.7, -1) * upstream).sum(), scores)
+    assert actual.allclose(soft)
 
 
 def test_sampled_frequencies_follow_softmax_and_log_prob_its_gradient():
@@ -35,8 +35,8 @@ def test_sampled_frequencies_follow_softmax_and_log_prob_its_gradient():
     expected = torch.log_softmax(many, -1).gather(-1, aligned.weights.argmax(-1, keepdim=True)).squeeze(-1)
     assert aligned.sample_log_prob.allclose(expected)
     (gradient,) = torch.autograd.grad(aligned.sample_log_prob.sum(), scores)
-    (wanted,) = torch.autograd.grad(expected.sum(), scores)
-    assert gradient.allclose(wanted)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), scores)
+    assert gradient.allclose(expected_gradient)
 
 
 def test_reinforce_increases_the_weight_of_rewarded_keys():

@@ -1,4 +1,4 @@
-"""Masks: each rule by hand, their algebra, and the three faces of one rule held equal."""
+"""Masks: each rule by hand, their algebra, and the equality of a rule's three forms."""
 
 import pytest
 import torch
@@ -20,20 +20,20 @@ def grid_of(queries, keys, first_key=0, leading=()):
     )
 
 
-def written(mask, queries=4, keys=6):
+def to_matrix(mask, queries=4, keys=6):
     return mask.allowed(grid_of(queries, keys)).expand(queries, keys).int().tolist()
 
 
 def test_masks_equal_their_rules():
-    assert written(causal(), 3, 3) == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert written(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query meets the last key"
-    assert written(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key see nothing"
-    assert written(window(1), 3, 3) == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
-    assert written(prefix(2), 2, 4) == [[1, 1, 0, 0]] * 2
-    assert written(dilated(1, 2), 1, 5) == [[0, 0, 1, 0, 1]]
-    assert written(predicate(lambda i, j: i != j), 2, 2) == [[0, 1], [1, 0]]
-    assert written(~causal(), 2, 2) == [[0, 1], [0, 0]]
-    assert written(causal() | prefix(2), 3, 3) == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    assert to_matrix(causal(), 3, 3) == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert to_matrix(causal(), 2, 4) == [[1, 1, 1, 0], [1, 1, 1, 1]], "the last query is aligned with the last key"
+    assert to_matrix(causal(), 3, 1) == [[0], [0], [1]], "queries before the first key attend to nothing"
+    assert to_matrix(window(1), 3, 3) == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+    assert to_matrix(prefix(2), 2, 4) == [[1, 1, 0, 0]] * 2
+    assert to_matrix(dilated(1, 2), 1, 5) == [[0, 0, 1, 0, 1]]
+    assert to_matrix(predicate(lambda i, j: i != j), 2, 2) == [[0, 1], [1, 0]]
+    assert to_matrix(~causal(), 2, 2) == [[0, 1], [0, 0]]
+    assert to_matrix(causal() | prefix(2), 3, 3) == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
 
 
 def test_padding_broadcasts_over_heads_and_applies_per_example():
@@ -72,13 +72,13 @@ def test_a_span_contains_all_allowed_keys(data):
     first, count = data.draw(st.integers(0, 12)), data.draw(st.integers(1, 5))
     low, high = mask.span(first, first + count - 1)
     keys = torch.arange(20)
-    seen = mask.allowed(Grid(leading=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
+    visible = mask.allowed(Grid(leading=(), queries=torch.arange(first, first + count)[:, None], keys=keys))
     outside = torch.zeros(20, dtype=torch.bool)
     if low is not None:
         outside |= keys < low
     if high is not None:
         outside |= keys >= high
-    assert not (seen.expand(count, 20) & outside).any()
+    assert not (visible.expand(count, 20) & outside).any()
 
 
 def test_padded_examples_equal_the_examples_alone():
@@ -97,9 +97,9 @@ def test_the_contract_cases_cover_empty_rows():
 @pytest.mark.parametrize("return_weights", [True, False])
 def test_masks_per_example_apply_where_only_the_values_have_a_batch(return_weights):
     q, k, v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(2, 5, 6)
-    found = attend(q, k, v, mask=padding(torch.tensor([5, 2])), return_weights=return_weights).context
-    assert found[0].allclose(attend(q, k, v[0]).context, atol=1e-6)
-    assert found[1].allclose(attend(q, k[:2], v[1, :2]).context, atol=1e-6)
+    actual = attend(q, k, v, mask=padding(torch.tensor([5, 2])), return_weights=return_weights).context
+    assert actual[0].allclose(attend(q, k, v[0]).context, atol=1e-6)
+    assert actual[1].allclose(attend(q, k[:2], v[1, :2]).context, atol=1e-6)
 
 
 @pytest.mark.parametrize("return_weights", [True, False])
@@ -107,6 +107,6 @@ def test_masks_per_example_apply_where_only_the_values_have_a_batch(return_weigh
 def test_a_memory_mask_broadcasts_as_its_keys(leading, return_weights):
     attention, queries = Attention(), torch.randn(3, 4, 2, 8)
     states, real = torch.randn(*leading, 5, 8), torch.rand(*leading, 5) > 0.4
-    found = attention(queries, attention.prepare_memory(states, mask=real), return_weights=return_weights).context
+    actual = attention(queries, attention.prepare_memory(states, mask=real), return_weights=return_weights).context
     expected = attend(queries, states, states, mask=real[..., None, :]).context
-    assert found.allclose(expected, atol=1e-6)
+    assert actual.allclose(expected, atol=1e-6)

@@ -14,13 +14,13 @@ from tests.contracts.cases import build
 
 
 def test_sinusoids_by_hand_and_their_norm():
-    found = Sinusoidal(hidden_size=6).encode(torch.tensor([0, 3, 1000]))
+    actual = Sinusoidal(hidden_size=6).encode(torch.tensor([0, 3, 1000]))
     for row, position in enumerate((0, 3, 1000)):
         for pair in range(3):
             angle = position / 10_000 ** (2 * pair / 6)
-            assert found[row, 2 * pair].item() == pytest.approx(math.sin(angle), abs=2e-4)
-            assert found[row, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=2e-4)
-    assert found.norm(dim=-1).allclose(torch.full((3,), math.sqrt(3)))
+            assert actual[row, 2 * pair].item() == pytest.approx(math.sin(angle), abs=2e-4)
+            assert actual[row, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=2e-4)
+    assert actual.norm(dim=-1).allclose(torch.full((3,), math.sqrt(3)))
     assert Sinusoidal(hidden_size=5).encode(torch.arange(2)).shape == (2, 5)
 
 
@@ -56,7 +56,7 @@ def test_relative_equals_the_sums_of_the_paper():
     scheme = Relative(head_size=4, max_distance=2).double()
     heads = MultiHeadAttention(8, 2, positions=scheme).double()
     x = torch.randn(5, 8, dtype=torch.float64)
-    read = heads(x, mask=causal(), return_weights=True)
+    attended = heads(x, mask=causal(), return_weights=True)
     q, k, v = (proj(x).unflatten(-1, (2, 4)) for proj in (heads.query_proj, heads.key_proj, heads.value_proj))
     out = torch.zeros(5, 2, 4, dtype=torch.float64)
     for h in range(2):
@@ -64,10 +64,10 @@ def test_relative_equals_the_sums_of_the_paper():
             row = [max(-2, min(2, j - i)) + 2 for j in range(i + 1)]
             scores = torch.stack([q[i, h] @ (k[j, h] + scheme.key_table[row[j]]) / 2 for j in range(i + 1)])
             weights = torch.softmax(scores, 0)
-            assert read.weights[h, i, : i + 1].allclose(weights, atol=1e-10)
+            assert attended.weights[h, i, : i + 1].allclose(weights, atol=1e-10)
             out[i, h] = sum(weights[j] * (v[j, h] + scheme.value_table[row[j]]) for j in range(i + 1))
-    assert read.context.allclose(heads.output_proj(out.flatten(1)), atol=1e-10)
-    assert heads(x, mask=causal()).context.allclose(read.context, atol=1e-10)
+    assert attended.context.allclose(heads.output_proj(out.flatten(1)), atol=1e-10)
+    assert heads(x, mask=causal()).context.allclose(attended.context, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -78,8 +78,8 @@ def test_every_scheme_breaks_permutation_equivariance(name):
     attention = MultiHeadAttention(8, 2, positions=scheme if inside else None).double()
     place = (lambda states: states) if inside else scheme
     x, order = torch.randn(6, 8, dtype=torch.float64), torch.tensor([3, 1, 0, 5, 4, 2])
-    moved = attention(place(x[order])).context - attention(place(x)).context[order]
-    assert moved.abs().max() > 1e-3
+    difference = attention(place(x[order])).context - attention(place(x)).context[order]
+    assert difference.abs().max() > 1e-3
     plain = MultiHeadAttention(8, 2).double()
     assert plain(x[order]).context.allclose(plain(x).context[order], atol=1e-10)
 

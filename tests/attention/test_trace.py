@@ -46,14 +46,14 @@ def test_collects_every_attention_by_module_path():
     assert list(maps) == [
         "layers.0.heads", "layers.0.single", "layers.0", "layers.1.heads", "layers.1.single", "layers.1",
     ]  # fmt: skip
-    seen = maps["layers.1.heads"][0]
-    assert seen.weights.shape == seen.scores.shape == (3, 2, 5, 5)
-    assert seen.queries.shape == seen.keys.shape == seen.context.shape == (3, 2, 5, 4)
-    assert not seen.weights.requires_grad
-    assert seen.weights.triu(1).sum() == 0
-    assert seen.scores.allclose(seen.queries @ seen.keys.mT / 2, atol=1e-5)
+    one = maps["layers.1.heads"][0]
+    assert one.weights.shape == one.scores.shape == (3, 2, 5, 5)
+    assert one.queries.shape == one.keys.shape == one.context.shape == (3, 2, 5, 4)
+    assert not one.weights.requires_grad
+    assert one.weights.triu(1).sum() == 0
+    assert one.scores.allclose(one.queries @ one.keys.mT / 2, atol=1e-5)
     ahead = torch.ones(5, 5).triu(1) > 0
-    assert seen.weights.allclose(torch.softmax(seen.scores.masked_fill(ahead, -1e9), -1), atol=1e-6)
+    assert one.weights.allclose(torch.softmax(one.scores.masked_fill(ahead, -1e9), -1), atol=1e-6)
 
 
 @pytest.mark.parametrize("positions", [None, Relative(head_size=4), Rotary(head_size=4), Alibi(num_heads=2)])
@@ -80,7 +80,7 @@ def test_calls_are_recorded_in_order_and_none_after_the_block():
         for step in range(3):
             attention(states[:, : step + 1], attention.prepare_memory(states))
     attention(states, attention.prepare_memory(states))
-    assert [seen.weights.shape[-2] for seen in maps[""]] == [1, 2, 3]
+    assert [one.weights.shape[-2] for one in maps[""]] == [1, 2, 3]
     assert not attention._forward_hooks and not attention._forward_pre_hooks
     assert active_recorders() == ()
 
@@ -160,19 +160,30 @@ def test_an_attention_can_be_recomputed_from_its_record():
     model, states = Model(), torch.randn(3, 5, 8)
     with trace(model) as maps:
         model(states)
-    for reads in maps.values():
-        (read,) = reads
-        assert torch.equal(read.score(read.queries, read.keys).detach(), read.scores)
-        assert torch.equal(read.align(read.scores, read.allowed, read.position_info).weights.detach(), read.weights)
-        assert torch.equal(read.weights @ read.values, read.context)
+    for attention_maps in maps.values():
+        (attention_map,) = attention_maps
+        assert torch.equal(
+            attention_map.score(attention_map.queries, attention_map.keys).detach(), attention_map.scores
+        )
+        assert torch.equal(
+            attention_map.align(
+                attention_map.scores, attention_map.allowed, attention_map.position_info
+            ).weights.detach(),
+            attention_map.weights,
+        )
+        assert torch.equal(attention_map.weights @ attention_map.values, attention_map.context)
 
 
 def test_an_intervention_replaces_the_weights_of_one_attention_only():
     model, states = Model(), torch.randn(3, 5, 8)
-    asked = "layers.1.single"
+    path_of_intervention = "layers.1.single"
 
-    def evenly(path, read):
-        return torch.full_like(read.weights, 1 / read.weights.shape[-1]) if path == asked else None
+    def evenly(path, attention_map):
+        return (
+            torch.full_like(attention_map.weights, 1 / attention_map.weights.shape[-1])
+            if path == path_of_intervention
+            else None
+        )
 
     with trace(model) as before:
         model(states)
@@ -181,10 +192,12 @@ def test_an_intervention_replaces_the_weights_of_one_attention_only():
     with trace(model) as around, intervene(model, evenly):
         changed = model(states)
     assert torch.equal(before["layers.0"][0].weights, around["layers.0"][0].weights)
-    read = around[asked][0]
-    assert (read.weights == 0.2).all() and read.context.allclose(read.values.mean(-2, keepdim=True).expand(3, 5, 8))
-    # a trace inside sees what the model did by itself
-    assert torch.equal(within[asked][0].weights, before[asked][0].weights)
+    attention_map = around[path_of_intervention][0]
+    assert (attention_map.weights == 0.2).all() and attention_map.context.allclose(
+        attention_map.values.mean(-2, keepdim=True).expand(3, 5, 8)
+    )
+    # a trace inside records the model's own weights
+    assert torch.equal(within[path_of_intervention][0].weights, before[path_of_intervention][0].weights)
     assert not changed.allclose(model(states))
     assert not active_recorders()
 
@@ -192,35 +205,38 @@ def test_an_intervention_replaces_the_weights_of_one_attention_only():
 def test_a_head_with_zero_weights_equals_its_removal():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
 
-    def ablate(path, read):
+    def ablate(path, attention_map):
         keep = torch.tensor([1.0, 0.0])[:, None, None]
-        return read.weights * keep
+        return attention_map.weights * keep
 
     with intervene(heads, ablate):
-        found = heads(states).context
+        actual = heads(states).context
     alone = attend(*(part.unflatten(-1, (2, 4)).transpose(1, 2)[:, :1] for part in (
         heads.query_proj(states), heads.key_proj(states), heads.value_proj(states)
     ))).context  # fmt: skip
     expected = heads.output_proj(torch.cat([alone[:, 0], torch.zeros(3, 5, 4)], -1))
-    assert found.allclose(expected, atol=1e-6)
+    assert actual.allclose(expected, atol=1e-6)
 
 
 def test_records_hold_no_autograd_graph():
     model, states = Model(), torch.randn(3, 5, 8, requires_grad=True)
     with trace(model) as maps:
         model(states)
-    for (read,) in maps.values():
+    for (attention_map,) in maps.values():
         tensors = [
-            value for part in (read, read.position_info) for value in vars(part).values() if torch.is_tensor(value)
+            value
+            for part in (attention_map, attention_map.position_info)
+            for value in vars(part).values()
+            if torch.is_tensor(value)
         ]
         assert len(tensors) >= 7 and not any(tensor.requires_grad for tensor in tensors)
 
 
 def test_requested_weights_are_the_replaced_ones():
     heads, states = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
-    with intervene(heads, lambda path, read: torch.zeros_like(read.weights)):
-        found = heads(states, weights_for_queries=[1])
-    assert found.weights.shape == (3, 2, 1, 5) and not found.weights.any()
+    with intervene(heads, lambda path, attention_map: torch.zeros_like(attention_map.weights)):
+        actual = heads(states, weights_for_queries=[1])
+    assert actual.weights.shape == (3, 2, 1, 5) and not actual.weights.any()
 
 
 def test_two_threads_may_trace_concurrently_and_exit_in_any_order():

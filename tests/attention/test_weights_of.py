@@ -1,4 +1,4 @@
-"""Weights of chosen queries beside a fused context: the same as among all weights, and no others are formed."""
+"""Weights of chosen queries beside a fused context: equal to those among all weights, and no others are formed."""
 
 import pytest
 import torch
@@ -33,17 +33,17 @@ def test_requested_weights_equal_those_among_all(score, mask):
     options = {"score": SCORES[score], "mask": MASKS[mask]}
     all_of_them = attend(queries, keys, values, **options, return_weights=True)
     for chosen in ([0, 6, 3], torch.tensor([5])):
-        found = attend(queries, keys, values, **options, weights_for_queries=chosen)
-        torch.testing.assert_close(found.weights, all_of_them.weights[:, chosen])
-        torch.testing.assert_close(found.context, all_of_them.context)
+        actual = attend(queries, keys, values, **options, weights_for_queries=chosen)
+        torch.testing.assert_close(actual.weights, all_of_them.weights[:, chosen])
+        torch.testing.assert_close(actual.context, all_of_them.context)
 
 
 def test_only_requested_queries_are_scored(monkeypatch):
-    asked = []
+    counts = []
 
     class Listening(ScaledDot):
         def forward(self, queries, keys):
-            asked.append(queries.shape[-2])
+            counts.append(queries.shape[-2])
             return super().forward(queries, keys)
 
         def lower(self, queries, keys):
@@ -52,14 +52,14 @@ def test_only_requested_queries_are_scored(monkeypatch):
 
     states = torch.randn(2, 100, 8)
     attend(states, states, states, score=Listening(), weights_for_queries=[3, 99])
-    assert asked == [2]
+    assert counts == [2]
 
 
 def test_requested_weights_of_an_alignment_without_a_kernel():
     states = torch.randn(2, 6, 4)
-    found = attend(states, states, states, align=Sparsemax(), weights_for_queries=[1])
+    actual = attend(states, states, states, align=Sparsemax(), weights_for_queries=[1])
     truth = attend(states, states, states, align=Sparsemax(), return_weights=True)
-    torch.testing.assert_close(found.weights, truth.weights[:, [1]])
+    torch.testing.assert_close(actual.weights, truth.weights[:, [1]])
 
 
 @pytest.mark.unchecked
@@ -92,8 +92,8 @@ def test_no_queries_and_negative_indices():
 def test_requested_weights_where_only_the_values_have_a_batch():
     queries, keys, values = torch.randn(7, 4), torch.randn(9, 4), torch.randn(3, 9, 5)
     mask = padding(torch.tensor([1, 5, 9]))
-    found = attend(queries, keys, values, mask=mask, weights_for_queries=[0, 6]).weights
-    torch.testing.assert_close(found, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])
+    actual = attend(queries, keys, values, mask=mask, weights_for_queries=[0, 6]).weights
+    torch.testing.assert_close(actual, attend(queries, keys, values, mask=mask, return_weights=True).weights[:, [0, 6]])
 
 
 def test_requested_weights_of_heads_and_memories():

@@ -32,7 +32,7 @@ def test_a_kept_implementation_reaches_the_threshold_somewhere(reports):
             ratio
             for report in reports
             if re.match(each.cases, report["question"])
-            for ratio in ablation_page.chosen(report, each)
+            for ratio in ablation_page.ratios_of_decision(report, each)
         ]
         assert ratios, each.implementation
         if each.implementation == "packed rows, eager or on a CPU":

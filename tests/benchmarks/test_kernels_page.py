@@ -1,4 +1,4 @@
-"""docs/kernels.md is what the recorded figures say."""
+"""docs/kernels.md equals the page of the recorded figures."""
 
 from benchmarks import kernels_page
 
@@ -11,5 +11,5 @@ def test_lengths_are_in_order():
     counts, forward, both, memory = zip(*kernels_page.by_length(), strict=True)
     assert list(counts) == sorted(counts)
     assert all(one < other for one, other in zip(forward, both, strict=True))
-    # linear, but for what every length takes
+    # linear, except for a constant
     assert memory[-1] / memory[-2] < 1.05 * counts[-1] / counts[-2]

@@ -1,4 +1,4 @@
-"""Sections on language models and sentences say what the files say, and leave out what was not run."""
+"""Sections on language models and sentences follow the result files, and omit systems without runs."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import language_page, sentences, sentences_page
 from benchmarks.markdown import over_seeds, seeds_by_name
-from benchmarks.results_page import page, recorded
+from benchmarks.results_page import load_runs, page
 from benchmarks.trainings import Training
 from regard.contracts.report import RunInfo
 from regard.metrics import ClassificationQuality, ClassQuality, Likelihood, Overlap, SpanMass
@@ -66,42 +66,44 @@ def a_run(name, seed, *, recipe="ptb", **evaluations):
 
 @pytest.fixture
 def runs():
-    found = {}
+    runs_by_name = {}
     for seed in SEEDS:
         for model, perplexity in EQUAL.items():
             noise = (-1 if model == "ngram_rnn" else 1) * 0.2 * seed
             test, validation = (a_report(model, seed, perplexity + noise + more) for more in (0, 4))
-            found[f"equal_{model}-{seed}"] = a_run(f"equal_{model}", seed, test=test, validation=validation)
+            runs_by_name[f"equal_{model}-{seed}"] = a_run(f"equal_{model}", seed, test=test, validation=validation)
     ngram = a_report("ngram", 0, 141.5)
-    found["ngram-0"] = a_run("ngram", 0, test=ngram, validation=ngram)
-    found["ngram-0"]["training"]["tokens_per_second"] = None
+    runs_by_name["ngram-0"] = a_run("ngram", 0, test=ngram, validation=ngram)
+    runs_by_name["ngram-0"]["training"]["tokens_per_second"] = None
     crops = {"test-crops": a_report("gpt", 0, 99.5, reading="crops of 128 tokens, each from the start")}
-    found["gpt-0"] = a_run("gpt", 0, test=a_report("gpt", 0, 97.25), validation=a_report("gpt", 0, 99.0), **crops)
+    runs_by_name["gpt-0"] = a_run(
+        "gpt", 0, test=a_report("gpt", 0, 97.25), validation=a_report("gpt", 0, 99.0), **crops
+    )
     validation = {"validation": a_report("gpt", 0, 5.0, loss=1.46), "validation-crops": a_report("gpt", 0, 5.0)}
-    found["shakespeare-0"] = a_run("gpt", 0, recipe="tinyshakespeare", **validation)
-    return found
+    runs_by_name["shakespeare-0"] = a_run("gpt", 0, recipe="tinyshakespeare", **validation)
+    return runs_by_name
 
 
 def test_the_treebank_table_has_means_spreads_and_published_figures(runs):
-    told = "\n".join(language_page.sections(runs, ()))
-    assert "over all 82,430 words of the test" in told
-    assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in told
-    assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in told
-    assert "Test perplexity in crops of 128 tokens, each from the start: GPT 99.50." in told
-    assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in told
-    assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in told
-    # one's own sizes and equal ones are never in one table
-    own, equal = told.split("### At equal parameters")
+    text = "\n".join(language_page.sections(runs, ()))
+    assert "over all 82,430 words of the test" in text
+    assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in text
+    assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in text
+    assert "Test perplexity in crops of 128 tokens, each from the start: GPT 99.50." in text
+    assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in text
+    assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in text
+    # systems of their own sizes and of equal size are in separate tables
+    own, equal = text.split("### At equal parameters")
     assert "| LSTM | 2014" not in own
     assert "| GPT | 2018" not in equal
 
 
 def test_spans_and_the_verdict_follow_the_runs(runs):
-    told = language_page.spans(runs)
-    assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in told
-    assert "| uniform weights, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in told
-    assert "**Holds on this text with this training.**" in told
-    assert "4-gram RNN is on par" in told
+    text = language_page.spans(runs)
+    assert "| Key-Value, last 15 | 0.400 ± 0.000 |" in text
+    assert "| uniform weights, last 15 | 0.067 | 0.133 | 0.333 | 0.667 | 1.000 | 8.0 |" in text
+    assert "**Holds on this text with this training.**" in text
+    assert "4-gram RNN is on par" in text
     other = copy.deepcopy(runs)
     for seed in SEEDS:
         set_metric(other[f"equal_key_value-{seed}"]["test"], "perplexity", 99.0 + seed)
@@ -112,16 +114,16 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
 
 
 def test_the_shakespeare_table_compares_with_nanogpt(runs):
-    told = language_page.shakespeare(runs)
+    text = language_page.shakespeare(runs)
     expected = "| GPT, 6 x 384, context 256 | 2.50 M | **1.5000** | 1.4600 | 1.4697 (reported) | 500 | 60 | A GPU | 1 |"
-    assert expected in told
+    assert expected in text
 
 
 def test_systems_without_runs_are_omitted(runs):
     assert language_page.sections({}, ()) == []
     assert sentences_page.sections({}) == []
     assert len(language_page.sections({"ngram-0": runs["ngram-0"]}, ())) == 1
-    assert recorded("a_suite_that_nobody_ran") == {}
+    assert load_runs("a_suite_that_nobody_ran") == {}
 
 
 def test_generation_is_listed_where_it_was_timed(tmp_path):
@@ -132,25 +134,25 @@ def test_generation_is_listed_where_it_was_timed(tmp_path):
         "notes": {"tokens a second": {"regard": 1130.0, "transformers generate": 53.5}},
     }
     (tmp_path / "generation.json").write_text(json.dumps([report]))
-    (told,) = language_page.sections({}, [tmp_path / "generation.json"])
-    assert told.startswith("## Generation")
-    assert "| generation, batch 1 | 1,130 | 54 |" in told
+    (text,) = language_page.sections({}, [tmp_path / "generation.json"])
+    assert text.startswith("## Generation")
+    assert "| generation, batch 1 | 1,130 | 54 |" in text
 
 
 def test_all_sections_are_on_the_page(runs):
-    told = page(recorded("systems"), (), language=runs, sentences=classified())
+    text = page(load_runs("systems"), (), language=runs, sentences=classified())
     for head in ("## Penn Treebank", "## Tiny Shakespeare", "## TREC", "## SST-2", "- A GPU, 4 CPU cores"):
-        assert head in told
-    assert "benchmarks.language --data <folder> --seed 2 equal_lstm" in told
+        assert head in text
+    assert "benchmarks.language --data <folder> --seed 2 equal_lstm" in text
     # names that two suites share are two runs
-    both = page(recorded("systems"), (), language={"lstmn-0": a_run("lstmn", 0, test=a_report("lstmn", 0, 107.0))})
+    both = page(load_runs("systems"), (), language={"lstmn-0": a_run("lstmn", 0, test=a_report("lstmn", 0, 107.0))})
     assert "benchmarks.language --data <folder> --seed 0 lstmn\n" in both
-    assert recorded("systems")["lstmn-0"]["command"] in both
+    assert load_runs("systems")["lstmn-0"]["command"] in both
 
 
 def classified(*, better=0.02):
-    """Runs of every system on both sets; the penalised rows overlap less, and are right more often by so much."""
-    found = {}
+    """Runs of every system on both sets; penalised rows overlap less, and have a higher accuracy by `better`."""
+    runs_by_name = {}
     for name, training in sentences.SYSTEMS.items():
         for seed in SEEDS:
             structured, plain = "structured" in name, name.endswith("no_penalty")
@@ -165,16 +167,16 @@ def classified(*, better=0.02):
                 overlap=Overlap(0.9 - 0.5 * (not plain) + 0.01 * seed, 2.0) if structured else None,
             )
             report = text_classification.make_report(info(training.model, seed), quality)
-            told = json.loads(write_report(report))
+            text = json.loads(write_report(report))
             config = {"recipe": "sentences", "model_name": training.model, "model": {}}
-            found[f"{name}-{seed}"] = {
+            runs_by_name[f"{name}-{seed}"] = {
                 "command": f"python -m benchmarks.sentences {name}",
                 "machine": MACHINE,
                 "config": config,
-                "validation": told,
-                "test": told,
+                "validation": text,
+                "test": text,
             }
-    return found
+    return runs_by_name
 
 
 def test_sentences_have_accuracy_overlap_and_a_verdict_on_the_penalty():

@@ -1,4 +1,4 @@
-"""The snapshot is the same twice, and its comparison sees a difference and no difference in names."""
+"""The snapshot is deterministic, and its comparison detects differences of numbers and not of names."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A checkpoint folder: what goes in comes out, and what is broken is said in a sentence."""
+"""A checkpoint folder: saved values are restored, and broken files raise clear errors."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ class Tied(nn.Module):
 
 def test_saved_tensors_are_restored_with_ties_and_metadata(tmp_path):
     table, wide = torch.randn(3, 4), torch.randn(4, 6)
-    given = {
+    tensors_to_save = {
         "a": table,
         "b": table,
         "view": table[1:],
@@ -59,14 +59,14 @@ def test_saved_tensors_are_restored_with_ties_and_metadata(tmp_path):
         "none": torch.empty(0, 3),
         "none too": torch.empty(0, 3),
     }
-    save_tensors(tmp_path / "deep" / "x.safetensors", given, metadata={"step": 5})
+    save_tensors(tmp_path / "deep" / "x.safetensors", tensors_to_save, metadata={"step": 5})
     loaded = load_tensors(tmp_path / "deep" / "x.safetensors")
-    assert loaded.keys() == given.keys() and loaded["a"] is loaded["b"]
-    for name, tensor in given.items():
+    assert loaded.keys() == tensors_to_save.keys() and loaded["a"] is loaded["b"]
+    for name, tensor in tensors_to_save.items():
         assert torch.equal(loaded[name], tensor) and loaded[name].dtype == tensor.dtype
     assert load_metadata(tmp_path / "deep" / "x.safetensors") == {"step": 5}
     first = (tmp_path / "deep" / "x.safetensors").read_bytes()
-    save_tensors(tmp_path / "y.safetensors", given, metadata={"step": 5})
+    save_tensors(tmp_path / "y.safetensors", tensors_to_save, metadata={"step": 5})
     assert (tmp_path / "y.safetensors").read_bytes() == first
 
 
@@ -88,12 +88,12 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
         load_weights(path, Tied())
     save_file({f"layer{number}": torch.zeros(1) for number in range(9)}, path)
     before = Tied()
-    kept = {name: tensor.clone() for name, tensor in before.state_dict().items()}
+    weights_before = {name: tensor.clone() for name, tensor in before.state_dict().items()}
     with pytest.raises(
         ValueError, match=r"missing: .* and 1 more; not in the model: layer0, layer1, layer2 and 6 more"
     ):
         load_weights(path, before)
-    assert all(torch.equal(tensor, kept[name]) for name, tensor in before.state_dict().items())
+    assert all(torch.equal(tensor, weights_before[name]) for name, tensor in before.state_dict().items())
 
 
 def test_broken_tensor_files_raise_clear_errors(tmp_path):

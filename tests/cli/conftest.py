@@ -28,7 +28,7 @@ TINY = (
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """The folder of a model that copies letters, badly."""
+    """The folder of a briefly trained model that copies letters."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     fit(override(make_run("copy", "bahdanau"), *TINY), folder, console=Console(quiet=True))
     return folder
@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
-    """A made text."""
+    """A synthetic text."""
     path = tmp_path_factory.mktemp("data") / "text.txt"
     path.write_text(TEXT)
     return path
@@ -44,7 +44,7 @@ def text_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def writers(text_file, tmp_path_factory):
-    """Folders of a GPT and an LSTM that write, badly."""
+    """Folders of a briefly trained GPT and LSTM."""
     folders = {}
     for model in ("gpt", "lstm"):
         run = override(make_run("text", model, data=text_file, steps=4), *TINY_WRITERS[model], *CPU)
@@ -54,7 +54,7 @@ def writers(text_file, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def classifier(tmp_path_factory):
-    """The folder of a model that classifies, badly, and has rows of attention."""
+    """The folder of a briefly trained classifier that has rows of attention."""
     path = tmp_path_factory.mktemp("data") / "animals.all"
     path.write_text(SENTENCES)
     run = make_run("sentences", "structured_self_attention", data=path)
@@ -66,7 +66,7 @@ def classifier(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch, tmp_path):
-    """Whatever is remembered is forgotten."""
+    """Clear all caches."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
 
 

@@ -1,4 +1,4 @@
-"""Whatever is broken or missing, a command says so in one sentence that names it, and ends with code 2."""
+"""For a broken or missing file a command prints one error that names it, and ends with code 2."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ HARMS = {
 
 @pytest.fixture
 def refused(command, capsys):
-    """Run a command that must fail with code 2; what it said."""
+    """Run a command that must fail with code 2; its error."""
 
     def run(*arguments, stdin=b""):
         capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`regard classify`, and `train` and `evaluate` of classifiers: every bad input is a sentence."""
+"""`regard classify`, and `train` and `evaluate` of classifiers: every invalid input raises a clear error."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`regard demo`: three systems, a table, a picture, and folders that go on to be used."""
+"""`regard demo`: three systems, a table, a picture, and folders of trained models."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`regard experiment`: runs what was asked for, writes it, and refuses before it works."""
+"""`regard experiment`: runs experiments, writes their results, and refuses before anything runs."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ def run(*arguments):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Every experiment replaced by one that takes no time; the seeds they were run with."""
+    """Every experiment replaced by one that takes no time; the seeds of their runs."""
     seeds = {}
 
     def stand_in(name):

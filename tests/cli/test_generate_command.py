@@ -1,4 +1,4 @@
-"""`regard generate`, and `train` and `evaluate` of language models: every bad input is a sentence."""
+"""`regard generate`, and `train` and `evaluate` of language models: every invalid input raises a clear error."""
 
 import json
 import random
@@ -72,7 +72,7 @@ def test_a_stop_string_may_span_tokens(command, writers, capsys):
     line = ["generate", writers["lstm"], "--prompt", "the", "--max-tokens", 60, "--json"]
     assert command(*line) == 0
     free = json.loads(capsys.readouterr().out)
-    # the middle of what it says anyway, over at least three tokens
+    # a part of its own output, over at least three tokens
     place = len("".join(free["tokens"][:20]))
     stop = free["text"][place : place + 12]
     assert len(stop) == 12
@@ -303,7 +303,7 @@ def test_one_word_of_many_letters_trains(command, tmp_path, capsys):
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 2]
     assert command(*line, *SETS["lstm"], "--set=tokenizer.kind=characters", "--set=validation.rows=64") == 0
     captured = capsys.readouterr()
-    # what a word costs is beyond any number, and is not called "not a number"
+    # the perplexity per word is infinite, and not reported as NaN
     assert "perplexity not finite" in flat(captured.err) and "nan" not in captured.err
     assert max(map(len, captured.out.splitlines())) < 500
 

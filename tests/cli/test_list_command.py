@@ -1,4 +1,4 @@
-"""`regard list`: everything is there, at any width, for people and for programs."""
+"""`regard list`: complete at any width, as tables and as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command itself: version, help, and what it does with errors."""
+"""The command itself: version, help, and errors."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`regard train`: a folder and a table at the end; what cannot be done is a sentence before any work."""
+"""`regard train`: a folder and a table at the end; invalid arguments raise errors before any work."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_a_folder_in_use_is_refused_resumed_or_overwritten(command, tmp_path, ca
     assert command(*train, "--steps", 2) == 0
     assert command(*train, "--steps", 2) == 2
     assert "is not empty. Choose another --out, resume the run in it (--resume)" in flat(capsys.readouterr().err)
-    # the recipe's warm-up is a share of its steps, and stays what it was, as all does that is not given again
+    # the recipe's warm-up is a share of its steps; on resume it is unchanged, as all settings without an option
     for line, steps in ((train, 4), (train, 45), (["train", "--out", tmp_path / "run"], 90)):
         assert command(*line, "--steps", steps, "--resume") == 0
         captured = capsys.readouterr()
@@ -128,7 +128,7 @@ def test_a_resumed_run_keeps_eager_steps(command, tmp_path, capsys):
 
 
 def test_ctrl_c_saves_prints_how_to_resume_and_exits_with_130(tmp_path):
-    """In a process of its own, for the signal."""
+    """In a separate process, for the signal."""
     out = tmp_path / "run"
     line = [Path(sys.executable).with_name("regard"), "train", "copy", "--model=luong", f"--out={out}", "--steps=5000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "300"}

@@ -1,4 +1,4 @@
-"""`regard translate`, `score` and `evaluate`: lines stay where they are, files say what they hold."""
+"""`regard translate`, `score` and `evaluate`: line numbers are kept, and errors name the file."""
 
 import json
 import os

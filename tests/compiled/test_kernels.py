@@ -62,16 +62,16 @@ class AnyGrid:
         return self.called
 
 
-def is_tensor(given):
-    return isinstance(given, torch.Tensor)
+def is_tensor(argument):
+    return isinstance(argument, torch.Tensor)
 
 
-def type_of(given):
-    if is_tensor(given):
-        return TYPES[given.dtype]
-    if isinstance(given, float):
+def type_of(argument):
+    if is_tensor(argument):
+        return TYPES[argument.dtype]
+    if isinstance(argument, float):
         return "fp32"
-    return "i32" if abs(given) < 2**31 else "i64"
+    return "i32" if abs(argument) < 2**31 else "i64"
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_additive(compiler, path, dtype, mask):
 def test_gaussian_features(compiler, size, widths):
     queries, keys = (torch.randn(2, 3, 40, size, dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
     width = torch.full((size,) if widths else (), 0.1, dtype=torch.bfloat16, requires_grad=True)
-    made = gaussian_features(queries, keys, width)
-    torch.autograd.grad(made, (queries, keys, width), [torch.ones_like(side) for side in made])
+    features = gaussian_features(queries, keys, width)
+    torch.autograd.grad(features, (queries, keys, width), [torch.ones_like(side) for side in features])
     assert compiler.names == ["features_kernel", "backward_kernel"]
 
 

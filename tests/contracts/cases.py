@@ -50,7 +50,7 @@ def make_alignment(name, dtype=torch.float64):
 
 @cache
 def make_case(score_name, align_name):
-    """One entry with another; its copies in each precision are made once."""
+    """One entry with another; its copies in each precision are cached."""
     score = build_score(score_name)
     return alignment_case(score, align_name, query_size=8, key_size=key_size_of(score_name))
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-# what is checked on a GPU has an id of its own, which is skipped where there is none
+# a check on a GPU has a separate id, which is skipped without a GPU
 ON_CUDA = ("check_cuda_equals_cpu", "check_no_synchronisation")
 
 
@@ -29,7 +29,7 @@ def each(checks):
 
 
 def small_config(entry, sizes, change):
-    """The sizes that the config has, then the changes of the variant; all else as published."""
+    """The sizes that the config has, then the changes of the variant; all others as published."""
     names = {field.name for field in fields(entry.config)}
     return entry.config(**{key: value for key, value in sizes.items() if key in names} | change)
 

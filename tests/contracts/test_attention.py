@@ -18,7 +18,7 @@ from regard.testing import (
 )
 from tests.contracts.cases import DTYPES, LENGTHS, MASK_CASES, inputs, make_case, make_mask, make_score
 
-# the compiler cannot see through the run-time checks of shapes (tests/test_compile.py), and CUDA may be absent
+# torch.compile cannot trace the run-time checks of shapes (tests/test_compile.py), and CUDA may be absent
 ELSEWHERE = ("check_compiled", "check_cuda_equals_cpu")
 LOWERED = [name for name in SCORES if name not in ("additive", "concat", "activated_general")]
 RULES = [name for name in MASK_CASES if name not in ("none", "tensor")]

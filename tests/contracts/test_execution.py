@@ -1,4 +1,4 @@
-"""What decides whether fused code may run, and what sees through an object that holds a model."""
+"""The decision whether fused code may run, and helpers that unwrap an object that holds a model."""
 
 import functools
 from dataclasses import replace

@@ -24,7 +24,7 @@ SIZES = {
 }
 
 ROLLING = {"mlp", "lstm", "lstmn", "attention", "key_value", "key_value_predict", "ngram_rnn"}
-"""Models whose state has one shape, however many tokens were read."""
+"""Models whose state has one shape, for any number of tokens."""
 
 
 def count(config):

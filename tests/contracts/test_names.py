@@ -1,4 +1,4 @@
-"""A wrong name meets the nearest."""
+"""An unknown name suggests the nearest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Packed rows: end to end, filled to a shape, spread into the rectangle and gathered again."""
+"""Packed sequences: end to end, padded to a shape, converted to the rectangle and back."""
 
 import pytest
 import torch
@@ -54,5 +54,5 @@ def test_padding_and_packing_are_each_others_gradient():
     spread = pad_packed(states, packed)
     assert torch.equal(spread[~packed.mask], torch.zeros(3, 3, dtype=torch.float64))
     assert torch.equal(pack_padded(spread, packed), states)
-    assert torch.autograd.gradcheck(lambda given: pad_packed(given, packed), states)
-    assert torch.autograd.gradcheck(lambda given: pack_padded(given, packed), spread.detach().requires_grad_())
+    assert torch.autograd.gradcheck(lambda argument: pad_packed(argument, packed), states)
+    assert torch.autograd.gradcheck(lambda argument: pack_padded(argument, packed), spread.detach().requires_grad_())

@@ -1,4 +1,4 @@
-"""Dataclasses with tensors are pytrees to torch: torch.export, tree_map and torch.func see through them."""
+"""Dataclasses with tensors are pytrees to torch: torch.export, tree_map and torch.func traverse them."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Small models that keep the contract: one whose probabilities are a table, one that attends and has a state."""
+"""Small models with the protocol: one with a table of probabilities, one with attention and a state."""
 
 from dataclasses import dataclass
 
@@ -76,7 +76,7 @@ class State:
 
 
 class Attending(nn.Module):
-    """A GRU that looks back at source embeddings; dropout shows whether eval was called."""
+    """A GRU that attends to source embeddings; dropout shows whether eval was called."""
 
     def __init__(self, *, vocab_size=12, size=16):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Generation: every row as if alone, cached as uncached, and each option does what it says."""
+"""Generation: every text as alone, with and without caches, and each option."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Count:
 
 
 class Counting(nn.Module):
-    """A fake with a state: what comes next depends on the sum of all that was read; it counts the rows it stepped."""
+    """A model with a state: the next token depends on the sum of all inputs; it counts its rows."""
 
     def __init__(self):
         super().__init__()
@@ -53,8 +53,8 @@ class Counting(nn.Module):
 
     def step(self, tokens, state):
         self.num_rows += len(tokens)
-        read = self.features(tokens[:, None], state)
-        return Step(logits=read.features[:, 0], state=read.state)
+        output = self.features(tokens[:, None], state)
+        return Step(logits=output.features[:, 0], state=output.state)
 
     def forward(self, tokens):
         return self.features(tokens, self.start(len(tokens))).features
@@ -72,7 +72,7 @@ MODELS = {"gpt": gpt, "rotary": lambda: gpt(positions="rotary"), "fake": Countin
 
 
 def uncached(model, prompt, options, *, number):
-    """The same choices, every one from the whole text anew."""
+    """The same choices, each computed from the whole text."""
     ids, log_probs = list(prompt), []
     with torch.no_grad():
         for step in range(1, options.max_tokens + 1):
@@ -92,8 +92,8 @@ def uncached(model, prompt, options, *, number):
 )
 def test_every_text_equals_generation_alone_and_uncached(model, name):
     model, options = MODELS[model](), OPTIONS[name]
-    found = generate(model, PROMPTS, options)
-    for row, (prompt, one) in enumerate(zip(PROMPTS, found, strict=True)):
+    actual = generate(model, PROMPTS, options)
+    for row, (prompt, one) in enumerate(zip(PROMPTS, actual, strict=True)):
         (alone,) = generate(model, [prompt], options, numbers=[row])
         assert (one.ids, one.ended) == (alone.ids, alone.ended)
         assert one.log_probs == pytest.approx(alone.log_probs, abs=1e-10)
@@ -106,11 +106,11 @@ def test_every_text_equals_generation_alone_and_uncached(model, name):
 def test_same_prompts_differ_by_their_numbers_and_seeds():
     model = Counting()
     options = Generation(max_tokens=12, stop_ids=(), temperature=2.0)
-    found = generate(model, [[7]] * 20, options)
-    assert len({one.ids for one in found}) > 15
-    assert found == generate(model, [[7]] * 20, options)
-    assert found[3:5] == generate(model, [[7]] * 2, options, numbers=[3, 4])
-    assert found != generate(model, [[7]] * 20, Generation(max_tokens=12, stop_ids=(), temperature=2.0, seed=1))
+    actual = generate(model, [[7]] * 20, options)
+    assert len({one.ids for one in actual}) > 15
+    assert actual == generate(model, [[7]] * 20, options)
+    assert actual[3:5] == generate(model, [[7]] * 2, options, numbers=[3, 4])
+    assert actual != generate(model, [[7]] * 20, Generation(max_tokens=12, stop_ids=(), temperature=2.0, seed=1))
 
 
 def test_pad_and_bos_are_never_sampled():
@@ -118,10 +118,10 @@ def test_pad_and_bos_are_never_sampled():
     with torch.no_grad():
         model.table[:, :EOS] = 50.0
     for temperature in (0.0, 1.0):
-        (found,) = generate(model, [[7]], Generation(temperature=temperature, max_tokens=8, stop_ids=()))
-        assert min(found.ids) >= EOS
-        # the log-probability is the model's own, <pad> and <bos> among what it might have said
-        assert max(found.log_probs) < -30
+        (actual,) = generate(model, [[7]], Generation(temperature=temperature, max_tokens=8, stop_ids=()))
+        assert min(actual.ids) >= EOS
+        # the log-probability is the model's own, normalised over <pad> and <bos> too
+        assert max(actual.log_probs) < -30
 
 
 def test_the_reason_for_the_end_is_reported():
@@ -142,20 +142,20 @@ def test_a_stream_equals_generate():
     rows = [[] for _ in PROMPTS]
     for step in stream(model, PROMPTS, options):
         assert not torch.is_inference_mode_enabled()
-        for said in step:
-            rows[said.row].append(said)
-    for said, one in zip(rows, generate(model, PROMPTS, options), strict=True):
-        assert tuple(token.token for token in said) == one.ids
-        assert tuple(token.log_prob for token in said) == one.log_probs
-        assert [token.ended for token in said] == [None] * (len(said) - 1) + [one.ended]
+        for token_output in step:
+            rows[token_output.row].append(token_output)
+    for token_output, one in zip(rows, generate(model, PROMPTS, options), strict=True):
+        assert tuple(token.token for token in token_output) == one.ids
+        assert tuple(token.log_prob for token in token_output) == one.log_probs
+        assert [token.ended for token in token_output] == [None] * (len(token_output) - 1) + [one.ended]
 
 
 def test_a_closed_text_ends_and_the_others_continue():
     model, options = Counting(), Generation(temperature=0.0, max_tokens=10, stop_ids=())
     closed, rows = {3}, [[] for _ in PROMPTS]
     for step in stream(model, PROMPTS, options, closed=closed):
-        for said in step:
-            rows[said.row].append(said.token)
+        for token_output in step:
+            rows[token_output.row].append(token_output.token)
         if len(rows[1]) == 3:
             closed.add(1)
     whole = [list(one.ids) for one in generate(model, PROMPTS, options)]
@@ -167,9 +167,9 @@ def test_finished_texts_leave_the_batch():
     generate(model, [[7]] * 8, options)
     assert model.num_rows == 8 * 19
     model.num_rows = 0
-    found = generate(model, [[7]] * 8, options, stop=lambda row, ids: row < 6)
+    actual = generate(model, [[7]] * 8, options, stop=lambda row, ids: row < 6)
     assert model.num_rows == 2 * 19
-    assert [len(one.ids) for one in found] == [1] * 6 + [20] * 2
+    assert [len(one.ids) for one in actual] == [1] * 6 + [20] * 2
 
 
 def test_the_penalty_by_hand():
@@ -181,7 +181,7 @@ def test_the_penalty_by_hand():
     sampler.record(torch.tensor([3]))
     assert sampler(logits, step).item() == 2
     negative = torch.tensor([[0.0, 0.0, -3.0, -3.0, -1.0, -1.5]])
-    # -1 said is -2
+    # the penalty doubles a logit of -1
     assert sampler(negative, step).item() == 5
     rewarding = Generation(temperature=0.0, repetition_penalty=0.5)
     sampler = TokenSampler(rewarding, numbers=torch.tensor([0]), texts=torch.tensor([[3]]), vocab_size=6)
@@ -190,17 +190,20 @@ def test_the_penalty_by_hand():
 
 def test_log_probs_are_returned_only_on_request():
     model = gpt()
-    asked, plain = (generate(model, PROMPTS, OPTIONS["top_k"], return_log_probs=wanted) for wanted in (True, False))
-    assert [one.ids for one in asked] == [one.ids for one in plain]
+    with_log_probs, plain = (
+        generate(model, PROMPTS, OPTIONS["top_k"], return_log_probs=return_log_probs)
+        for return_log_probs in (True, False)
+    )
+    assert [one.ids for one in with_log_probs] == [one.ids for one in plain]
     assert all(one.log_probs is None for one in plain)
 
 
 def test_generation_restores_the_training_mode():
     model = gpt(dropout=0.5).train()
     model.layers[0].eval()
-    found = generate(model, PROMPTS, OPTIONS["best"])
+    actual = generate(model, PROMPTS, OPTIONS["best"])
     assert [module.training for module in model.layers] == [False, True]
-    assert found == generate(model.eval(), PROMPTS, OPTIONS["best"])
+    assert actual == generate(model.eval(), PROMPTS, OPTIONS["best"])
     model.train()
     steps = stream(model, PROMPTS, OPTIONS["best"])
     next(steps)
@@ -211,8 +214,8 @@ def test_generation_restores_the_training_mode():
 
 @pytest.mark.unchecked
 def test_a_fractional_number_of_tokens_is_rounded_down():
-    found = generate(Counting(), [[3], [4, 5]], Generation(temperature=0.0, max_tokens=2.5, stop_ids=()))
-    assert [len(one.ids) for one in found] == [2, 2]
+    actual = generate(Counting(), [[3], [4, 5]], Generation(temperature=0.0, max_tokens=2.5, stop_ids=()))
+    assert [len(one.ids) for one in actual] == [2, 2]
 
 
 def test_a_temperature_near_zero_selects_the_most_probable_token():
@@ -279,7 +282,7 @@ def test_cuda_gives_the_same_text(name):
     expected = generate(model, PROMPTS, OPTIONS[name])
     model = model.cuda()
     for _ in range(2):
-        found = generate(model, PROMPTS, OPTIONS[name])
-        assert [one.ids for one in found] == [one.ids for one in expected]
-        for one, other in zip(found, expected, strict=True):
+        actual = generate(model, PROMPTS, OPTIONS[name])
+        assert [one.ids for one in actual] == [one.ids for one in expected]
+        for one, other in zip(actual, expected, strict=True):
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-9)

@@ -13,11 +13,11 @@ from tests.decoding.fakes import LIMIT, Attending, markov, sources
 @pytest.mark.parametrize("search", [Greedy(), Beam(size=4, num_best=4), Sampling()], ids=str)
 def test_alignment_is_that_of_the_winning_hypothesis(search):
     model, rows = Attending().double(), sources(8)
-    found = decode_all(model, rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists)
-    for row, hypotheses in zip(rows, found, strict=True):
+    actual = decode_all(model, rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists)
+    for row, hypotheses in zip(rows, actual, strict=True):
         for hypothesis in hypotheses:
-            read = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
-            (expected,) = forced_alignment(model, PaddedTokens.from_lists([row]), PaddedTokens.from_lists([read]))
+            tokens_in = [BOS, *hypothesis.ids] if hypothesis.finished else [BOS, *hypothesis.ids[:-1]]
+            (expected,) = forced_alignment(model, PaddedTokens.from_lists([row]), PaddedTokens.from_lists([tokens_in]))
             assert hypothesis.weights.shape == (len(hypothesis.ids) + hypothesis.finished, len(row))
             torch.testing.assert_close(hypothesis.weights, expected)
             assert not hypothesis.weights.is_inference()
@@ -47,8 +47,8 @@ def test_weights_are_returned_on_request_and_only_if_the_model_has_them():
 def test_forced_alignments_have_the_size_of_each_example():
     model, rows = Attending(), sources(5)
     targets = [[BOS, *row[:-1]] for row in sources(5, seed=1)]
-    found = forced_alignment(model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists(targets))
-    assert [tuple(one.shape) for one in found] == [(len(y), len(x)) for x, y in zip(rows, targets, strict=True)]
+    actual = forced_alignment(model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists(targets))
+    assert [tuple(one.shape) for one in actual] == [(len(y), len(x)) for x, y in zip(rows, targets, strict=True)]
     assert model.training
 
 
@@ -58,9 +58,9 @@ def hypothesis(alignment, ids):
 
 def test_links_by_hand():
     # columns a b <eos>; rows 10 11 12 <eos>
-    seen = hypothesis([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0], [0.9, 0.1, 0.0]], (10, 11, 12))
-    assert links(seen) == [(0, 1), (1, 0)]
-    assert to_pharaoh(links(seen)) == "0-1 1-0"
+    attended = hypothesis([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0], [0.9, 0.1, 0.0]], (10, 11, 12))
+    assert links(attended) == [(0, 1), (1, 0)]
+    assert to_pharaoh(links(attended)) == "0-1 1-0"
     assert links(hypothesis([[1.0]], ())) == []
     assert best_links(torch.zeros(0, 4)) == []
     with pytest.raises(ValueError, match=r"has no alignment\. Decode with return_weights=True"):
@@ -73,10 +73,10 @@ def test_words_by_hand():
     expected = torch.tensor([[0.45, 0.25, 0.0, 0.3], [0.0, 0.0, 0.0, 1.0]])
     torch.testing.assert_close(merged, expected)
     assert best_links(merged) == [(0, 0), (3, 1)]
-    seen = hypothesis([[0.3, 0.3, 0.4, 0.0], [0.0, 0.1, 0.9, 0.0], [0.0, 0.0, 0.0, 1.0]], (10, 11))
-    assert links(seen) == [(2, 0), (2, 1)]
-    assert links(seen, source_words=[0, 0, 1]) == [(0, 0), (1, 1)]
-    assert links(seen, source_words=[0, 0, 1], target_words=[0, 0]) == [(1, 0)]
+    attended = hypothesis([[0.3, 0.3, 0.4, 0.0], [0.0, 0.1, 0.9, 0.0], [0.0, 0.0, 0.0, 1.0]], (10, 11))
+    assert links(attended) == [(2, 0), (2, 1)]
+    assert links(attended, source_words=[0, 0, 1]) == [(0, 0), (1, 1)]
+    assert links(attended, source_words=[0, 0, 1], target_words=[0, 0]) == [(1, 0)]
     with pytest.raises(ValueError, match="source_words has 2 entries, but the alignment has 4"):
         merge_words(tokens, source_words=[0, 1], target_words=[0, 0, 1])
     with pytest.raises(ValueError, match="target_words has the number -1"):
@@ -123,15 +123,15 @@ def test_batches_respect_their_token_budget():
 def test_scores_are_sums_of_log_probabilities():
     model, rows = Attending(), sources(6)
     targets = [row[:-1] for row in sources(6, seed=2)]
-    found = score_all(model, rows, targets, tokens_per_batch=15, stack=PaddedTokens.from_lists)
+    actual = score_all(model, rows, targets, tokens_per_batch=15, stack=PaddedTokens.from_lists)
     assert model.training
     model.eval()
-    for row, target, got in zip(rows, targets, found, strict=True):
+    for row, target, got in zip(rows, targets, actual, strict=True):
         logits = model.forward(PaddedTokens.from_lists([row]), PaddedTokens.from_lists([[BOS, *target]]))[0]
-        said = [*target, EOS]
-        assert got == pytest.approx(logits.log_softmax(-1)[range(len(said)), said].sum().item(), abs=1e-5)
+        tokens = [*target, EOS]
+        assert got == pytest.approx(logits.log_softmax(-1)[range(len(tokens)), tokens].sum().item(), abs=1e-5)
     labels = PaddedTokens.from_lists([[*target, EOS] for target in targets]).ids
     total = score(
         model, PaddedTokens.from_lists(rows), PaddedTokens.from_lists([[BOS, *target] for target in targets]), labels
     )
-    assert total.tolist() == pytest.approx(found, abs=1e-5)
+    assert total.tolist() == pytest.approx(actual, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Every system of the table goes through every search."""
+"""Every system of the table with every search."""
 
 import pytest
 import torch
@@ -20,8 +20,8 @@ every_model = pytest.mark.parametrize(("name", "change"), with_variants(TRANSLAT
 )
 def test_outputs_alone_equal_those_in_a_batch_and_their_scores(name, change, search):
     model = make(name, change)
-    found = decode(model, PaddedTokens.from_lists(SOURCES), search=search, limit=LIMIT, return_weights=True)
-    for number, (row, hypotheses) in enumerate(zip(SOURCES, found, strict=True)):
+    actual = decode(model, PaddedTokens.from_lists(SOURCES), search=search, limit=LIMIT, return_weights=True)
+    for number, (row, hypotheses) in enumerate(zip(SOURCES, actual, strict=True)):
         source = PaddedTokens.from_lists([row])
         numbers = torch.tensor([number])
         (alone,) = decode(model, source, search=search, limit=LIMIT, numbers=numbers)
@@ -35,18 +35,18 @@ def test_outputs_alone_equal_those_in_a_batch_and_their_scores(name, change, sea
                 )
             assert (one.weights is not None) == TRANSLATION_MODELS[name].attends
             if one.weights is not None:
-                read = [BOS, *one.ids][: len(one.ids) + one.finished]
-                (expected,) = forced_alignment(model, source, PaddedTokens.from_lists([read]))
+                tokens_in = [BOS, *one.ids][: len(one.ids) + one.finished]
+                (expected,) = forced_alignment(model, source, PaddedTokens.from_lists([tokens_in]))
                 torch.testing.assert_close(one.weights, expected)
 
 
 @every_model
 def test_a_beam_reorders_the_state(name, change):
     model = make(name, change)
-    (found,) = decode(
+    (actual,) = decode(
         model, PaddedTokens.from_lists(SOURCES[:1]), search=Beam(size=13, num_best=13), limit=LengthLimit(0.0, 4)
     )
-    finished = [one for one in found if one.finished]
+    finished = [one for one in actual if one.finished]
     scores = score_all(
         model, SOURCES[:1] * len(finished), [list(one.ids) for one in finished], stack=PaddedTokens.from_lists
     )

@@ -1,4 +1,4 @@
-"""Sampling draws what it says: frequencies, what top_k and top_p keep, and the same sample in any batch."""
+"""Sampling: frequencies, the tokens of top_k and top_p, and equal samples in any batch."""
 
 import pytest
 import torch
@@ -28,13 +28,13 @@ def test_frequencies_are_probabilities(temperature):
 
 def test_whole_sequences_follow_the_model():
     model, count = markov(vocab_size=5, num_sources=1, ending=1.0), 3000
-    found = decode(model, PaddedTokens.from_lists([[3, EOS]] * count), search=Sampling(), limit=LengthLimit(0.0, 3))
+    actual = decode(model, PaddedTokens.from_lists([[3, EOS]] * count), search=Sampling(), limit=LengthLimit(0.0, 3))
     model.table[:, :, :2] = float("-inf")
     one, two, three = ((model.table[0] * (1 + step / 10)).softmax(-1) for step in range(3))
-    said, expected = {}, {}
-    for (hypothesis,) in found:
+    counts_of_sequences, expected = {}, {}
+    for (hypothesis,) in actual:
         key = (hypothesis.ids, hypothesis.finished)
-        said[key] = said.get(key, 0) + 1
+        counts_of_sequences[key] = counts_of_sequences.get(key, 0) + 1
     for first in (2, 3, 4):
         for second in (2, 3, 4):
             for third in (2, 3, 4):
@@ -44,13 +44,13 @@ def test_whole_sequences_follow_the_model():
                 share = (one[1, first] * two[first, second] * three[second, third]).item()
                 # what follows <eos> is summed out
                 expected[key] = expected.get(key, 0.0) + share
-    assert set(said) <= set(expected)
-    counts = [said.get(key, 0) for key in expected]
+    assert set(counts_of_sequences) <= set(expected)
+    counts = [counts_of_sequences.get(key, 0) for key in expected]
     assert stats.chisquare(counts, [count * share for share in expected.values()]).pvalue > 0.01
 
 
 @pytest.mark.parametrize(
-    ("search", "kept"),
+    ("search", "tokens"),
     [
         (Sampling(top_k=1), {5}),
         (Sampling(top_k=3), {5, 3, 6}),
@@ -72,12 +72,12 @@ def test_whole_sequences_follow_the_model():
     ],
     ids=str,
 )
-def test_sampling_draws_only_from_the_kept_tokens(search, kept):
+def test_sampling_draws_only_from_the_kept_tokens(search, tokens):
     counts = shares(search)
-    assert set(counts.nonzero()[:, 0].tolist()) == kept
-    chosen = sorted(kept)
+    assert set(counts.nonzero()[:, 0].tolist()) == tokens
+    chosen = sorted(tokens)
     expected = LOGITS[chosen].softmax(-1) * 4000
-    if len(kept) > 1:
+    if len(tokens) > 1:
         assert stats.chisquare(counts[chosen].numpy(), expected.numpy()).pvalue > 0.01
 
 

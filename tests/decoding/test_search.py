@@ -1,4 +1,4 @@
-"""Greedy and beam search against exhaustive search, against each other, and in every batch alike."""
+"""Greedy and beam search against exhaustive search, against each other, and in batches of any size."""
 
 import itertools
 
@@ -13,10 +13,10 @@ from tests.decoding.fakes import LIMIT, Attending, Markov, markov, padded, sourc
 
 def log_prob(model, source, ids):
     """log p(ids <eos> | source), a sum over the table."""
-    said = [*ids, EOS]
-    output = model.features(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([[BOS, *said[:-1]]]))
+    tokens = [*ids, EOS]
+    output = model.features(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([[BOS, *tokens[:-1]]]))
     logits = output.features[0]
-    return logits.log_softmax(-1)[range(len(said)), said].sum().item()
+    return logits.log_softmax(-1)[range(len(tokens)), tokens].sum().item()
 
 
 def all_answers(vocab_size, limit):
@@ -29,10 +29,10 @@ def test_a_wide_beam_is_exhaustive(alpha):
     model, limit = markov(vocab_size=6, num_sources=3), 4
     answers = list(all_answers(6, limit))
     rows = [[3, EOS], [4, 5, EOS], [5, EOS]]
-    # what lives on at the last step must fit beside what ends
+    # continued and finished hypotheses of the last step must both fit
     search = Beam(size=4**limit, length_penalty=alpha, num_best=len(answers))
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, limit))
-    for row, hypotheses in zip(rows, found, strict=True):
+    actual = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, limit))
+    for row, hypotheses in zip(rows, actual, strict=True):
         scored = {ids: log_prob(model, row, ids) / ((6 + len(ids)) / 6) ** alpha for ids in answers}
         expected = sorted(answers, key=lambda ids: -scored[ids])
         assert [hypothesis.ids for hypothesis in hypotheses] == expected
@@ -43,7 +43,7 @@ def test_a_wide_beam_is_exhaustive(alpha):
 
 
 def reference_beam(model, row, *, size, limit, alpha):
-    """Beam search as plainly as it can be said, for one source."""
+    """Plain beam search for one source."""
     live, finished = [((), 0.0)], []
     for step in range(limit):
         table = (model.table[row[0] % len(model.table)] * (1 + step / 10)).log_softmax(-1).tolist()
@@ -73,10 +73,10 @@ def test_beam_search_equals_the_plain_algorithm(size, ending):
     model = markov(vocab_size=9, num_sources=8, seed=1, ending=ending)
     rows = sources(12, longest=5, vocab_size=12)
     search = Beam(size=size, num_best=size)
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(1.0, 3))
-    for row, hypotheses in zip(rows, found, strict=True):
+    actual = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(1.0, 3))
+    for row, hypotheses in zip(rows, actual, strict=True):
         expected = reference_beam(model, row, size=size, limit=len(row) + 3, alpha=1.0)
-        assert [(got.ids, got.finished) for got in hypotheses] == [(ids, done) for ids, _, done in expected]
+        assert [(got.ids, got.finished) for got in hypotheses] == [(ids, finished) for ids, _, finished in expected]
         for got, (_, score, _) in zip(hypotheses, expected, strict=True):
             assert got.score == pytest.approx(score, abs=1e-9)
 
@@ -140,8 +140,8 @@ def test_outputs_do_not_depend_on_the_interval_of_transfers(search, every, share
     for module in (greedy_module, beam):
         monkeypatch.setattr(module, "transfer_interval", lambda device: every)
         monkeypatch.setattr(module, "compaction_pays", lambda closed, count: closed > share * count)
-    found = decode(model, rows, search=search, return_weights=True, limit=LIMIT)
-    for one, two in zip(expected, found, strict=True):
+    actual = decode(model, rows, search=search, return_weights=True, limit=LIMIT)
+    for one, two in zip(expected, actual, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         for mine, other in zip(one, two, strict=True):
             assert mine.log_prob == pytest.approx(other.log_prob, abs=1e-9)
@@ -151,8 +151,8 @@ def test_outputs_do_not_depend_on_the_interval_of_transfers(search, every, share
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_log_prob_equals_that_under_teacher_forcing(search):
     model, rows = Attending(), sources(12)
-    found = decode_all(model, rows, search=search, limit=LIMIT, stack=PaddedTokens.from_lists)
-    pairs = [(row, one) for row, hypotheses in zip(rows, found, strict=True) for one in hypotheses if one.finished]
+    actual = decode_all(model, rows, search=search, limit=LIMIT, stack=PaddedTokens.from_lists)
+    pairs = [(row, one) for row, hypotheses in zip(rows, actual, strict=True) for one in hypotheses if one.finished]
     assert len(pairs) > 5
     scores = score_all(
         model, [row for row, _ in pairs], [list(one.ids) for _, one in pairs], stack=PaddedTokens.from_lists
@@ -173,9 +173,9 @@ def test_pad_and_bos_are_never_generated(search):
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_each_example_has_its_own_limit(search):
     model, rows = markov(vocab_size=8, ending=-100.0), [[3, EOS], [4, 4, 4, 4, EOS], [EOS]]
-    found = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(2.0, 1))
-    assert [len(row[0].ids) for row in found] == [5, 11, 3]
-    assert not any(hypothesis.finished for row in found for hypothesis in row)
+    actual = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(2.0, 1))
+    assert [len(row[0].ids) for row in actual] == [5, 11, 3]
+    assert not any(hypothesis.finished for row in actual for hypothesis in row)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
@@ -194,20 +194,20 @@ def test_an_immediate_end_and_an_unknown_word(search):
 
 def test_a_vocabulary_smaller_than_the_beam():
     model = markov(vocab_size=4)
-    found = decode(
+    actual = decode(
         model, PaddedTokens.from_lists([[3, EOS]] * 2), search=Beam(size=6, num_best=6), limit=LengthLimit(0.0, 3)
     )
-    assert {hypothesis.ids for hypothesis in found[0]} == {(), (3,), (3, 3), (3, 3, 3)}
-    assert [hypothesis.finished for hypothesis in found[0]] == [True, True, True, False]
+    assert {hypothesis.ids for hypothesis in actual[0]} == {(), (3,), (3, 3), (3, 3, 3)}
+    assert [hypothesis.finished for hypothesis in actual[0]] == [True, True, True, False]
 
 
 def test_a_model_that_must_end_stops_the_search():
     model = markov(vocab_size=8)
     model.table[:, :, UNK:] = float("-inf")
-    found = decode(
+    actual = decode(
         model, PaddedTokens.from_lists([[3, EOS]]), search=Beam(size=3, num_best=3), limit=LengthLimit(0.0, 50)
     )
-    assert [hypothesis.ids for hypothesis in found[0]] == [()]
+    assert [hypothesis.ids for hypothesis in actual[0]] == [()]
     assert model.num_steps == 1
 
 
@@ -257,7 +257,7 @@ def test_ties_in_a_beam_do_not_depend_on_the_batch():
     rows, search = [[first, EOS] for first in (4, 5, 6, 7)] * 5, Beam(size=3, num_best=3)
     together = decode(model, PaddedTokens.from_lists(rows), search=search, limit=LengthLimit(0.0, 4))
     alone = [decode(model, PaddedTokens.from_lists([row]), search=search, limit=LengthLimit(0.0, 4))[0] for row in rows]
-    assert [[one.ids for one in found] for found in together] == [[one.ids for one in found] for found in alone]
+    assert [[one.ids for one in actual] for actual in together] == [[one.ids for one in actual] for actual in alone]
 
 
 @pytest.mark.parametrize(
@@ -280,9 +280,9 @@ def test_invalid_settings_raise_errors(make, sentence):
 def test_cuda_gives_the_same(search):
     model, rows = Attending().double(), sources(17)
     expected = decode_all(model, rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists)
-    found = decode_all(
+    actual = decode_all(
         model.cuda(), rows, search=search, return_weights=True, limit=LIMIT, stack=PaddedTokens.from_lists
     )
-    for one, two in zip(expected, found, strict=True):
+    for one, two in zip(expected, actual, strict=True):
         assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in two]
         torch.testing.assert_close(one[0].weights, two[0].weights)

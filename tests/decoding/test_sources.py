@@ -17,7 +17,7 @@ LIMIT = LengthLimit(0.0, 6)
 
 @dataclass(frozen=True)
 class Frames:
-    """Vectors in place of tokens."""
+    """Vectors instead of tokens."""
 
     vectors: Tensor
     lengths: Tensor
@@ -52,7 +52,9 @@ def test_frames_are_decoded_and_scored_in_any_batches(search):
     together = decode_all(model, frames, stack=stack, limit=LIMIT, search=search, return_weights=True)
     alone = decode_all(model, frames, stack=stack, limit=LIMIT, search=search, tokens_per_batch=1)
     assert [one[0].ids for one in together] == [one[0].ids for one in alone]
-    finished = [(source, one) for source, found in zip(frames, together, strict=True) for one in found if one.finished]
+    finished = [
+        (source, one) for source, actual in zip(frames, together, strict=True) for one in actual if one.finished
+    ]
     assert all(one.weights.shape == (len(one.ids) + 1, len(source)) for source, one in finished)
     scores = score_all(model, [source for source, _ in finished], [list(one.ids) for _, one in finished], stack=stack)
     assert scores == pytest.approx([one.log_prob for _, one in finished], abs=1e-9)
@@ -63,7 +65,7 @@ def test_batches_of_tokens_are_sources():
     for source in (PaddedTokens.from_lists(rows), PackedTokens.from_lists(rows), stack([torch.zeros(2, 3)])):
         assert isinstance(source, Source)
         assert source.device == torch.device("cpu")
-        moved = source.to("meta")
-        assert type(moved) is type(source) and moved.device.type == moved.lengths.device.type == "meta"
+        on_meta = source.to("meta")
+        assert type(on_meta) is type(source) and on_meta.device.type == on_meta.lengths.device.type == "meta"
     assert PackedTokens.from_lists(rows).to("meta").max_seqlen == 3
     assert not isinstance(torch.zeros(2), Source)

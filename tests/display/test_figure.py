@@ -126,7 +126,7 @@ def cjk_files():
 def test_a_font_that_has_the_characters_is_used(monkeypatch):
     from matplotlib import font_manager
 
-    # STIX stands in for a CJK font, and the usual one is made to know the plain letters and the snowman only
+    # STIX replaces a CJK font, and the default font has only ASCII letters and the snowman
     monkeypatch.setattr(figure, "CJK_FONTS", ("Not Installed", "STIXGeneral"))
     dejavu = {ord("☃"), *range(32, 127)}
     real = font_manager.get_font

@@ -1,4 +1,4 @@
-"""The page: whole in itself, safe against its tokens, and right to the digits it shows."""
+"""The page: self-contained, with escaped tokens and exact digits."""
 
 import base64
 import json
@@ -54,10 +54,10 @@ def test_the_page_needs_no_network_and_no_other_file():
 
 def test_tokens_are_escaped_and_decoded_unchanged():
     text = page_of(torch.eye(4), EVIL).html()
-    read = Reader(text)
-    assert [tag for tag, _ in read.tags].count("script") == 2
-    assert not any(tag == "img" for tag, _ in read.tags)
-    payload = json.loads(read.data)
+    reader = Reader(text)
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert not any(tag == "img" for tag, _ in reader.tags)
+    payload = json.loads(reader.data)
     assert payload["labels"] == [[*EVIL[:3], "我\\u2028"]]
     assert "\u2028" not in text
 
@@ -85,8 +85,8 @@ def test_weights_take_four_bytes_and_shared_tokens_are_stored_once():
 
 def test_a_notebook_gets_an_iframe_with_the_page():
     page = page_of(torch.eye(4), EVIL)
-    read = Reader(page._repr_html_())
-    ((tag, attributes),) = read.tags
+    reader = Reader(page._repr_html_())
+    ((tag, attributes),) = reader.tags
     assert tag == "iframe"
     assert attributes["srcdoc"] == page.html()
     assert attributes["sandbox"] == "allow-scripts"

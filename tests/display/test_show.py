@@ -1,4 +1,4 @@
-"""`regard.show`: what it accepts, where it draws, and what it refuses."""
+"""`regard.show`: inputs, outputs and errors."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Attention span: the verdict follows the numbers, whichever way they fall, and recorded runs give the same."""
+"""Attention span: the verdict follows the numbers, and recorded runs give the same one."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Causal mask: the model that looks ahead is caught, the one that does not is not accused."""
+"""Causal mask: the verdict is against a model that attends to the future, and not against one that does not."""
 
 import math
 
@@ -14,7 +14,7 @@ LANGUAGE = Language(num_symbols=5, length=8)
 
 
 def test_the_claim_holds_for_the_model_without_a_mask_only():
-    """Two models with the mask, two without, small enough to learn in seconds."""
+    """Two models with the mask, two without, small enough to train in seconds."""
     masked, unmasked = (
         [train_and_evaluate(seed, LANGUAGE, mask, steps=350, size=32) for seed in range(2)] for mask in (causal(), None)
     )

@@ -1,4 +1,4 @@
-"""Findings: statistics that can say no, tables that keep their digits, files that are whole."""
+"""Findings: statistics that can be negative, tables with all digits, complete files."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ def test_a_difference_within_chance_is_not_significant():
     assert clearly_above([1.0, 1.1, 1.2], [0.5, 0.6, 0.6])
     assert not clearly_above([1.0, 0.4, 1.2], [0.9, 0.9, 0.9])
     assert not clearly_above([0.5, 0.6, 0.6], [1.0, 1.1, 1.2])
-    # the same gap, paired run by run, is clear however far the runs lie apart
+    # the same gap, paired run by run, is clear however much the runs differ
     assert clearly_above([1.1, 5.1, 9.2], [1.0, 5.0, 9.0])
 
 

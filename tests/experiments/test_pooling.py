@@ -25,7 +25,7 @@ def test_on_noise_no_kernel_is_better():
 
 
 def test_where_the_fixed_width_is_right_learning_does_not_help():
-    # a gentle slope: the fixed bandwidth of 1 is about the best there is
+    # a small slope: the fixed bandwidth of 1 is nearly optimal
     finding = pooling.run(**SMALL, truth=lambda x: 0.2 * x)
     assert not finding.holds
     assert "A kernel beats the average" in finding.verdict

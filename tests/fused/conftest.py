@@ -1,4 +1,4 @@
-"""Fused loops on the CPU, where users do not get them, to hold them equal to the readable code."""
+"""Fused loops on the CPU, where they are disabled by default, to compare them with the readable code."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from regard.fused import training
 
 @pytest.fixture
 def loops_on_cpu(monkeypatch):
-    """Within the test, a CPU is no reason against a fused loop. The value counts the loops that have run."""
+    """Enable fused loops on the CPU within the test. The value lists the loops that have run."""
     monkeypatch.setattr(training, "LOOP_DEVICES", frozenset({"cpu", "cuda"}))
     return count_loops(monkeypatch)
 
@@ -19,7 +19,7 @@ def loops(monkeypatch):
 
 
 def count_loops(monkeypatch):
-    """Spies on every fused loop."""
+    """Record every fused loop."""
     from regard.fused import FUSED
 
     calls = []

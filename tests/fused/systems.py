@@ -1,4 +1,4 @@
-"""Small random systems, and the answers of every way to decode them."""
+"""Small random systems, and their outputs by every way to decode."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -37,9 +37,9 @@ def make_transformer(*, norm="post", score="scaled_dot", shared_embeddings=True)
         score=score,
         shared_embeddings=shared_embeddings,
     )
-    model = drawn(Transformer(config))
+    model = randomised(Transformer(config))
     with torch.no_grad():
-        # answers of several tokens: <eos> is no more probable than others
+        # outputs of several tokens: <eos> is not more probable than others
         model.target_embedding.table.weight[EOS] = 0.0
     return model
 
@@ -54,10 +54,10 @@ def make_gpt(*, positions="learned", context=9, num_heads=2):
         context=context,
         positions=positions,
     )
-    return drawn(GPT(config))
+    return randomised(GPT(config))
 
 
-def drawn(model):
+def randomised(model):
     """The model in float64, with the same large random weights every time."""
     generator = torch.Generator().manual_seed(0)
     model = model.double().eval()
@@ -91,7 +91,7 @@ def gpt_parts(model):
 
 @dataclass(frozen=True)
 class System:
-    """A model's builder, the parts that edits touch, and one way to decode: the answer is ids and a log-probability."""
+    """A model's builder, the parts that edits touch, and one way to decode, to ids and a log-probability."""
 
     make: object
     parts: object
@@ -119,14 +119,14 @@ def translating(model):
         tokenizers=Tokenizers(source=tokenizer, target=tokenizer, joint=True),
         run=make_run("multi30k", "transformer"),
     )
-    found = translator.predict(["a b c", "d", "e e f g"], beam=2)
-    return [(tuple(one.tokens), one.log_prob) for one in found]
+    actual = translator.predict(["a b c", "d", "e e f g"], beam=2)
+    return [(tuple(one.tokens), one.log_prob) for one in actual]
 
 
 def writing(model):
     writer = TextGenerator(model=model, tokenizer=make_tokenizer(), run=make_run("tinyshakespeare", "gpt"))
-    found = writer.generate(["a b c", "d"], max_tokens=6, temperature=0)
-    return [(one.tokens, sum(one.log_probs)) for one in found]
+    actual = writer.generate(["a b c", "d"], max_tokens=6, temperature=0)
+    return [(one.tokens, sum(one.log_probs)) for one in actual]
 
 
 SYSTEMS = {

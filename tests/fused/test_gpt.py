@@ -20,7 +20,7 @@ def text(*shape):
     return torch.randint(0, 12, shape)
 
 
-def stepped(model, tokens, state):
+def take_steps(model, tokens, state):
     logits = []
     for token in tokens.unbind(1):
         step = model.step(token, state)
@@ -33,14 +33,14 @@ def stepped(model, tokens, state):
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-4), (torch.float64, 1e-12)])
 def test_fused_steps_equal_readable_ones(positions, dtype, atol):
     model, tokens = make_gpt(positions=positions).to(dtype), text(3, 25)
-    readable, fused = stepped(model, tokens, model.start(3)), fuse(model)
+    readable, fused = take_steps(model, tokens, model.start(3)), fuse(model)
     with torch.inference_mode():
         state = fused.start(3)
         assert isinstance(state, FusedState)
-        assert stepped(fused, tokens, state).allclose(readable, rtol=0, atol=atol)
+        assert take_steps(fused, tokens, state).allclose(readable, rtol=0, atol=atol)
         state = fused.features(tokens[:, :4], fused.start(3)).state
         assert isinstance(state, FusedState)
-        assert stepped(fused, tokens[:, 4:], state).allclose(readable[:, 4:], rtol=0, atol=atol)
+        assert take_steps(fused, tokens[:, 4:], state).allclose(readable[:, 4:], rtol=0, atol=atol)
 
 
 def test_fused_steps_call_no_layer(monkeypatch):
@@ -67,7 +67,7 @@ def test_edits_and_modes_run_the_models_own_code():
     with torch.no_grad():
         assert isinstance(fused.start(1), FusedState)
         with trace(model) as maps:
-            stepped(fused, text(1, 3), fused.start(1))
+            take_steps(fused, text(1, 3), fused.start(1))
         assert len(maps["layers.0.attention"]) == 3
         with torch.autocast("cpu", torch.bfloat16):
             assert not isinstance(fused.start(1), FusedState)
@@ -89,14 +89,14 @@ def test_positions_inside_the_heads_run_the_models_own_code(positions):
         fused = fuse(model)
         state = fused.start(2)
         assert not isinstance(state, FusedState)
-        assert stepped(fused, tokens, state).allclose(model(tokens), rtol=0, atol=1e-12)
+        assert take_steps(fused, tokens, state).allclose(model(tokens), rtol=0, atol=1e-12)
 
 
 def test_readable_and_fused_steps_may_alternate():
     model, tokens = make_gpt(), text(2, 6)
     fused = fuse(model)
     with torch.inference_mode():
-        whole = stepped(fused, tokens, fused.start(2))
+        whole = take_steps(fused, tokens, fused.start(2))
         state = fused.step(tokens[:, 2], fused.features(tokens[:, :2], fused.start(2)).state).state
         with trace(model) as maps:
             recorded = fused.step(tokens[:, 3], state)

@@ -1,6 +1,6 @@
-"""A fused training loop computes with the model as it is now, whatever was edited since its last step.
+"""A fused training loop uses the current model, including all edits since its last step.
 
-Edits of weights are used by the loop. Edits of modules, methods and hooks bring the model's own code back.
+Edits of weights are used by the loop. Edits of modules, methods and hooks make the model's own code run.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""A decoder answers with the model as it is now, whatever was edited since its first answer.
+"""Decoding uses the current model, including all edits since its first output.
 
 Every edit is made twice to a model that has decoded already. Each time its answer is the readable code's, and exactly
 that of a new model with the same edits. A hook that does nothing, on every module, makes the readable code run.
@@ -144,7 +144,7 @@ def eps_changed(model, parts, seed):
 
 
 def positions_base_changed(model, parts, seed):
-    # learned positions have no base; sinusoidal ones of another base take their place
+    # learned positions have no base; they are replaced by sinusoidal ones of another base
     model.positions = Sinusoidal(hidden_size=8)
     model.positions.base = 30.0 + seed
 
@@ -210,7 +210,7 @@ EDITS = [
 
 @contextmanager
 def readable():
-    """Within, nothing is fused."""
+    """Disable fused code within the block."""
     handle = register_module_forward_hook(lambda module, inputs, output: None)
     try:
         yield
@@ -219,7 +219,7 @@ def readable():
 
 
 def check_answer(system, model):
-    """The answer, which is the readable code's."""
+    """The output, which must equal that of the readable code."""
     answer = system.answer(model)
     with readable():
         expected = system.answer(model)

@@ -83,7 +83,7 @@ def test_settings_that_luongs_loop_does_not_support_are_reasons(change, reason, 
 
 @every_system
 def test_dropout_is_the_same_forward_and_backward(system, loops_on_cpu):
-    """A small step along the gradient changes the loss as the gradient says, with the same random numbers."""
+    """A small step along the gradient changes the loss by the gradient, with the same random numbers."""
     model, small = system.make(dropout=0.4).train(), 1e-6
     torch.manual_seed(3)
     outputs, grads = learn(system, model, fused=True)
@@ -191,7 +191,7 @@ def test_a_second_derivative_is_refused(loops_on_cpu):
 
 @few_systems
 def test_the_graph_of_a_loop_is_freed(system, loops_on_cpu):
-    """The lists of a loop hold no graph, so that memory does not depend on the garbage collector."""
+    """The lists of a loop contain no graph, so that memory does not depend on the garbage collector."""
     model = system.make()
     fused = fuse(model)
     system.run(fused)
@@ -232,7 +232,7 @@ def test_a_step_can_be_captured_because_nothing_synchronizes(system, fused, loop
     )
     runner = fuse(model) if fused else model
     with NoSynchronization():
-        # positions are not selected by a mask here, whose values a device would be asked for
+        # positions are not selected by a mask here, which would need their values on the host
         outputs = [runner.features(source, target).features] if system.run is translate else system.run(runner)
         sum(output.sum() for output in outputs).backward()
     assert all(output.isfinite().all() for output in outputs) and bool(loops_on_cpu) == fused

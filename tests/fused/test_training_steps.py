@@ -1,4 +1,4 @@
-"""Training steps enter fused loops by the door, at every step, and replayed graphs follow what is done to the model."""
+"""Training calls `fuse` at every step, and replayed graphs follow edits of the model."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ from regard.training import ClassificationObjective, ComputeSettings, CropObject
 from regard.training.cuda_graph import WARM_UP, GraphedStep, reasons_against_replay
 from regard.training.engine import Engine
 from tests.fused.training_systems import SENTENCES, SOURCES, SYSTEMS, TARGETS, TOKENS, every_system
-from tests.recipes.texts import TEXT, made_sentences
+from tests.recipes.texts import TEXT, make_sentences
 from tests.training.test_auto_step import fake_cuda  # noqa: F401 - a fixture
 from tests.training.toy import settings
 
@@ -100,7 +100,7 @@ def test_a_model_in_a_distributed_wrapper_trains_by_the_fused_loop(loops_on_cpu)
 
 @pytest.mark.parametrize(
     ("recipe", "name", "content"),
-    [("copy", "bahdanau", None), ("text", "lstmn", TEXT), ("sentences", "lstmn_encoder", made_sentences(40))],
+    [("copy", "bahdanau", None), ("text", "lstmn", TEXT), ("sentences", "lstmn_encoder", make_sentences(40))],
     ids=["translation", "language", "sentences"],
 )
 def test_every_task_trains_with_fused_code(recipe, name, content, tmp_path):

@@ -1,4 +1,4 @@
-"""Small random systems with fused training loops, and what a training step computes of them."""
+"""Small random systems with fused training loops, and their outputs and gradients in a training step."""
 
 from dataclasses import dataclass, replace
 
@@ -25,12 +25,16 @@ def translate(model, device="cpu"):
     return [model.features(source, target).features[target.mask]]
 
 
-def read(model, device="cpu"):
-    """Features of two segments, the second read from the state after the first, and the state after it."""
+def run_language_model(model, device="cpu"):
+    """Features of two segments, the second continued from the state after the first, and the state after it."""
     first, second = TOKENS.to(device).split([4, 2], dim=1)
-    begun = model.features(first, model.start(len(TOKENS)))
-    output = model.features(second, begun.state)
-    return [begun.features, output.features, *(leaf for leaf in leaves(output.state) if leaf.is_floating_point())]
+    first_output = model.features(first, model.start(len(TOKENS)))
+    output = model.features(second, first_output.state)
+    return [
+        first_output.features,
+        output.features,
+        *(leaf for leaf in leaves(output.state) if leaf.is_floating_point()),
+    ]
 
 
 def classify(model, device="cpu"):
@@ -57,7 +61,7 @@ class System:
         return model.to(dtype)
 
     def layers(self, model):
-        """The linear layers, each of which its loop leaves out."""
+        """The linear layers, whose calls the loop skips."""
         return [model.get_submodule(path) for path in self.linears]
 
 
@@ -93,7 +97,7 @@ SYSTEMS = {
         f"language-{layers}-{span}": System(
             LSTMNLanguageModel,
             LSTMNLanguageConfig(vocab_size=11, embedding_size=4, hidden_size=5, num_layers=layers, span=span),
-            read, ("cells.0.gates", f"cells.0.{CELL}"),
+            run_language_model, ("cells.0.gates", f"cells.0.{CELL}"),
         )
         for layers, span in ((1, 3), (2, 3), (1, 1), (1, 9))
     },

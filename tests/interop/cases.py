@@ -1,4 +1,4 @@
-"""torch.nn.MultiheadAttention's arguments as axes: what it may be built with, given, asked for and forbidden."""
+"""Arguments of torch.nn.MultiheadAttention as axes: construction, inputs, outputs and masks."""
 
 import itertools
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ ASKS = (
 ATTN_MASKS = ("none", "bool-2d", "bool-3d", "float-2d", "float-3d")
 PADDINGS = ("none", "bool", "float")
 HINTED = ("hinted-bool", "hinted-float")
-"""The triangle together with is_causal=True."""
+"""The causal mask with is_causal=True."""
 MASKS = [*itertools.product(ATTN_MASKS, PADDINGS), *itertools.product(HINTED, PADDINGS)]
 EMPTY_MASKS = ("bool-2d", "float-2d", "bool-3d", "float-3d", "padding-bool", "padding-float", "together", "mixed")
 """Masks that leave some query without a key: alone, in one head, in one row of the batch, or only together."""
@@ -55,7 +55,7 @@ class Case:
 
 
 def make_case(source, layout, flags):
-    """float64 inputs; equal ones are one tensor, as torch looks at identity."""
+    """float64 inputs; equal ones are one tensor, because torch compares identities."""
     build = {"batch_first": layout != "length-first", **SOURCES[source], **flags}
 
     def states(length, size):
@@ -79,7 +79,7 @@ def make_pair(build, dtype=torch.float64, **more):
 
 
 def make_masks(case, attn_kind, padding_kind):
-    """The masks of a call; the first key stays open to everyone, so that no row is empty."""
+    """The masks of a call; the first key is allowed for every query, so that no row is empty."""
     batch = () if case.layout == "unbatched" else (BATCH,)
     num_keys = QUERIES if case.key is case.query else KEYS
     rows = HEADS * (BATCH if batch else 1)
@@ -98,7 +98,7 @@ def make_masks(case, attn_kind, padding_kind):
 
 
 def make_empty_masks(case, kind):
-    """Masks under which the second query, in one head or in all of them, has nothing to attend to."""
+    """Masks under which the second query, in one head or in all of them, has no allowed key."""
     batch = () if case.layout == "unbatched" else (BATCH,)
     num_keys = QUERIES if case.key is case.query else KEYS
     attn = forbidden((QUERIES, num_keys))

@@ -1,4 +1,4 @@
-"""What torch.nn.MultiheadAttention promises apart from its numbers: how it is built, saved, called and refused."""
+"""Construction, saving, calls and errors of the replacement equal those of torch.nn.MultiheadAttention."""
 
 import copy
 import inspect
@@ -174,9 +174,9 @@ def test_runs_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         for need_weights in (True, False):
             call = {"attn_mask": mask, "need_weights": need_weights}
-            expected, found = (module(states, states, states, **call)[0] for module in (theirs, ours))
-            assert found.dtype == expected.dtype
-            torch.testing.assert_close(found, expected, atol=0.1, rtol=0.05)
+            expected, actual = (module(states, states, states, **call)[0] for module in (theirs, ours))
+            assert actual.dtype == expected.dtype
+            torch.testing.assert_close(actual, expected, atol=0.1, rtol=0.05)
 
 
 def test_trace_records_its_attention():
@@ -186,12 +186,12 @@ def test_trace_records_its_attention():
     states = torch.randn(2, 3, EMBED)
     expected = ours(states, states, states, need_weights=False)[0]
     with regard.trace(model) as maps:
-        found, weights = model.attention(states, states, states, need_weights=False)
+        actual, weights = model.attention(states, states, states, need_weights=False)
     assert weights is None
-    torch.testing.assert_close(found, expected)
-    (seen,) = maps["attention"]
-    assert seen.weights.shape == (2, HEADS, 3, 3)
-    assert torch.equal(seen.weights, ours(states, states, states, average_attn_weights=False)[1])
+    torch.testing.assert_close(actual, expected)
+    (attention_map,) = maps["attention"]
+    assert attention_map.weights.shape == (2, HEADS, 3, 3)
+    assert torch.equal(attention_map.weights, ours(states, states, states, average_attn_weights=False)[1])
 
 
 @pytest.mark.unchecked
@@ -201,5 +201,5 @@ def test_compiles_to_one_graph():
     mask = nn.Transformer.generate_square_subsequent_mask(3)
     compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
     for call in ({"need_weights": False}, {"attn_mask": mask}, {"attn_mask": mask, "is_causal": True}):
-        expected, found = (module(states, states, states, **call)[0] for module in (ours, compiled))
-        torch.testing.assert_close(found, expected)
+        expected, actual = (module(states, states, states, **call)[0] for module in (ours, compiled))
+        torch.testing.assert_close(actual, expected)

@@ -62,8 +62,8 @@ def test_dropout_keeps_the_mean_and_stops_in_eval(need_weights):
     states = torch.randn(1, 4, EMBED).expand(4000, 4, EMBED)
     dropped = ours(states, states, states, need_weights=need_weights)[0]
     assert not torch.equal(dropped[0], dropped[1])
-    kept = ours.eval()(states[:1], states[:1], states[:1], need_weights=need_weights)[0]
-    torch.testing.assert_close(dropped.mean(0, keepdim=True), kept, atol=0.05, rtol=0)
+    undropped = ours.eval()(states[:1], states[:1], states[:1], need_weights=need_weights)[0]
+    torch.testing.assert_close(dropped.mean(0, keepdim=True), undropped, atol=0.05, rtol=0)
 
 
 def test_dropping_everything_leaves_the_bias():
@@ -78,15 +78,15 @@ def test_a_learned_mask_gets_its_gradient():
     theirs, ours = make_pair(case.build)
     mask = make_masks(case, "float-3d", "none")["attn_mask"].requires_grad_()
     for need_weights in (True, False):
-        expected, found = (
+        expected, actual = (
             torch.autograd.grad(
                 module(case.query, case.key, case.value, attn_mask=mask, need_weights=need_weights)[0].square().sum(),
                 mask,
             )[0]
             for module in (theirs, ours)
         )
-        torch.testing.assert_close(found, expected)
-        assert (found[mask == -INF] == 0).all()
+        torch.testing.assert_close(actual, expected)
+        assert (actual[mask == -INF] == 0).all()
 
 
 def test_a_mask_of_another_precision_is_converted():
@@ -100,7 +100,7 @@ def test_a_mask_of_another_precision_is_converted():
 
 
 def wrong_hint():
-    """A mask that is not the triangle, said to be: torch believes it on one path and reads the mask on the others."""
+    """A mask that is not causal, passed with is_causal: torch uses the hint on one path and the mask on the others."""
     return torch.tensor([[0, 0, 0], [1, 0, 1], [0, 1, 0]]).bool()
 
 
@@ -110,25 +110,25 @@ def test_is_causal_replaces_the_mask_where_it_does_in_torch():
     padding = torch.zeros(2, 3, dtype=torch.bool)
     for need_weights, key_padding_mask in itertools.product((True, False), (None, padding)):
         call = {"attn_mask": wrong_hint(), "is_causal": True, "need_weights": need_weights}
-        expected, found = (
+        expected, actual = (
             module(states, states, states, key_padding_mask=key_padding_mask, **call)[0] for module in (theirs, ours)
         )
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(actual, expected)
 
 
 def test_is_causal_evaluates_no_mask(monkeypatch):
-    seen = []
+    requests = []
 
-    def listen(read):
-        seen.append(read)
-        return attend_fused(read)
+    def record(request):
+        requests.append(request)
+        return attend_fused(request)
 
-    monkeypatch.setattr("regard.attention.prepared.attend_fused", listen)
+    monkeypatch.setattr("regard.attention.prepared.attend_fused", record)
     _, ours = make_pair(PLAIN)
     states = torch.randn(3, 2, EMBED, dtype=torch.float64)
     ours(states, states, states, attn_mask=wrong_hint(), is_causal=True, need_weights=False)
-    (read,) = seen
-    assert read.is_plain_causal
+    (request,) = requests
+    assert request.is_plain_causal
 
 
 @pytest.mark.parametrize("extra", ["add_bias_kv", "add_zero_attn"])

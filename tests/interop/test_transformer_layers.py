@@ -1,4 +1,4 @@
-"""Inside torch's own layers: put in the place of their attention, the layer says what it said, on every path."""
+"""The replacement inside torch's own layers gives their outputs, on every path."""
 
 import copy
 import itertools
@@ -58,13 +58,13 @@ def test_an_encoder_layer_gives_equal_outputs(kind, norm_first, batch_first):
     states = torch.randn((BATCH, LENGTH, SIZE) if batch_first else (LENGTH, BATCH, SIZE), dtype=torch.float64)
     for training, gradients in itertools.product((True, False), (True, False)):
         with torch.set_grad_enabled(gradients):
-            expected, found = (layer.train(training)(states, **masks(kind)) for layer in (theirs, ours))
-        torch.testing.assert_close(found, expected)
-    expected, found = (
+            expected, actual = (layer.train(training)(states, **masks(kind)) for layer in (theirs, ours))
+        torch.testing.assert_close(actual, expected)
+    expected, actual = (
         torch.autograd.grad(layer(states, **masks(kind)).square().sum(), list(layer.parameters()))
         for layer in (theirs, ours)
     )
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -83,15 +83,15 @@ def test_a_decoder_layer_gives_equal_outputs(batch_first):
         "memory_key_padding_mask": torch.tensor([[False] * 5, [False] * 3 + [True] * 2]),
     }
     for training in (True, False):
-        expected, found = (layer.train(training)(target, memory, **call) for layer in (theirs, ours))
-        torch.testing.assert_close(found, expected)
+        expected, actual = (layer.train(training)(target, memory, **call) for layer in (theirs, ours))
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "both"])
 @pytest.mark.parametrize("gradients", [True, False])
 @pytest.mark.parametrize("nested", [True, False])
 def test_an_encoder_gives_equal_outputs(kind, gradients, nested):
-    """Without gradients torch packs a padded batch into a nested tensor before the first layer sees it."""
+    """Without gradients torch packs a padded batch into a nested tensor before the first layer."""
     layer = encoder_layer(batch_first=True)
     theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested)
     for parameter in theirs.parameters():
@@ -100,8 +100,8 @@ def test_an_encoder_gives_equal_outputs(kind, gradients, nested):
     states = torch.randn(BATCH, LENGTH, SIZE, dtype=torch.float64)
     for training in (True, False):
         with torch.set_grad_enabled(gradients):
-            expected, found = (model.train(training)(states, **call) for model in (theirs, with_ours(theirs)))
-        torch.testing.assert_close(found, expected)
+            expected, actual = (model.train(training)(states, **call) for model in (theirs, with_ours(theirs)))
+        torch.testing.assert_close(actual, expected)
 
 
 def test_a_whole_transformer_gives_equal_outputs_and_is_traced():
@@ -128,7 +128,7 @@ def test_a_whole_transformer_gives_equal_outputs_and_is_traced():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_torchs_inference_path_does_not_replace_our_attention(training):
-    """It reads float masks as booleans and gives NaN for a row without a key; ours gives neither."""
+    """torch's path converts float masks to booleans and gives NaN for a query without keys; ours does neither."""
     layer = with_ours(encoder_layer(batch_first=True)).train(training)
     states = torch.randn(BATCH, LENGTH, SIZE, dtype=torch.float64)
     forbidden = torch.zeros(LENGTH, LENGTH, dtype=torch.bool)
@@ -136,9 +136,9 @@ def test_torchs_inference_path_does_not_replace_our_attention(training):
     added = torch.randn(LENGTH, LENGTH, dtype=torch.float64)
     with torch.no_grad():
         assert layer(states, src_mask=forbidden).isfinite().all()
-        found = layer(states, src_mask=added)
-    # with gradients torch's layer calls its attention as anyone would
-    torch.testing.assert_close(found, layer(states, src_mask=added).detach())
+        actual = layer(states, src_mask=added)
+    # with gradients torch's layer calls its attention module
+    torch.testing.assert_close(actual, layer(states, src_mask=added).detach())
 
 
 def nested_case():
@@ -152,9 +152,9 @@ def test_nested_tensors_equal_their_rows_alone(need_weights):
     rows, nested = nested_case()
     output, weights = ours(nested, nested, nested, need_weights=need_weights)
     assert output.is_nested
-    for index, (row, found) in enumerate(zip(rows, output.unbind(), strict=True)):
+    for index, (row, actual) in enumerate(zip(rows, output.unbind(), strict=True)):
         expected, expected_weights = ours(row, row, row)
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(actual, expected)
         if weights is not None:
             torch.testing.assert_close(weights[index, : len(row), : len(row)], expected_weights)
             assert weights[index].count_nonzero() == len(row) ** 2

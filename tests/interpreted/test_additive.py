@@ -1,4 +1,4 @@
-"""The Triton kernels of additive attention on the CPU, by Triton's interpreter: `make pytest` runs them so."""
+"""The Triton kernels of additive attention on the CPU, by Triton's interpreter: `make triton` runs them."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from regard.kernels.additive.sine import SineAttention
 
 pytestmark = [
     pytest.mark.unchecked,
-    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # numpy's, of logarithms of 0
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # numpy's warnings of logarithms of 0
 ]
 CASES = {
     "one of each": {"shape": (1, 1, 1, 1, 1)},
@@ -38,7 +38,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _poisoned():
-    """Memory that nobody wrote is not a number."""
+    """Fill uninitialised memory with NaN."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -61,7 +61,7 @@ def test_the_exact_path_has_float32_precision(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_sine_path_has_half_precision(case):
-    # the interpreter multiplies no bfloat16
+    # the interpreter does not support products of bfloat16
     request = make(**CASES[case], dtype=torch.float16)
     truth = formula(request)
     plain = errors(formula(request, torch.bfloat16), truth)
@@ -97,7 +97,7 @@ def test_dropout_is_deterministic_and_keeps_the_mean(path):
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert abs(first.mean() - 1.0) < 0.05
-    # the context is linear in the values: its gradient says which weights were kept
+    # the context is linear in the values: its gradient shows which weights remain
     context, lse = path(request).forward()
     grads = path(request).backward(context, lse, torch.ones_like(context))
     assert (grads[3].sum(1)[:, 0] - context[..., 0].float().sum(1)).abs().max() < 0.1

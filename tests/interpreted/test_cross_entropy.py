@@ -18,20 +18,20 @@ pytestmark = pytest.mark.unchecked
 @pytest.mark.parametrize("ignored", [0, 1, -100])
 def test_loss_and_gradient(monkeypatch, smoothing, block, ignored):
     monkeypatch.setattr(module, "MAX_BLOCK", block)
-    given, labels = 5 * torch.randn(9, 45), torch.randint(2, 45, (9,))
+    logits, labels = 5 * torch.randn(9, 45), torch.randint(2, 45, (9,))
     labels[::4] = ignored
-    given[0, 3] = -float("inf") if smoothing == 0.0 else -30.0
-    wanted, gradient = loss_by_torch(given.clone(), labels, ignored, smoothing, gradient=True)
-    found, place = loss_by_kernel(given, labels, ignored, smoothing, gradient=True)
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-6)
-    assert place is given, "the gradient takes the logits' place"
+    logits[0, 3] = -float("inf") if smoothing == 0.0 else -30.0
+    expected, gradient = loss_by_torch(logits.clone(), labels, ignored, smoothing, gradient=True)
+    actual, place = loss_by_kernel(logits, labels, ignored, smoothing, gradient=True)
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert place is logits, "the gradient is written over the logits"
     torch.testing.assert_close(place, gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_without_a_gradient_logits_are_unchanged_and_invalid_labels_give_nan():
-    given = torch.randn(3, 20)
-    kept = given.clone()
+    logits = torch.randn(3, 20)
+    original = logits.clone()
     labels = torch.tensor([3, 20, 0])
-    loss, gradient = loss_by_kernel(given, labels, 0, 0.0, gradient=False)
+    loss, gradient = loss_by_kernel(logits, labels, 0, 0.0, gradient=False)
     assert loss.isnan() and gradient is None
-    assert torch.equal(given, kept)
+    assert torch.equal(logits, original)

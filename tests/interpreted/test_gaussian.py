@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unchecked
 
 
 def middle_of_nine(keys):
-    """Where the features count from."""
+    """The origin of the features."""
     picked = keys[..., [keys.shape[-2] * part // 18 for part in (1, 7, 13, 3, 9, 15, 5, 11, 17)], :]
     return picked.unflatten(-2, (3, 3)).median(dim=-2).values.median(dim=-2, keepdim=True).values
 
@@ -21,18 +21,18 @@ def middle_of_nine(keys):
 @pytest.mark.parametrize("widths", [False, True])
 def test_products_of_features_are_scores(widths):
     queries, keys = (torch.randn(2, length, 9, dtype=torch.float16, requires_grad=True) for length in (5, 20))
-    # every second of some numbers: they do not lie side by side
+    # every second element: a tensor that is not contiguous
     width = (torch.rand(18)[::2] + 0.5 if widths else torch.tensor(0.7)).requires_grad_()
     origin = middle_of_nine(keys.detach())
     sides = gaussian_features(queries, keys, width)
     assert [side.shape[-1] for side in sides] == [16, 16]
-    found = sides[0].double() @ sides[1].double().mT
+    actual = sides[0].double() @ sides[1].double().mT
 
     wide = [side.detach().double().requires_grad_() for side in (queries, keys, width)]
     points = [(side - origin.double()) * wide[2] for side in wide[:2]]
     truth = points[0] @ points[1].mT - points[1].square().sum(-1)[:, None] / 2
-    assert (found - truth).abs().max() < 0.02
-    change = torch.randn(found.shape, dtype=torch.float64)
-    gradients = torch.autograd.grad(found, (queries, keys, width), change)
+    assert (actual - truth).abs().max() < 0.02
+    change = torch.randn(actual.shape, dtype=torch.float64)
+    gradients = torch.autograd.grad(actual, (queries, keys, width), change)
     for one, other in zip(gradients, torch.autograd.grad(truth, wide, change), strict=True):
         assert (one - other).norm() / other.norm() < 5e-3

@@ -14,13 +14,13 @@ def make(shape=(2, 17, 33, 32, 16), *, scale=1.0, shift=0.0, dtype=torch.float32
     """A request of (batch, queries, keys, hidden, values); queries are centred at `shift`, keys at -shift."""
     batch, num_queries, num_keys, hidden, value = shape
     torch.manual_seed(0)
-    given = {
+    tensors = {
         "queries": scale * torch.randn(batch, num_queries, hidden) + shift,
         "keys": scale * torch.randn(batch, num_keys, hidden) - shift,
         "energy": torch.randn(hidden) * hidden**-0.5,
         "values": torch.randn(batch, num_keys, value),
     }
-    request = FlatRequest(**{name: tensor.to(device, dtype) for name, tensor in given.items()})
+    request = FlatRequest(**{name: tensor.to(device, dtype) for name, tensor in tensors.items()})
     return request if mask is None else MASKS[mask](request)
 
 
@@ -65,14 +65,14 @@ MASKS = {
 
 def allowed(request):
     places = torch.arange(request.keys.shape[1], device=request.keys.device)
-    found = torch.ones(*request.queries.shape[:2], len(places), dtype=torch.bool, device=places.device)
+    mask = torch.ones(*request.queries.shape[:2], len(places), dtype=torch.bool, device=places.device)
     if request.low is not None:
-        found = found & (places >= request.low[..., None])
+        mask = mask & (places >= request.low[..., None])
     if request.high is not None:
-        found = found & (places < request.high[..., None])
+        mask = mask & (places < request.high[..., None])
     if request.pair_mask is not None:
-        found = found & request.pair_mask
-    return found if request.key_mask is None else found & request.key_mask[:, None]
+        mask = mask & request.pair_mask
+    return mask if request.key_mask is None else mask & request.key_mask[:, None]
 
 
 def gradient(request):
@@ -91,8 +91,8 @@ def formula(request, dtype=torch.float64):
     scores = scores.masked_fill(~allowed(request), -torch.inf)
     lse = scores.logsumexp(-1)
     context = torch.exp(scores - lse.masked_fill(lse == -torch.inf, 0)[..., None]) @ values
-    found = torch.autograd.grad(context, (queries, keys, energy, values), gradient(request).to(dtype))
-    return [tensor.detach() for tensor in (context, lse, *found)]
+    actual = torch.autograd.grad(context, (queries, keys, energy, values), gradient(request).to(dtype))
+    return [tensor.detach() for tensor in (context, lse, *actual)]
 
 
 def run_path(path, request):
@@ -100,14 +100,14 @@ def run_path(path, request):
     return [context, lse, *path(request).backward(context, lse, gradient(request))]
 
 
-def error(found, truth):
-    """Relative, in the norm, where the truth is not 0 (as with a single key); infinities must be the same."""
-    found, truth = found.detach().double(), truth.detach().double()
-    assert torch.equal(found == -torch.inf, truth == -torch.inf)
-    off = torch.where(found == truth, 0.0, found - truth)
+def error(actual, truth):
+    """The relative error in the norm where the reference is not 0 (as with one key); infinities must be equal."""
+    actual, truth = actual.detach().double(), truth.detach().double()
+    assert torch.equal(actual == -torch.inf, truth == -torch.inf)
+    off = torch.where(actual == truth, 0.0, actual - truth)
     size = float(truth[truth.isfinite()].norm())
     return float(off.norm()) / (size if size > 1e-12 else 1.0)
 
 
-def errors(found, truth):
-    return {name: error(*pair) for name, pair in zip(NAMES, zip(found, truth, strict=True), strict=True)}
+def errors(actual, truth):
+    return {name: error(*pair) for name, pair in zip(NAMES, zip(actual, truth, strict=True), strict=True)}

@@ -31,7 +31,7 @@ def fused(request):
 
 
 def formula(request, *, dtype=torch.float64, keep=1.0):
-    """What autograd makes of the formula, every weight formed; `keep` multiplies the weights."""
+    """The formula with every weight formed, differentiated by autograd; `keep` multiplies the weights."""
     torch.manual_seed(1)
     sides = [getattr(request, name).to(dtype) for name in SIDES]
     if request.key_mask is not None:
@@ -49,26 +49,26 @@ def formula(request, *, dtype=torch.float64, keep=1.0):
 
 def allowed(request):
     places = torch.arange(request.keys.shape[1])
-    found = torch.ones(*request.queries.shape[:2], len(places), dtype=torch.bool)
+    mask = torch.ones(*request.queries.shape[:2], len(places), dtype=torch.bool)
     if request.low is not None:
-        found = found & (places >= request.low[..., None])
+        mask = mask & (places >= request.low[..., None])
     if request.high is not None:
-        found = found & (places < request.high[..., None])
-    return found if request.key_mask is None else found & request.key_mask[:, None]
+        mask = mask & (places < request.high[..., None])
+    return mask if request.key_mask is None else mask & request.key_mask[:, None]
 
 
-def errors(found, truth):
+def errors(actual, truth):
     """Relative errors in the norm; infinities must be the same."""
-    for ours, true in zip(found, truth, strict=True):
+    for ours, true in zip(actual, truth, strict=True):
         ends = true.isinf()
         assert ours.shape == true.shape and (ours.isinf() == ends).all()
         yield ((ours.double() - true)[~ends].norm() / true[~ends].norm().clamp_min(1e-30)).item()
 
 
 def assert_exact(request):
-    found, truth = fused(request), formula(request)
+    actual, truth = fused(request), formula(request)
     plain = errors(formula(request, dtype=torch.float32), truth)
-    for name, error, theirs in zip(NAMES, errors(found, truth), plain, strict=True):
+    for name, error, theirs in zip(NAMES, errors(actual, truth), plain, strict=True):
         assert error <= min(max(8 * theirs, 5e-7), 1e-5), f"{name} errs by {error:.1e}, plain torch by {theirs:.1e}"
 
 
@@ -121,9 +121,9 @@ def force_small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("lengths", [(0, 3), (3, 0), (0, 0)], ids=str)
 def test_no_keys_give_zeros(lengths):
-    found = fused(make(2, *lengths))
-    assert [each.shape for each in found] == [each.shape for each in formula(make(2, *lengths))]
-    assert (found[1] == -torch.inf).all() and not any(each.any() for each in (found[0], *found[2:]))
+    actual = fused(make(2, *lengths))
+    assert [each.shape for each in actual] == [each.shape for each in formula(make(2, *lengths))]
+    assert (actual[1] == -torch.inf).all() and not any(each.any() for each in (actual[0], *actual[2:]))
 
 
 def test_distant_queries_and_keys_are_centred():
@@ -164,26 +164,26 @@ def test_nan_in_allowed_keys_is_not_hidden(side):
 
 def test_half_precision_is_summed_in_single():
     request = make(dtype=torch.bfloat16)
-    found, truth = fused(request), formula(request)
-    assert [each.dtype for each in found] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
-    assert max(errors(found, truth)) < 1e-2
-    assert ((found[1] - truth[1]).abs() < 1e-5).all()
+    actual, truth = fused(request), formula(request)
+    assert [each.dtype for each in actual] == [torch.bfloat16, torch.float32] + [torch.bfloat16] * 4
+    assert max(errors(actual, truth)) < 1e-2
+    assert ((actual[1] - truth[1]).abs() < 1e-5).all()
 
 
 def test_autocast_does_not_change_precision_inside():
     request = make()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = fused(request)
-    assert all(torch.equal(*pair) for pair in zip(found, fused(request), strict=True))
+        actual = fused(request)
+    assert all(torch.equal(*pair) for pair in zip(actual, fused(request), strict=True))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1, 30])
 def test_double_precision_is_exact(scale):
     request = make(scale=scale, dtype=torch.float64, **MASKS["all"])
-    found = fused(request)
-    assert all(each.dtype == torch.float64 for each in found)
+    actual = fused(request)
+    assert all(each.dtype == torch.float64 for each in actual)
     # small scales cancel in the queries' gradient, 1 - tanh^2 being near 1
-    assert max(errors(found, formula(request))) < (1e-8 if scale < 1 else 1e-13)
+    assert max(errors(actual, formula(request))) < (1e-8 if scale < 1 else 1e-13)
 
 
 @pytest.mark.parametrize("small_blocks", [False, True])

@@ -131,33 +131,33 @@ def test_attend_uses_the_kernel_and_equals_formed_weights(dtype, compiled):
     tensors = [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True) for shape in shapes]
     assert which_backend(*tensors, score=score, mask=mask).backend == ("sine" if dtype == torch.bfloat16 else "exact")
 
-    def run(*given, return_weights=False):
-        return attend(*given, score=score, mask=mask, return_weights=return_weights).context
+    def run(*tensors_of_run, return_weights=False):
+        return attend(*tensors_of_run, score=score, mask=mask, return_weights=return_weights).context
 
     fused = torch.compile(run, fullgraph=True) if compiled else run
     grad = torch.randn(2, 3, 500, 32, device="cuda", dtype=dtype)
     context = fused(*tensors)
-    found = (context, *torch.autograd.grad(context, (*tensors, *score.parameters()), grad))
+    actual = (context, *torch.autograd.grad(context, (*tensors, *score.parameters()), grad))
     wide = [tensor.detach().double().requires_grad_() for tensor in tensors]
     score.double()
     context = run(*wide, return_weights=True)
     truth = (context, *torch.autograd.grad(context, (*wide, *score.parameters()), grad.double()))
-    off = [error(*pair) for pair in zip(found, truth, strict=True)]
+    off = [error(*pair) for pair in zip(actual, truth, strict=True)]
     assert max(off) < (0.02 if dtype == torch.bfloat16 else 1e-5), off
 
 
 def test_autocast_does_not_change_precision_inside():
-    # so wide that some units stand apart
+    # so wide that some units saturate
     request = make((2, 191, 191, 64, 64), scale=2.0, dtype=torch.bfloat16, device="cuda")
-    found = []
+    actual = []
     for enabled in (False, True):
-        given = {
+        inputs = {
             name: getattr(request, name).clone().requires_grad_() for name in ("queries", "keys", "energy", "values")
         }
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=enabled):
-            context, lse = fused.attend_with_lse(AdditiveRequest(**given), "sine")
-        found.append((context, lse, *torch.autograd.grad(context.float().square().sum(), list(given.values()))))
-    for one, other in zip(*found, strict=True):
+            context, lse = fused.attend_with_lse(AdditiveRequest(**inputs), "sine")
+        actual.append((context, lse, *torch.autograd.grad(context.float().square().sum(), list(inputs.values()))))
+    for one, other in zip(*actual, strict=True):
         assert torch.equal(one, other)
 
 

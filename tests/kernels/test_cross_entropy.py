@@ -10,7 +10,7 @@ from regard.kernels.cross_entropy.chunked import loss_and_gradient
 SIZE, VOCAB = 6, 11
 
 
-def given(dtype, *, bias, shape=(3, 5)):
+def make_inputs(dtype, *, bias, shape=(3, 5)):
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(*shape, SIZE, generator=generator, dtype=dtype, requires_grad=True)
     weight = torch.randn(VOCAB, SIZE, generator=generator, dtype=dtype, requires_grad=True)
@@ -26,14 +26,14 @@ def given(dtype, *, bias, shape=(3, 5)):
 def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
     monkeypatch.setitem(chunked.CHUNK_ELEMENTS, "cpu", rows * VOCAB)
     monkeypatch.setattr(chunked, "SMALLEST_CHUNK", 1)
-    features, weight, added, labels = given(torch.float64, bias=bias)
-    found, gradients = [], []
+    features, weight, added, labels = make_inputs(torch.float64, bias=bias)
+    actual, gradients = [], []
     for kernel in (plain_cross_entropy, chunked_cross_entropy):
         loss = kernel(features, weight, added, labels, ignored=PAD, label_smoothing=label_smoothing)
-        found.append(loss)
+        actual.append(loss)
         inputs = [one for one in (features, weight, added) if one is not None]
         gradients.append(torch.autograd.grad(loss / 7, inputs))
-    assert found[1].item() == pytest.approx(found[0].item(), rel=1e-12)
+    assert actual[1].item() == pytest.approx(actual[0].item(), rel=1e-12)
     for plain, fast in zip(*gradients, strict=True):
         assert fast.allclose(plain, atol=1e-12)
 
@@ -49,7 +49,7 @@ def test_chunked_equals_the_formula(monkeypatch, label_smoothing, bias, rows):
     ],
 )
 def test_mismatched_shapes_raise_errors(changed, said):
-    features, weight, added, labels = given(torch.float32, bias=True)
+    features, weight, added, labels = make_inputs(torch.float32, bias=True)
     with pytest.raises(ValueError, match=said):
         chunked_cross_entropy(
             features, changed.get("weight", weight), added, changed.get("labels", labels), ignored=PAD,
@@ -58,26 +58,26 @@ def test_mismatched_shapes_raise_errors(changed, said):
 
 
 def test_float64_stays_so_under_autocast():
-    features, weight, added, labels = given(torch.float64, bias=True)
+    features, weight, added, labels = make_inputs(torch.float64, bias=True)
     expected = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
     with torch.autocast("cpu", torch.bfloat16):
-        found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
-    assert found.dtype == torch.float64 and found.item() == expected.item()
+        actual = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
+    assert actual.dtype == torch.float64 and actual.item() == expected.item()
 
 
 def test_without_gradients_none_are_formed(monkeypatch):
-    asked = []
+    requested = []
 
-    def listen(*given, gradient):
-        asked.append(gradient)
-        return loss_and_gradient(*given, gradient=gradient)
+    def record(*arguments, gradient):
+        requested.append(gradient)
+        return loss_and_gradient(*arguments, gradient=gradient)
 
-    monkeypatch.setattr(chunked, "loss_and_gradient", listen)
-    features, weight, added, labels = given(torch.float32, bias=True)
+    monkeypatch.setattr(chunked, "loss_and_gradient", record)
+    features, weight, added, labels = make_inputs(torch.float32, bias=True)
     with torch.no_grad():
         chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
     chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
-    assert asked == [False, True]
+    assert requested == [False, True]
 
 
 def test_a_row_without_a_label_may_contain_nan():
@@ -90,15 +90,15 @@ def test_a_row_without_a_label_may_contain_nan():
 @pytest.mark.unchecked
 def test_torch_compile_uses_the_plain_loss():
     torch._dynamo.reset()
-    features, weight, added, labels = given(torch.float64, bias=True)
+    features, weight, added, labels = make_inputs(torch.float64, bias=True)
     compiled = torch.compile(chunked_cross_entropy, fullgraph=True, backend="aot_eager")
-    found = compiled(features, weight, added, labels, ignored=PAD)
-    assert found.item() == pytest.approx(chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item())
+    actual = compiled(features, weight, added, labels, ignored=PAD)
+    assert actual.item() == pytest.approx(chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item())
 
 
 @pytest.mark.parametrize("ignored", [-100, VOCAB - 1])
 def test_any_label_may_be_the_ignored_one(ignored):
-    features, weight, added, labels = given(torch.float64, bias=True)
+    features, weight, added, labels = make_inputs(torch.float64, bias=True)
     labels[1] = ignored
     losses = [
         kernel(features, weight, added, labels, ignored=ignored).item()
@@ -108,7 +108,7 @@ def test_any_label_may_be_the_ignored_one(ignored):
 
 
 def test_by_hand():
-    features, weight, added, labels = given(torch.float64, bias=True)
+    features, weight, added, labels = make_inputs(torch.float64, bias=True)
     log_probs = torch.log_softmax(features @ weight.T + added, dim=-1)
     expected = 0.0
     for row in range(3):
@@ -117,15 +117,15 @@ def test_by_hand():
                 smooth = torch.full((VOCAB,), 0.2 / VOCAB, dtype=torch.float64)
                 smooth[labels[row, place]] += 0.8
                 expected -= (smooth * log_probs[row, place]).sum().item()
-    found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD, label_smoothing=0.2)
-    assert found.item() == pytest.approx(expected, rel=1e-12)
+    actual = chunked_cross_entropy(features, weight, added, labels, ignored=PAD, label_smoothing=0.2)
+    assert actual.item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_errs_at_most_twice_as_much_as_plain_torch(dtype):
     exact = [
         None if one is None else one.detach().clone().requires_grad_(one.is_floating_point())
-        for one in given(torch.float64, bias=True, shape=(4, 9))
+        for one in make_inputs(torch.float64, bias=True, shape=(4, 9))
     ]
     errors = []
     truth = plain_cross_entropy(*exact, ignored=PAD, label_smoothing=0.1)
@@ -150,7 +150,7 @@ def test_on_a_gpu(monkeypatch, dtype, smoothing, vocab):
     features, weight, bias = torch.randn(201, 64), torch.randn(vocab, 64) / 8, torch.randn(vocab)
     labels = torch.randint(1, vocab, (201,)).cuda()
     labels[::7] = PAD
-    found = []
+    actual = []
     for kernel, kind in (
         (plain_cross_entropy, torch.float64),
         (plain_cross_entropy, dtype),
@@ -158,13 +158,13 @@ def test_on_a_gpu(monkeypatch, dtype, smoothing, vocab):
     ):
         inputs = [one.to(dtype).cuda().to(kind).requires_grad_() for one in (features, weight, bias)]
         loss = kernel(*inputs, labels, ignored=PAD, label_smoothing=smoothing)
-        found.append([loss.double(), *(one.double() for one in torch.autograd.grad(loss / 7, inputs))])
-    for true, plain, fast in zip(*found, strict=True):
+        actual.append([loss.double(), *(one.double() for one in torch.autograd.grad(loss / 7, inputs))])
+    for true, plain, fast in zip(*actual, strict=True):
         assert (fast - true).norm() <= 1.5 * (plain - true).norm() + 2e-6 * true.norm()
 
 
 def test_no_labels_no_loss_and_no_nan():
-    features, weight, added, labels = given(torch.float32, bias=True)
+    features, weight, added, labels = make_inputs(torch.float32, bias=True)
     loss = chunked_cross_entropy(features, weight, added, torch.zeros_like(labels), ignored=PAD)
     loss.backward()
     assert loss.item() == 0.0
@@ -172,7 +172,7 @@ def test_no_labels_no_loss_and_no_nan():
 
 
 def test_under_autocast_and_without_gradients():
-    features, weight, added, labels = given(torch.float32, bias=True)
+    features, weight, added, labels = make_inputs(torch.float32, bias=True)
     plain = plain_cross_entropy(features, weight, added, labels, ignored=PAD)
     with torch.autocast("cpu", torch.bfloat16):
         loss = chunked_cross_entropy(features, weight, added, labels, ignored=PAD)
@@ -181,5 +181,5 @@ def test_under_autocast_and_without_gradients():
     loss.backward()
     assert weight.grad.dtype == torch.float32
     with torch.no_grad():
-        found = chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item()
-        assert found == pytest.approx(plain.item(), rel=1e-5)
+        actual = chunked_cross_entropy(features, weight, added, labels, ignored=PAD).item()
+        assert actual == pytest.approx(plain.item(), rel=1e-5)

@@ -1,4 +1,4 @@
-"""The dot kernels against the formula, and the reasons why a path is not taken."""
+"""The dot kernels against the formula, and the reasons against each path."""
 
 from dataclasses import replace
 
@@ -48,13 +48,13 @@ def make_request(mask, *, heads=4, group_size=2, queries=40, keys=50, bias=False
 
 
 def check_equal_to_the_formula(kernel, request):
-    given = (request.queries, request.keys, request.values, request.key_bias)
-    found, expected = kernel(request), attend_plain(request)
-    assert found.allclose(expected, atol=1e-10)
-    wanted = torch.randn_like(expected)
+    inputs = (request.queries, request.keys, request.values, request.key_bias)
+    actual, expected = kernel(request), attend_plain(request)
+    assert actual.allclose(expected, atol=1e-10)
+    upstream = torch.randn_like(expected)
     gradients = zip(
-        torch.autograd.grad((found * wanted).sum(), given, allow_unused=True, materialize_grads=True),
-        torch.autograd.grad((expected * wanted).sum(), given),
+        torch.autograd.grad((actual * upstream).sum(), inputs, allow_unused=True, materialize_grads=True),
+        torch.autograd.grad((expected * upstream).sum(), inputs),
         strict=True,
     )
     for ours, theirs in gradients:
@@ -90,15 +90,15 @@ def test_long_structured_masks_use_blocks_and_causal_masks_do_not():
     assert which_backend(long, long, long, mask=causal() & window(64)).backend == "blocked"
     assert which_backend(long, long, long, mask=causal()).backend == "sdpa"
     assert which_backend(long, long, long).backend == "sdpa"
-    written = torch.ones(8192, 8192, dtype=torch.bool)
-    choice = which_backend(long, long, long, mask=written)
+    matrix = torch.ones(8192, 8192, dtype=torch.bool)
+    choice = which_backend(long, long, long, mask=matrix)
     assert choice.backend == "sdpa" and "the mask holds a boolean tensor" in str(choice)
 
 
 def test_keys_shared_by_a_batch_form_no_scores():
     queries, shared = torch.randn(3, 20, 8), torch.randn(30, 8)
-    found = attend(queries, shared, shared).context
-    assert found.allclose(attend(queries, shared.expand(3, 30, 8), shared.expand(3, 30, 8)).context, atol=1e-6)
+    actual = attend(queries, shared, shared).context
+    assert actual.allclose(attend(queries, shared.expand(3, 30, 8), shared.expand(3, 30, 8)).context, atol=1e-6)
     grown = to_four_dimensions(shared, (3,))
     assert grown.shape == (1, 3, 30, 8) and grown.stride(1) == 0, "SDPA forms the scores of keys that broadcast"
 
@@ -116,8 +116,8 @@ def test_a_key_bias_past_half_precision_stays_finite(dtype):
     low = {name: getattr(request, name).detach().to(dtype) for name in ("queries", "keys", "values")}
     bias = torch.zeros(2, 4, 50)
     bias[..., 3] = -2e5
-    found = attend_sdpa(replace(request, **low, key_bias=bias))
-    assert found.isfinite().all()
+    actual = attend_sdpa(replace(request, **low, key_bias=bias))
+    assert actual.isfinite().all()
 
 
 def test_every_reason_against_a_fused_path_is_reported():

@@ -13,16 +13,16 @@ from regard.kernels import attend_fused
 from regard.kernels.gaussian.features import feature_refusals
 
 
-def given(length, size, num_keys=None, *, value_size=None, dtype=torch.bfloat16):
+def make_inputs(length, size, num_keys=None, *, value_size=None, dtype=torch.bfloat16):
     shapes = ((length, size), (num_keys or length, size), (num_keys or length, value_size or size))
     return [torch.randn(2, 3, *shape, device="cuda", dtype=dtype).requires_grad_() for shape in shapes]
 
 
 def test_on_a_cpu_squares_are_expanded():
     queries, keys = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8)
-    found = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
+    actual = attend(queries, keys, keys, score=Gaussian(width=0.5)).context
     formed = attend(queries, keys, keys, score=Gaussian(width=0.5), return_weights=True).context
-    assert found.allclose(formed, atol=1e-6)
+    assert actual.allclose(formed, atol=1e-6)
     assert which_backend(queries, keys, keys, score=Gaussian(width=0.5)).backend == "sdpa"
 
 
@@ -45,22 +45,22 @@ def test_heads_may_share_key_heads(group_size, compiled):
 
 
 def test_a_bias_keeps_its_precision_under_autocast():
-    """One number of half precision would round it, whoever makes the precision half."""
+    """A bias in half precision would be rounded, with autocast and with half inputs."""
     queries, keys = 4 * torch.randn(2, 50, 16), 4 * torch.randn(2, 60, 16)
     formed = attend(queries, keys, keys, score=Gaussian(), return_weights=True).context
     errors = []
     for dtype in (torch.float32, torch.bfloat16):
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
             tensors = [side.to(dtype) for side in (queries, keys, keys)]
-            found = attend(*tensors, score=Gaussian().to(dtype)).context
-        errors.append((found.float() - formed).norm() / formed.norm())
+            actual = attend(*tensors, score=Gaussian().to(dtype)).context
+        errors.append((actual.float() - formed).norm() / formed.norm())
     assert errors[0] < 1.2 * errors[1]
 
 
 @pytest.mark.cuda
 def test_a_width_of_the_wrong_size_is_refused_on_a_gpu():
     with pytest.raises(ValueError, match="has 1 widths"):
-        attend(*given(64, 64), score=Gaussian(width=[0.1]).to("cuda", torch.bfloat16))
+        attend(*make_inputs(64, 64), score=Gaussian(width=[0.1]).to("cuda", torch.bfloat16))
 
 
 @pytest.mark.cuda
@@ -79,7 +79,7 @@ def test_a_width_of_the_wrong_size_is_refused_on_a_gpu():
     [(512, None, None), (333, 150, None), (1, 65, None), (256, None, causal()), (301, None, causal())],
 )
 def test_features_err_at_most_twice_as_much_as_formed_scores(length, num_keys, mask, size, value_size, dtype):
-    tensors = given(length, size, num_keys, value_size=value_size, dtype=dtype)
+    tensors = make_inputs(length, size, num_keys, value_size=value_size, dtype=dtype)
     grad = torch.randn(2, 3, length, value_size, device="cuda", dtype=dtype)
     scores = [Gaussian(width=[size**-0.5] * size).to("cuda", kind) for kind in (dtype, torch.float64)]
     assert not any(feature_refusals(*tensors[:2], scores[0].width))

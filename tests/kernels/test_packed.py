@@ -65,8 +65,8 @@ def test_tile_sizes_are_powers_of_two():
 
 def test_unsupported_inputs_have_reasons():
     heads, rows = torch.randn(130, 1, 24, dtype=torch.float64), rows_of([130])
-    told = " ".join(packed_unsupported_reasons(heads, rows))
-    assert "written in Triton, for CUDA" in told and "size 24" in told and "torch.float64" in told
+    reasons = " ".join(packed_unsupported_reasons(heads, rows))
+    assert "written in Triton, for CUDA" in reasons and "size 24" in reasons and "torch.float64" in reasons
     assert any("has 130 tokens" in reason for reason in packed_unsupported_reasons(heads.bfloat16(), rows))
 
 
@@ -78,11 +78,11 @@ def test_unsupported_inputs_have_reasons():
 def test_the_kernel_errs_at_most_as_much_as_plain_torch(kind, dtype, size):
     lengths = {"cross": (QUERIES, KEYS), "causal": (QUERIES, QUERIES), "self": (KEYS, KEYS)}
     lengths["longest"] = ([MAX_SEQLEN[dtype], 2], [MAX_SEQLEN[dtype] - 1, MAX_SEQLEN[dtype]])
-    wanted = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
-    truth = results(row_by_row, make_request(*lengths[kind], dtype=torch.float64, **wanted))
-    plain = results(row_by_row, make_request(*lengths[kind], dtype=dtype, **wanted))
-    found = results(attend_packed, make_request(*lengths[kind], dtype=dtype, **wanted))
-    for name, ours, theirs, true in zip(("context", "q", "k", "v"), found, plain, truth, strict=True):
+    options = {"size": size, "is_causal": kind == "causal", "device": "cuda"}
+    truth = results(row_by_row, make_request(*lengths[kind], dtype=torch.float64, **options))
+    plain = results(row_by_row, make_request(*lengths[kind], dtype=dtype, **options))
+    actual = results(attend_packed, make_request(*lengths[kind], dtype=dtype, **options))
+    for name, ours, theirs, true in zip(("context", "q", "k", "v"), actual, plain, truth, strict=True):
         assert not ours.isnan().any(), name
         error, bound = ((tensor.double() - true).norm() / true.norm() for tensor in (ours, theirs))
         assert error <= 2 * bound + 1e-6, f"{name} errs by {error:.2e}, plain torch by {bound:.2e}"
@@ -91,7 +91,7 @@ def test_the_kernel_errs_at_most_as_much_as_plain_torch(kind, dtype, size):
 @pytest.mark.cuda
 @pytest.mark.unchecked
 def test_nan_in_one_row_does_not_reach_others():
-    """Rows are poisoned in turn: NaN in one must stay in it."""
+    """NaN in one row at a time must not reach the others."""
     for poisoned in range(len(QUERIES)):
         request = make_request(QUERIES, KEYS, size=32, dtype=torch.bfloat16, device="cuda")
         with torch.no_grad():
@@ -114,7 +114,7 @@ def test_packed_rows_equal_padded_rows(compiled, monkeypatch):
         states = states + heads(states, mask=causal(), packed=rows).context
         return heads(states, heads.prepare_memory(source, packed=others), packed=rows).context.pow(2).sum()
 
-    found = []
+    actual = []
     for serves in (True, False):
         if not serves:
             monkeypatch.setattr(
@@ -123,8 +123,8 @@ def test_packed_rows_equal_padded_rows(compiled, monkeypatch):
         torch.manual_seed(1)
         states, source = (torch.randn(count, 64, device="cuda", requires_grad=True) for count in (15, 16))
         loss = (torch.compile(run) if compiled and serves else run)(states, source)
-        found.append((loss, *torch.autograd.grad(loss, (states, source, *heads.parameters()))))
-    for ours, theirs in zip(*found, strict=True):
+        actual.append((loss, *torch.autograd.grad(loss, (states, source, *heads.parameters()))))
+    for ours, theirs in zip(*actual, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
@@ -135,5 +135,5 @@ def test_a_packed_memory_is_padded_for_stepwise_queries():
     states = torch.randn(8, 64, device="cuda")
     memory = heads.prepare_memory(states, packed=rows)
     assert isinstance(memory, Memory) and memory.packed is rows and memory.keys.shape == (8, 4, 16)
-    found = heads(torch.randn(2, 1, 64, device="cuda"), memory, return_weights=True)
-    assert found.weights.shape == (2, 4, 1, 5) and (found.weights[0, ..., 3:] == 0).all()
+    actual = heads(torch.randn(2, 1, 64, device="cuda"), memory, return_weights=True)
+    assert actual.weights.shape == (2, 4, 1, 5) and (actual.weights[0, ..., 3:] == 0).all()

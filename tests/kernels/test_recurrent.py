@@ -22,7 +22,7 @@ from regard.kernels.recurrent import (
 STEPS, ROWS, KEYS, SIZE, HIDDEN = 4, 3, 5, 2, 6
 
 
-def drawn(*shape, dtype=torch.float64, grad=True):
+def draw(*shape, dtype=torch.float64, grad=True):
     return torch.randn(*shape, dtype=dtype).requires_grad_(grad)
 
 
@@ -49,7 +49,7 @@ def run_plain(state, weight, bias, offsets, used=range(STEPS)):
 
 
 def layer_inputs(dtype=torch.float64):
-    return [drawn(*shape, dtype=dtype) for shape in ((ROWS, SIZE), (SIZE, SIZE), (SIZE,), (STEPS, ROWS, SIZE))]
+    return [draw(*shape, dtype=dtype) for shape in ((ROWS, SIZE), (SIZE, SIZE), (SIZE,), (STEPS, ROWS, SIZE))]
 
 
 def assert_same(actual, expected, inputs, tolerance):
@@ -86,7 +86,7 @@ def test_tensors_without_requires_grad_get_no_gradient():
 def test_gradients_add_up_over_several_backward_passes():
     inputs = layer_inputs()
     actual, expected = run_deferred(*inputs), run_plain(*inputs)
-    # first a part of the graph alone, which must leave nothing behind
+    # first a part of the graph alone, which must not change later gradients
     torch.autograd.grad(actual[0].sum(), inputs[0], retain_graph=True)
     for _ in range(2):
         actual.sum().backward(retain_graph=True)
@@ -100,7 +100,7 @@ def test_gradients_add_up_over_several_backward_passes():
 
 def test_a_second_derivative_is_refused():
     inputs = layer_inputs()
-    # after a sum the gradient that comes in is a constant, which torch's own guard lets pass
+    # after a sum the incoming gradient is a constant, which torch's own check accepts
     with pytest.raises(RuntimeError, match=r"leave out regard\.fused\.fuse"):
         torch.autograd.grad(run_deferred(*inputs).sum(), inputs[1], create_graph=True)
 
@@ -116,13 +116,13 @@ def test_autocast_precision_is_used():
 
 
 def test_elementwise_steps_by_finite_differences():
-    gates, state = drawn(ROWS, 2 * SIZE), drawn(ROWS, SIZE)
+    gates, state = draw(ROWS, 2 * SIZE), draw(ROWS, SIZE)
     assert gradcheck(gru_reset, (gates, state))
-    assert gradcheck(gru_blend, (drawn(ROWS, SIZE), torch.rand(ROWS, SIZE).double().requires_grad_(), state))
+    assert gradcheck(gru_blend, (draw(ROWS, SIZE), torch.rand(ROWS, SIZE).double().requires_grad_(), state))
     for order in (TORCH_ORDER, LSTMN_ORDER):
-        for more in (None, drawn(ROWS, SIZE)):
+        for more in (None, draw(ROWS, SIZE)):
             assert gradcheck(
-                lambda *parts, order=order: lstm_update(*parts, order=order), (drawn(ROWS, 4 * SIZE), state, more)
+                lambda *parts, order=order: lstm_update(*parts, order=order), (draw(ROWS, 4 * SIZE), state, more)
             )
 
 
@@ -154,9 +154,9 @@ def plain_attention(score, values, mask):
 @pytest.mark.parametrize("kind", ["dot", "additive"])
 def test_stepwise_attention_equals_attention(kind, dtype, tolerance, mask):
     query, keys, values = (
-        drawn(*shape, dtype=dtype) for shape in ((ROWS, HIDDEN), (ROWS, KEYS, HIDDEN), (ROWS, KEYS, SIZE))
+        draw(*shape, dtype=dtype) for shape in ((ROWS, HIDDEN), (ROWS, KEYS, HIDDEN), (ROWS, KEYS, SIZE))
     )
-    energy = drawn(HIDDEN, dtype=dtype)
+    energy = draw(HIDDEN, dtype=dtype)
     if kind == "dot":
         attention = StepwiseDotAttention(keys, values, mask, num_steps=STEPS + 1)
         plain = plain_attention(lambda query: (keys @ query[..., None])[..., 0], values, mask)
@@ -181,13 +181,13 @@ def test_stepwise_attention_by_finite_differences(kind):
             attention = StepwiseAdditiveAttention(keys, energy, values, mask, num_steps=STEPS)
         return attend_in_steps(attention, query)
 
-    energy = drawn(HIDDEN, grad=kind == "additive")
-    assert gradcheck(run, (drawn(ROWS, HIDDEN), drawn(ROWS, KEYS, HIDDEN), energy, drawn(ROWS, KEYS, SIZE)))
+    energy = draw(HIDDEN, grad=kind == "additive")
+    assert gradcheck(run, (draw(ROWS, HIDDEN), draw(ROWS, KEYS, HIDDEN), energy, draw(ROWS, KEYS, SIZE)))
 
 
 def test_a_second_backward_pass_gives_the_same_gradients():
-    query, keys, values = drawn(ROWS, HIDDEN), drawn(ROWS, KEYS, HIDDEN), drawn(ROWS, KEYS, SIZE)
-    energy = drawn(HIDDEN)
+    query, keys, values = draw(ROWS, HIDDEN), draw(ROWS, KEYS, HIDDEN), draw(ROWS, KEYS, SIZE)
+    energy = draw(HIDDEN)
     attention = StepwiseAdditiveAttention(keys, energy, values, None, num_steps=STEPS)
     total = attend_in_steps(attention, query).sum()
     inputs = [query, keys, energy, values]
@@ -232,7 +232,7 @@ def test_a_memory_buffer_equals_a_memory_concatenated_at_every_step():
         memory = MemoryBuffer(energy, batch_size=ROWS, num_cells=STEPS, cell_size=SIZE)
         return attend_and_append(memory, state, mixed)
 
-    inputs = [drawn(ROWS, HIDDEN), drawn(HIDDEN), drawn(SIZE, HIDDEN)]
+    inputs = [draw(ROWS, HIDDEN), draw(HIDDEN), draw(SIZE, HIDDEN)]
     assert_same(run(*inputs), attend_and_append(PlainMemory(inputs[1]), inputs[0], inputs[2]), inputs, 1e-12)
     assert gradcheck(run, inputs)
 
@@ -247,11 +247,11 @@ def test_a_windowed_buffer_attends_to_the_last_valid_cells(lengths):
         return attend_and_append(memory, state, mixed)
 
     inputs = [
-        drawn(ROWS, HIDDEN),
-        drawn(HIDDEN),
-        drawn(SIZE, HIDDEN),
-        drawn(ROWS, span, HIDDEN),
-        drawn(ROWS, span, SIZE),
+        draw(ROWS, HIDDEN),
+        draw(HIDDEN),
+        draw(SIZE, HIDDEN),
+        draw(ROWS, span, HIDDEN),
+        draw(ROWS, span, SIZE),
     ]
     state, energy, mixed, keys, cells = inputs
     plain = PlainMemory(energy, keys.unbind(1), cells.unbind(1), valid.unbind(1), span=span)

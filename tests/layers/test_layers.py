@@ -83,20 +83,20 @@ def test_the_task_model_composes_its_four_parts():
     model = TaskModel(
         feature_model=nn.Embedding(9, 6), query_model=nn.Linear(3, 4), attention=general, output_model=nn.Linear(6, 2)
     )
-    words, asked = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.randn(2, 1, 3)
+    words, queries = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.randn(2, 1, 3)
     real = torch.tensor([[True] * 3, [True, True, False]])
-    answer = model(words, asked, mask=real)
-    assert answer.shape == (2, 1, 2)
-    assert answer[1].allclose(model(words[1:, :2], asked[1:])[0], atol=1e-6)
+    output = model(words, queries, mask=real)
+    assert output.shape == (2, 1, 2)
+    assert output[1].allclose(model(words[1:, :2], queries[1:])[0], atol=1e-6)
     heads = MultiHeadAttention(4, 2, source_size=6)
     many = TaskModel(
         feature_model=nn.Embedding(9, 6), query_model=nn.Linear(3, 4), attention=heads, output_model=nn.Linear(4, 2)
     )
-    assert many(words, asked, mask=real).shape == (2, 1, 2)
+    assert many(words, queries, mask=real).shape == (2, 1, 2)
 
 
 def echo(vocab):
-    """A decoder whose state counts steps and whose next token is always the one it read plus one."""
+    """A decoder whose state counts steps and whose next token is always its input plus one."""
 
     def step(tokens, state, encoded):
         logits = nn.functional.one_hot((tokens + 1) % vocab, vocab).float()

@@ -1,4 +1,4 @@
-"""Linear attention: chunks, steps and the formula are one."""
+"""Linear attention: chunks and steps equal the formula."""
 
 import pytest
 import torch
@@ -22,10 +22,10 @@ def by_formula(queries, keys, values, feature_map, normalised):
 @pytest.mark.parametrize("chunk", [1, 4, 64])
 def test_chunks_equal_the_formula(feature_map, normalised, chunk):
     queries, keys, values = draw(2, 3, 11, 5), draw(2, 3, 11, 5), draw(2, 3, 11, 4)
-    read = linear_attention(queries, keys, values, feature_map=feature_map, normalised=normalised, chunk=chunk)
+    attended = linear_attention(queries, keys, values, feature_map=feature_map, normalised=normalised, chunk=chunk)
     expected = by_formula(queries, keys, values, feature_map, normalised)
-    assert read.context.allclose(expected, atol=1e-10, rtol=0)
-    assert read.state.sums.shape == (2, 3, 5, 4)
+    assert attended.context.allclose(expected, atol=1e-10, rtol=0)
+    assert attended.state.sums.shape == (2, 3, 5, 4)
 
 
 @pytest.mark.parametrize(("feature_map", "normalised"), FORMS)
@@ -35,9 +35,9 @@ def test_steps_and_pieces_equal_the_whole(feature_map, normalised):
     whole = layer(states)
     state, steps = layer.start(2), []
     for place in range(9):
-        read = layer(states[:, place : place + 1], state)
-        state = read.state
-        steps.append(read.context)
+        attended = layer(states[:, place : place + 1], state)
+        state = attended.state
+        steps.append(attended.context)
     assert torch.cat(steps, dim=1).allclose(whole.context, atol=1e-10)
     assert state.sums.allclose(whole.state.sums) and state.norms.allclose(whole.state.norms)
     first = layer(states[:, :5])
@@ -47,14 +47,14 @@ def test_steps_and_pieces_equal_the_whole(feature_map, normalised):
 
 def test_gradients():
     inputs = tuple(draw(1, 5, 3).requires_grad_() for _ in range(3))
-    assert torch.autograd.gradcheck(lambda *given: linear_attention(*given, chunk=2).context, inputs)
+    assert torch.autograd.gradcheck(lambda *arguments: linear_attention(*arguments, chunk=2).context, inputs)
 
 
 def test_empty_inputs_give_no_nan():
     zeros = torch.zeros(1, 3, 2, requires_grad=True)
-    read = linear_attention(zeros, zeros, torch.ones(1, 3, 2), feature_map=torch.relu)
-    read.context.sum().backward()
-    assert torch.equal(read.context, torch.zeros(1, 3, 2))
+    attended = linear_attention(zeros, zeros, torch.ones(1, 3, 2), feature_map=torch.relu)
+    attended.context.sum().backward()
+    assert torch.equal(attended.context, torch.zeros(1, 3, 2))
     assert zeros.grad.isfinite().all()
 
 

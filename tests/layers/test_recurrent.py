@@ -1,4 +1,4 @@
-"""Recurrent layers over padded rows give what each row gives alone."""
+"""Recurrent layers over padded sequences equal each sequence alone."""
 
 import pytest
 import torch
@@ -30,38 +30,38 @@ def test_both_directions_equal_torch_for_each_sequence():
         getattr(plain, name).data.copy_(parameter)
     for name, parameter in layer.backwards.named_parameters():
         getattr(plain, f"{name}_reverse").data.copy_(parameter)
-    found = layer(inputs, LENGTHS)
+    actual = layer(inputs, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
-        assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
+        assert actual[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
 
 
 def test_an_lstm_stops_at_the_end_of_each_sequence():
     lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True), torch.randn(3, 4, 3)
-    begun = LSTMState(hidden=torch.randn(3, 2, 5), cell=torch.randn(3, 2, 5))
-    found = run_lstm(lstm, inputs, state=begun, lengths=LENGTHS)
+    start = LSTMState(hidden=torch.randn(3, 2, 5), cell=torch.randn(3, 2, 5))
+    actual = run_lstm(lstm, inputs, state=start, lengths=LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
-        first = (begun.hidden[row][:, None], begun.cell[row][:, None])
+        first = (start.hidden[row][:, None], start.cell[row][:, None])
         outputs, (hidden, cell) = lstm(inputs[row : row + 1, :length], first)
-        assert found.outputs[row, :length].allclose(outputs[0], atol=1e-6)
-        assert (found.outputs[row, length:] == 0).all()
-        assert found.state.hidden[row].allclose(hidden[:, 0], atol=1e-6)
-        assert found.state.cell[row].allclose(cell[:, 0], atol=1e-6)
-    longest = run_lstm(lstm, inputs[:1], state=LSTMState(hidden=begun.hidden[:1], cell=begun.cell[:1]))
-    assert longest.state.cell[0].allclose(found.state.cell[0], atol=1e-6)
+        assert actual.outputs[row, :length].allclose(outputs[0], atol=1e-6)
+        assert (actual.outputs[row, length:] == 0).all()
+        assert actual.state.hidden[row].allclose(hidden[:, 0], atol=1e-6)
+        assert actual.state.cell[row].allclose(cell[:, 0], atol=1e-6)
+    longest = run_lstm(lstm, inputs[:1], state=LSTMState(hidden=start.hidden[:1], cell=start.cell[:1]))
+    assert longest.state.cell[0].allclose(actual.state.cell[0], atol=1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
 def test_an_lstm_without_synchronization_equals_packed_sequences(dtype, tolerance):
     torch.manual_seed(0)
     lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True).to(dtype), torch.randn(3, 4, 3, dtype=dtype)
-    begun = LSTMState(hidden=torch.randn(3, 2, 5, dtype=dtype), cell=torch.randn(3, 2, 5, dtype=dtype))
-    learned = [inputs.requires_grad_(), begun.hidden.requires_grad_(), begun.cell.requires_grad_(), *lstm.parameters()]
-    found = run_lstm(lstm, inputs, state=begun, lengths=LENGTHS)
+    start = LSTMState(hidden=torch.randn(3, 2, 5, dtype=dtype), cell=torch.randn(3, 2, 5, dtype=dtype))
+    learned = [inputs.requires_grad_(), start.hidden.requires_grad_(), start.cell.requires_grad_(), *lstm.parameters()]
+    actual = run_lstm(lstm, inputs, state=start, lengths=LENGTHS)
     packed = pack_padded_sequence(inputs, LENGTHS, batch_first=True, enforce_sorted=False)
-    outputs, (hidden, cell) = lstm(packed, tuple(part.transpose(0, 1) for part in (begun.hidden, begun.cell)))
+    outputs, (hidden, cell) = lstm(packed, tuple(part.transpose(0, 1) for part in (start.hidden, start.cell)))
     expected = (pad_packed_sequence(outputs, batch_first=True)[0], hidden.transpose(0, 1), cell.transpose(0, 1))
     pairs = []
-    for ours, theirs in zip((found.outputs, found.state.hidden, found.state.cell), expected, strict=True):
+    for ours, theirs in zip((actual.outputs, actual.state.hidden, actual.state.cell), expected, strict=True):
         assert ours.allclose(theirs, atol=tolerance, rtol=tolerance)
         weight = torch.randn_like(theirs)
         pairs.append(((ours * weight).sum(), (theirs * weight).sum()))

@@ -1,4 +1,4 @@
-"""Test-time training by hand, against autograd, and the two theorems that tie it to attention."""
+"""Test-time training by hand, against autograd, and the two theorems on attention."""
 
 import pytest
 import torch
@@ -46,47 +46,47 @@ def examples(length, rows=2):
     return queries, keys, values, 0.1 * torch.rand(rows, HEADS, length, dtype=torch.float64)
 
 
-def say(model, weights, given):
+def predict(model, weights, inputs):
     """f of one token [B, H, d], written out."""
     if isinstance(model, BareLinear):
-        return torch.einsum("bhi,bhio->bho", given, weights)
-    linear = torch.einsum("bhi,bhio->bho", given, weights[:, :, :-1]) + weights[:, :, -1]
+        return torch.einsum("bhi,bhio->bho", inputs, weights)
+    linear = torch.einsum("bhi,bhio->bho", inputs, weights[:, :, :-1]) + weights[:, :, -1]
     normal = nn.functional.layer_norm(linear, (SIZE,))
-    return given + model.gain.view(model.shape)[:, 0] * normal + model.shift.view(model.shape)[:, 0]
+    return inputs + model.gain.view(model.shape)[:, 0] * normal + model.shift.view(model.shape)[:, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_dual_form_equals_gradient_descent_token_by_token(kind):
-    """Weights are moved one token at a time, by autograd's gradient at the mini-batch's beginning."""
+    """Weights are updated token by token, by autograd's gradient at the mini-batch's beginning."""
     learner = make_learner(kind, 3)
     queries, keys, values, rates = examples(8)
     weights = learner.first.detach().repeat(2, 1, 1, 1)
     scales, outputs = learner.scales(), []
     for t in range(8):
         if t % 3 == 0:
-            begun, total = weights, torch.zeros_like(weights)
-        at = begun.clone().requires_grad_()
-        loss = (say(learner.model, at, keys[:, :, t]) - values[:, :, t]).square().sum(dim=-1)
+            first_weights, total = weights, torch.zeros_like(weights)
+        at = first_weights.clone().requires_grad_()
+        loss = (predict(learner.model, at, keys[:, :, t]) - values[:, :, t]).square().sum(dim=-1)
         total = total + torch.autograd.grad((rates[:, :, t] * loss).sum(), at)[0]
-        weights = begun - scales[t % 3] * total
-        outputs.append(say(learner.model, weights, queries[:, :, t]))
-    done = learner.update(queries, keys, values, rates, learner.start(2))
-    assert done.outputs.allclose(torch.stack(outputs, dim=2), atol=1e-10)
-    assert done.state.position.tolist() == [2, 2]
-    assert (done.state.weights - scales[1] * done.state.gradient).allclose(weights, atol=1e-10)
+        weights = first_weights - scales[t % 3] * total
+        outputs.append(predict(learner.model, weights, queries[:, :, t]))
+    output = learner.update(queries, keys, values, rates, learner.start(2))
+    assert output.outputs.allclose(torch.stack(outputs, dim=2), atol=1e-10)
+    assert output.state.position.tolist() == [2, 2]
+    assert (output.state.weights - scales[1] * output.state.gradient).allclose(weights, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [[1] * 11, [4, 4, 3], [3, 0, 5, 3], [6, 5]])
 def test_updates_in_pieces_equal_one_update(kind, sizes):
     learner = make_learner(kind, 4)
-    given = examples(11)
-    whole = learner.update(*given, learner.start(2))
+    inputs = examples(11)
+    whole = learner.update(*inputs, learner.start(2))
     state, outputs, begin = learner.start(2), [], 0
     for size in sizes:
-        done = learner.update(*(part[:, :, begin : begin + size] for part in given), state)
-        state, begin = done.state, begin + size
-        outputs.append(done.outputs)
+        output = learner.update(*(part[:, :, begin : begin + size] for part in inputs), state)
+        state, begin = output.state, begin + size
+        outputs.append(output.outputs)
     assert torch.cat(outputs, dim=2).allclose(whole.outputs, atol=1e-10, rtol=0)
     assert state.position.tolist() == whole.state.position.tolist() == [3, 3]
     assert state.weights.allclose(whole.state.weights) and state.gradient.allclose(whole.state.gradient)
@@ -94,18 +94,18 @@ def test_updates_in_pieces_equal_one_update(kind, sizes):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_examples_may_be_at_different_positions_of_a_mini_batch(kind):
-    """One row begins anew where the other goes on, as in a training that carries the state."""
+    """One example begins a new text while the other continues, as in training with a carried state."""
     learner = make_learner(kind, 4)
     old, new = examples(5, rows=1), examples(7)
     before = learner.update(*old, learner.start(1)).state
     mixed = where_batch(torch.tensor([True, False]), learner.start(2), select_batch(before, torch.tensor([0, 0])))
-    done = learner.update(*new, mixed)
+    output = learner.update(*new, mixed)
     for row, state in enumerate([learner.start(1), before]):
         alone = learner.update(*(part[row : row + 1] for part in new), state)
-        assert done.outputs[row].allclose(alone.outputs[0], atol=1e-10, rtol=0)
-        assert done.state.weights[row].allclose(alone.state.weights[0], atol=1e-10, rtol=0)
-        assert done.state.gradient[row].allclose(alone.state.gradient[0], atol=1e-10, rtol=0)
-    assert done.state.position.tolist() == [3, 0]
+        assert output.outputs[row].allclose(alone.outputs[0], atol=1e-10, rtol=0)
+        assert output.state.weights[row].allclose(alone.state.weights[0], atol=1e-10, rtol=0)
+        assert output.state.gradient[row].allclose(alone.state.gradient[0], atol=1e-10, rtol=0)
+    assert output.state.position.tolist() == [3, 0]
 
 
 def test_theorem_1_batch_gradient_descent_of_a_linear_model_is_linear_attention():
@@ -113,7 +113,7 @@ def test_theorem_1_batch_gradient_descent_of_a_linear_model_is_linear_attention(
     length = 9
     queries, keys, values, rates = examples(length)
     nothing = torch.zeros(2, HEADS, SIZE, SIZE, dtype=torch.float64)
-    done = descend(
+    output = descend(
         queries,
         keys,
         values,
@@ -122,22 +122,22 @@ def test_theorem_1_batch_gradient_descent_of_a_linear_model_is_linear_attention(
         model=BareLinear(num_heads=HEADS, head_size=SIZE),
         scales=torch.ones(length, dtype=torch.float64),
     )
-    read = linear_attention(queries, keys, values, feature_map=identity, normalised=False, chunk=4)
-    assert done.outputs.allclose(read.context, atol=1e-10, rtol=0)
-    assert (-done.state.gradient).allclose(read.state.sums, atol=1e-10, rtol=0)
+    attended = linear_attention(queries, keys, values, feature_map=identity, normalised=False, chunk=4)
+    assert output.outputs.allclose(attended.context, atol=1e-10, rtol=0)
+    assert (-output.state.gradient).allclose(attended.state.sums, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("score", [ScaledDot(), Gaussian(width=0.7).double()])
 @pytest.mark.parametrize("sizes", [[7], [1] * 7, [4, 3]])
 def test_theorem_2_a_nadaraya_watson_learner_is_self_attention(score, sizes):
-    given = examples(7)
-    expected = attend(*given[:3], score=score, mask=causal()).context
+    inputs = examples(7)
+    expected = attend(*inputs[:3], score=score, mask=causal()).context
     learner = NadarayaWatsonLearner(score=score)
     state, outputs, begin = learner.start(2), [], 0
     for size in sizes:
-        done = learner.update(*(part[:, :, begin : begin + size] for part in given), state)
-        state, begin = done.state, begin + size
-        outputs.append(done.outputs)
+        output = learner.update(*(part[:, :, begin : begin + size] for part in inputs), state)
+        state, begin = output.state, begin + size
+        outputs.append(output.outputs)
     assert torch.cat(outputs, dim=2).allclose(expected, atol=1e-10, rtol=0)
 
 
@@ -162,7 +162,7 @@ def test_gradients_reach_the_start_the_rate_and_the_norm():
 
 
 def test_the_error_on_a_repeated_example_decreases():
-    """The same example again and again is answered better and better."""
+    """The error on a repeated example decreases."""
     learner = make_learner(BareLinear, 1)
     nn.init.zeros_(learner.scale_shift)
     key, value = draw(1, HEADS, 1, SIZE), draw(1, HEADS, 1, SIZE)

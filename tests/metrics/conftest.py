@@ -1,4 +1,4 @@
-"""Where the gold alignments are, if they are."""
+"""The folder of the gold alignments, if present."""
 
 import os
 from pathlib import Path

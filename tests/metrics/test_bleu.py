@@ -10,7 +10,7 @@ REFERENCES = ["The cat sat on the red mat.", "A dog barks."]
 
 
 def test_bleu_equals_the_formula():
-    # 13a cuts the full stop off: 7 + 4 tokens against 8 + 4; matches of n-grams 1..4 by hand
+    # 13a separates the full stop: 7 + 4 tokens against 8 + 4; matches of n-grams 1..4 by hand
     precisions = (11 / 11, 8 / 9, 5 / 7, 3 / 5)
     expected = 100 * math.exp(1 - 12 / 11) * math.prod(precisions) ** (1 / 4)
     assert bleu(HYPOTHESES, REFERENCES).score == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Measures of a classifier, by hand; a class that training never saw is always wrong."""
+"""Measures of a classifier, by hand; a class outside the training data counts as wrong."""
 
 import math
 
@@ -24,25 +24,29 @@ def quality(shares=SHARES, truths=TRUTHS, classes=CLASSES, **more):
 
 
 def test_counts_by_hand():
-    found = quality()
-    assert found.accuracy == 3 / 5
-    assert found.confusion == (ConfusionRow("a", (2, 0, 0)), ConfusionRow("b", (1, 1, 0)), ConfusionRow("c", (0, 0, 0)))
-    assert found.unseen == (ConfusionRow("new", (0, 1, 0)),)
-    first, second, third = found.classes
+    actual = quality()
+    assert actual.accuracy == 3 / 5
+    assert actual.confusion == (
+        ConfusionRow("a", (2, 0, 0)),
+        ConfusionRow("b", (1, 1, 0)),
+        ConfusionRow("c", (0, 0, 0)),
+    )
+    assert actual.unseen == (ConfusionRow("new", (0, 1, 0)),)
+    first, second, third = actual.classes
     assert (first.num_true, first.num_predicted, first.num_correct) == (2, 3, 2)
     assert (first.precision, first.recall, first.f1) == (2 / 3, 1.0, 4 / 5)
     assert (second.precision, second.recall, second.f1) == (1 / 2, 1 / 2, 1 / 2)
     assert (third.precision, third.recall, third.f1) == (None, None, None)
-    assert found.macro_f1 == pytest.approx((4 / 5 + 1 / 2) / 2)
+    assert actual.macro_f1 == pytest.approx((4 / 5 + 1 / 2) / 2)
     # of the four whose class is known: p = 1/2, 1/4, 1/2, 1/2
-    assert found.log_loss == pytest.approx(math.log(2) * 5 / 4)
+    assert actual.log_loss == pytest.approx(math.log(2) * 5 / 4)
 
 
 def test_all_truths_are_unseen_classes():
-    found = quality(truths=["new"] * 4 + ["other"])
-    assert found.accuracy == 0 and found.log_loss is None
-    assert found.macro_f1 == 0 and [row.label for row in found.unseen] == ["new", "other"]
-    assert found.classes[0].recall is None and found.classes[0].precision == 0
+    actual = quality(truths=["new"] * 4 + ["other"])
+    assert actual.accuracy == 0 and actual.log_loss is None
+    assert actual.macro_f1 == 0 and [row.label for row in actual.unseen] == ["new", "other"]
+    assert actual.classes[0].recall is None and actual.classes[0].precision == 0
 
 
 INFO = RunInfo(
@@ -83,7 +87,7 @@ def test_inconsistent_arguments_are_refused(given, message):
 
 
 class Fake(nn.Module):
-    """Says the first word; its rows are given."""
+    """A classifier whose class is the first word, with given rows."""
 
     def __init__(self, rows=None):
         super().__init__()
@@ -99,31 +103,29 @@ class Fake(nn.Module):
 
 def test_predictions_are_in_the_order_of_the_batches():
     model = Fake()
-    found = classify(model, [PaddedTokens.from_lists([[2], [0]]), PaddedTokens.from_lists([[1]])])
-    assert found.log_probs.argmax(dim=-1).tolist() == [2, 0, 1] and found.overlap is None
-    assert found.log_probs.exp().sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
-    assert model.training and model.dropout.training, "it goes on training"
-    assert not found.log_probs.is_inference()
+    actual = classify(model, [PaddedTokens.from_lists([[2], [0]]), PaddedTokens.from_lists([[1]])])
+    assert actual.log_probs.argmax(dim=-1).tolist() == [2, 0, 1] and actual.overlap is None
+    assert actual.log_probs.exp().sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
+    assert model.training and model.dropout.training, "the training mode is restored"
+    assert not actual.log_probs.is_inference()
     with pytest.raises(ValueError, match="there are no sentences to classify"):
         classify(model, [])
 
 
 def test_overlap_by_hand():
-    # apart; the same; half the same
+    # disjoint; equal; half equal
     rows = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]]]
-    found = classify(Fake(rows), [PaddedTokens.from_lists([[1, 1], [1, 1], [1, 1]])]).overlap
-    assert found.cosine == pytest.approx((0 + 1 + math.sqrt(0.5)) / 3)
+    actual = classify(Fake(rows), [PaddedTokens.from_lists([[1, 1], [1, 1], [1, 1]])]).overlap
+    assert actual.cosine == pytest.approx((0 + 1 + math.sqrt(0.5)) / 3)
     penalties = [0.0, 4 * 0.25, 2 * 0.25 + 0.25]
-    assert found.penalty == pytest.approx(sum(penalties) / 3)
+    assert actual.penalty == pytest.approx(sum(penalties) / 3)
 
 
 def test_sentences_without_words_have_no_overlap():
     rows = [[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]]
-    found = classify(Fake(rows), [PaddedTokens.from_lists([[1, 2], []])]).overlap
-    assert found == Overlap(1.0, 2.0)
-    assert classify(Fake([[[1.0]]]), [PaddedTokens.from_lists([[1]])]).overlap is None, (
-        "one row has none to overlap with"
-    )
+    actual = classify(Fake(rows), [PaddedTokens.from_lists([[1, 2], []])]).overlap
+    assert actual == Overlap(1.0, 2.0)
+    assert classify(Fake([[[1.0]]]), [PaddedTokens.from_lists([[1]])]).overlap is None, "a single row has no overlap"
 
 
 def test_the_objective_ignores_unseen_classes():

@@ -1,4 +1,4 @@
-"""The likelihood of a text: every token once, however the text is cut; and how far back a look reaches."""
+"""The likelihood of a text: every token counts once for any pieces; and the distances of attention."""
 
 import math
 
@@ -41,9 +41,9 @@ def plain_loop(model, ids):
     state, token, nats = model.start(1), EOS, 0.0
     with torch.no_grad():
         for following in ids.tolist():
-            done = model.step(torch.tensor([token]), state)
-            nats -= done.logits.log_softmax(-1)[0, following].item()
-            state, token = done.state, following
+            output = model.step(torch.tensor([token]), state)
+            nats -= output.logits.log_softmax(-1)[0, following].item()
+            state, token = output.state, following
     return nats
 
 
@@ -54,7 +54,7 @@ def test_likelihood_equals_a_plain_loop_for_any_piece_size(name):
     model.train()
     for piece in (1, 2, 5, 6, 7, 22, 23, 256):
         assert nats_of(model, IDS, piece=piece) == pytest.approx(expected, abs=1e-9)
-    assert model.training, "what it was before"
+    assert model.training, "the mode is restored"
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -86,13 +86,13 @@ def test_fresh_pieces_each_begin_with_the_start():
 @given(count=st.integers(1, 60), rows=st.integers(1, 9), piece=st.integers(1, 20), fresh=st.booleans())
 def test_every_token_is_predicted_once(count, rows, piece, fresh):
     ids = torch.arange(4, count + 4)
-    said, read = [], []
+    label_ids, input_ids = [], []
     for tokens, labels in pieces(ids, rows=rows, piece=piece, fresh=fresh):
         assert labels.shape[0] <= rows and labels.shape[1] <= piece
-        said += labels[labels != PAD].tolist()
-        read += tokens[labels != PAD].tolist()
-    assert sorted(said) == ids.tolist()
-    assert all(token == (EOS if label == 4 else label - 1) for token, label in zip(read, said, strict=True))
+        label_ids += labels[labels != PAD].tolist()
+        input_ids += tokens[labels != PAD].tolist()
+    assert sorted(label_ids) == ids.tolist()
+    assert all(token == (EOS if label == 4 else label - 1) for token, label in zip(input_ids, label_ids, strict=True))
 
 
 def test_perplexity_per_word_is_comparable_across_tokenizers():
@@ -114,20 +114,20 @@ def test_an_empty_text_raises_an_error():
 def test_spans_by_hand():
     weights = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.9, 0.0, 0.1, 0.0], [0.4, 0.3, 0.2, 0.1]])
     allowed = torch.tensor([[False, False, False, False], [True, False, True, False], [True, True, True, True]])
-    found = SpanMass.of(span_sums(weights, allowed))
-    # the second query may look at two keys: number 1 is the third, number 2 the first
-    assert found.count == 2 and len(found.within) == len(SPANS)
-    assert found.within == pytest.approx([(0.1 + 0.1) / 2, (1.0 + 0.3) / 2, 1.0, 1.0, 1.0])
-    assert found.distance == pytest.approx((0.1 * 1 + 0.9 * 2 + 0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 2)
+    actual = SpanMass.of(span_sums(weights, allowed))
+    # the second query may attend to two keys: number 1 is the third, number 2 the first
+    assert actual.count == 2 and len(actual.within) == len(SPANS)
+    assert actual.within == pytest.approx([(0.1 + 0.1) / 2, (1.0 + 0.3) / 2, 1.0, 1.0, 1.0])
+    assert actual.distance == pytest.approx((0.1 * 1 + 0.9 * 2 + 0.1 * 1 + 0.2 * 2 + 0.3 * 3 + 0.4 * 4) / 2)
     both = span_sums(weights[:2], allowed[:2]) + span_sums(weights[2:], allowed[2:])
-    assert SpanMass.of(both).within == pytest.approx(found.within)
+    assert SpanMass.of(both).within == pytest.approx(actual.within)
 
 
 def test_spans_with_heads_and_without_a_mask():
     weights = torch.softmax(torch.randn(2, 3, 4, 20), dim=-1)
-    found = SpanMass.of(span_sums(weights, None))
-    assert found.count == 24
-    assert found.within == pytest.approx([weights[..., -span:].sum(-1).mean().item() for span in SPANS], rel=1e-5)
+    actual = SpanMass.of(span_sums(weights, None))
+    assert actual.count == 24
+    assert actual.within == pytest.approx([weights[..., -span:].sum(-1).mean().item() for span in SPANS], rel=1e-5)
     one = torch.ones(4, 20, dtype=torch.bool).tril(16)
     assert SpanMass.of(span_sums(weights, one)).count == 24, "a mask for all heads"
 
@@ -138,7 +138,7 @@ def test_every_token_counts_once_although_half_a_context_is_recomputed(context):
     entry = LANGUAGE_MODELS["gpt"]
     model = entry.build(entry.config(vocab_size=VOCAB, **SIZES["gpt"] | {"context": context}))
     stream = Stream(ids=IDS.numpy().astype("int32"), num_words=len(IDS), num_characters=len(IDS))
-    assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads look"
+    assert {mass.count for mass in spans(model, stream).values()} == {2 * len(IDS)}, "two heads attend"
 
 
 def test_a_model_without_attention_has_no_spans():
@@ -170,7 +170,7 @@ def test_the_score_of_a_continuation_equals_steps(name):
         log_probs = model(IDS[None])[0].log_softmax(dim=-1)
     for cut in (1, 4, len(ids)):
         expected = sum(log_probs[place - 1, ids[place]].item() for place in range(cut, len(ids)))
-        # a window that moves on sees less than the whole text at once
+        # a moving window has less context than the whole text
         tolerance = {"rel": 1e-9} if name != "gpt" else {"rel": 0.2}
         assert score_continuation(model, ids[:cut], ids[cut:]) == pytest.approx(expected, **tolerance)
     with pytest.raises(ValueError, match="the prompt has no token"):

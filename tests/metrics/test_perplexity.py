@@ -14,7 +14,7 @@ TARGETS = [[4, 5, 6], [7], [8, 9, 10, 4, 5]]
 
 
 class Bigram(nn.Module):
-    """Each target token predicts the next one; the source is not read."""
+    """Each target token predicts the next one; the source is not used."""
 
     def __init__(self):
         super().__init__()

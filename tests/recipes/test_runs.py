@@ -1,4 +1,4 @@
-"""Every recipe with every model is a complete run that can be built, written down and read back."""
+"""Every recipe with every model is a complete run that can be built, written and read."""
 
 import json
 from dataclasses import replace

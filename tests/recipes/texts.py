@@ -1,4 +1,4 @@
-"""A made text, made sentences, and sizes so small that a model of each kind is trained in a second."""
+"""Synthetic text and sentences, and sizes at which a model of each kind is trained in a second."""
 
 import random
 import shutil
@@ -27,18 +27,18 @@ SIZES = {
 }
 
 
-def made_text(lines):
+def make_text(lines):
     chance = random.Random(0)
-    made = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
-    # letters that a prompt of the tests has, wherever the text is cut
-    made[::5] = ["the cat sat  on\tmats, 1 mat."] * len(made[::5])
-    return "\n".join(made) + "\n"
+    lines_of_text = [" ".join(chance.choices(WORDS, k=chance.randint(1, 9))) for _ in range(lines)]
+    # letters of the tests' prompts, in every split of the text
+    lines_of_text[::5] = ["the cat sat  on\tmats, 1 mat."] * len(lines_of_text[::5])
+    return "\n".join(lines_of_text) + "\n"
 
 
-TEXT = made_text(150)
+TEXT = make_text(150)
 
 
-def made_sentences(count):
+def make_sentences(count):
     """The class is the animal; a third has none."""
     chance = random.Random(1)
     lines = []
@@ -49,7 +49,7 @@ def made_sentences(count):
     return "\n".join(lines) + "\n"
 
 
-SENTENCES = made_sentences(90)
+SENTENCES = make_sentences(90)
 TINY_SENTENCES = {
     "embedding_size": 8,
     "hidden_size": 8,
@@ -61,11 +61,11 @@ TINY_SENTENCES = {
     "feed_forward_size": 8,
     "num_maps": 4,
 }
-"""Only those that a config has are set."""
+"""Only those that are fields of a config are set."""
 
 
 def spoil(folder, out):
-    """A copy of a run whose weights are no longer numbers."""
+    """A copy of a run with NaN weights."""
     shutil.copytree(folder, out)
     weights = load_tensors(RunFolder(out).weights)
     nothing = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}

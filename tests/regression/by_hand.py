@@ -1,4 +1,4 @@
-"""Nadaraya-Watson as the formula has it: a loop over queries in float64, differences, no identity."""
+"""Nadaraya-Watson by its formula: a loop over queries in float64, with differences of inputs."""
 
 import numpy as np
 
@@ -11,11 +11,11 @@ PROFILES = {
 
 
 def predict(inputs, targets, queries, *, kernel="gaussian", bandwidth=1.0, weights=None):
-    """One prediction a query; the nearest where the kernel reaches nothing."""
+    """One prediction a query; the nearest target where the kernel is zero everywhere."""
     inputs, targets = np.asarray(inputs, dtype=float), np.asarray(targets, dtype=float)
     weights = np.ones(len(inputs)) if weights is None else np.asarray(weights, dtype=float)
-    kept = weights > 0
-    inputs, targets, weights = inputs[kept], targets[kept], weights[kept]
+    nonzero = weights > 0
+    inputs, targets, weights = inputs[nonzero], targets[nonzero], weights[nonzero]
     answers = []
     for query in np.asarray(queries, dtype=float):
         distances = np.sqrt((((query - inputs) / bandwidth) ** 2).sum(axis=1))

@@ -92,10 +92,10 @@ def test_left_out_predictions_and_slopes_equal_those_by_moments(case):
     rng = np.random.default_rng(0)
     inputs = torch.from_numpy(case(rng)[0].clip(-1e4, 1e4))[:, None]
     targets = torch.cat([inputs.sin(), inputs.cos()], dim=1)
-    asked = torch.arange(0, len(inputs), 7)
-    arguments = (inputs, targets, torch.from_numpy(rng.uniform(size=len(inputs))), torch.tensor(0.1).double(), asked)
-    for found, expected in zip(predict_by_grid(*arguments), predict_by_moments(*arguments), strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    rows = torch.arange(0, len(inputs), 7)
+    arguments = (inputs, targets, torch.from_numpy(rng.uniform(size=len(inputs))), torch.tensor(0.1).double(), rows)
+    for actual, expected in zip(predict_by_grid(*arguments), predict_by_moments(*arguments), strict=True):
+        torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,6 @@ def test_smoothing_sums_gaussians():
     places, masses, queries = rng.uniform(8, 30, 200), rng.normal(size=(2, 200)), rng.uniform(8, 30, 40)
     apart = places[:, None] - queries
     kernel = np.exp(-(apart**2) / 2)
-    found = grid.smooth_masses(places, masses, grid.num_cells(45.0), grid.gaussian, grid.squared_gaussian)
-    for smoothed, expected in zip(found, (kernel, apart**2 * kernel), strict=True):
+    actual = grid.smooth_masses(places, masses, grid.num_cells(45.0), grid.gaussian, grid.squared_gaussian)
+    for smoothed, expected in zip(actual, (kernel, apart**2 * kernel), strict=True):
         np.testing.assert_allclose(grid.interpolate(smoothed, queries), masses @ expected, atol=1e-10)

@@ -13,19 +13,19 @@ from regard.regression.kernels import KERNELS
 from tests.regression import by_hand
 
 
-def truth(inputs):
+def true_function(inputs):
     return 2 * np.sin(inputs) + inputs**0.8
 
 
 def curve(num, seed=0):
     rng = np.random.default_rng(seed)
     inputs = rng.uniform(0, 5, num)
-    return inputs[:, None], truth(inputs) + rng.normal(scale=0.5, size=num)
+    return inputs[:, None], true_function(inputs) + rng.normal(scale=0.5, size=num)
 
 
 def error(model, num=50):
     places = np.linspace(0, 5, 200)
-    return np.square(model.fit(*curve(num)).predict(places[:, None]) - truth(places)).mean()
+    return np.square(model.fit(*curve(num)).predict(places[:, None]) - true_function(places)).mean()
 
 
 def make_objective(num=60, size=1, outputs=1, kernel="gaussian", **changes):
@@ -67,8 +67,10 @@ def test_the_loss_excludes_each_input_itself():
     inputs, targets, weights = objective.inputs.numpy(), objective.targets.numpy(), objective.log_weights.exp().numpy()
     for row in range(rows.start, rows.stop):
         others = np.arange(len(inputs)) != row
-        read = by_hand.predict(inputs[others], targets[others], inputs[[row]], bandwidth=0.3, weights=weights[others])
-        expected.append(weights[row] * np.square(read[0] - targets[row]).mean())
+        prediction = by_hand.predict(
+            inputs[others], targets[others], inputs[[row]], bandwidth=0.3, weights=weights[others]
+        )
+        expected.append(weights[row] * np.square(prediction[0] - targets[row]).mean())
     loss = objective.loss(torch.tensor(0.3, dtype=torch.float64).log(), rows)
     assert float(loss) == pytest.approx(sum(expected) / weights[rows].sum(), rel=1e-9)
 
@@ -132,8 +134,8 @@ def test_the_same_seed_gives_the_same_bandwidth():
     inputs, targets = curve(600)
     inputs = np.concatenate([inputs, inputs**2], axis=1)
     how = LeaveOneOut(pairs=2**14, steps=10)
-    found = [NadarayaWatson(bandwidth=how, random_state=seed).fit(inputs, targets).bandwidth_ for seed in (0, 0, 1)]
-    assert found[0] == found[1] != found[2]
+    actual = [NadarayaWatson(bandwidth=how, random_state=seed).fit(inputs, targets).bandwidth_ for seed in (0, 0, 1)]
+    assert actual[0] == actual[1] != actual[2]
 
 
 @pytest.mark.parametrize(
@@ -156,8 +158,8 @@ def test_an_outlier_does_not_hide_the_bandwidth(num):
     inputs, targets = curve(num)
     alone = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs, targets).bandwidth_
     inputs, targets = np.append(inputs, [[1e12]], axis=0), np.append(targets, 0.0)
-    found = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs, targets).bandwidth_
-    assert found == pytest.approx(alone, rel=0.2)
+    actual = NadarayaWatson(bandwidth="learned", random_state=0).fit(inputs, targets).bandwidth_
+    assert actual == pytest.approx(alone, rel=0.2)
 
 
 def test_a_weight_of_zero_excludes_a_row():
@@ -176,7 +178,7 @@ def test_clones_learn_the_same():
 
 def test_learn_bandwidth_accepts_any_generator():
     objective = make_objective()
-    found = learn_bandwidth(
+    actual = learn_bandwidth(
         objective.inputs,
         objective.targets,
         objective.log_weights,
@@ -184,5 +186,5 @@ def test_learn_bandwidth_accepts_any_generator():
         how=LeaveOneOut(steps=3),
         generator=torch.Generator().manual_seed(0),
     )
-    assert found.shape == ()
-    assert found > 0
+    assert actual.shape == ()
+    assert actual > 0

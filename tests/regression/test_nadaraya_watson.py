@@ -173,8 +173,8 @@ def test_a_constant_target_is_exact():
 def test_profiles_are_the_table():
     distances = np.linspace(0, 2, 41)
     for name in KERNELS:
-        found = find_kernel(name).profile(torch.from_numpy(distances)).numpy()
-        np.testing.assert_allclose(found, by_hand.PROFILES[name](distances), atol=1e-12)
+        actual = find_kernel(name).profile(torch.from_numpy(distances)).numpy()
+        np.testing.assert_allclose(actual, by_hand.PROFILES[name](distances), atol=1e-12)
     years = [kernel.year for kernel in KERNELS.values()]
     assert years == sorted(years)
 
@@ -220,8 +220,8 @@ print(peak() - before)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the peak of its memory")
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
 def test_memory_is_linear(kernel):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEMORY.format(kernel=kernel)], capture_output=True, text=True, check=True
     )
     # the weights alone would take 763 MiB
-    assert float(done.stdout) < 150
+    assert float(process.stdout) < 150

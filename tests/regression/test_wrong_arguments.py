@@ -1,4 +1,4 @@
-"""Errors are sentences with the value and the way out."""
+"""Errors have the value and a solution."""
 
 import subprocess
 import sys
@@ -80,5 +80,5 @@ except ImportError as error:
 
 
 def test_without_scikit_learn_the_error_names_it():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "regard.regression needs scikit-learn: pip install 'regard[sklearn]'"
+    process = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "regard.regression needs scikit-learn: pip install 'regard[sklearn]'"

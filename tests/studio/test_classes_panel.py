@@ -1,4 +1,4 @@
-"""Classifiers in the studio: classes, rows of attention and their overlap are what torch computes."""
+"""Classifiers in the studio: classes, rows of attention and their overlap equal those of torch."""
 
 import random
 
@@ -17,7 +17,7 @@ ATTENDING = ("lstmn_encoder", "structured_self_attention", "transformer_encoder"
 
 @pytest.fixture(scope="module")
 def outputs(small_folder):
-    """What each model says of the question in double precision."""
+    """The prediction of each model for the question in double precision."""
     result = {}
     for name in SENTENCES:
         classifier = regard.load(small_folder / name, device="cpu")

@@ -1,4 +1,4 @@
-"""Who may ask, and what happens to the hostile."""
+"""Access to the server: tokens, hosts, and hostile requests."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""A look holds what the system really did."""
+"""An inspection equals the computation of the model."""
 
 import numpy as np
 import pytest

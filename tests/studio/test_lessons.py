@@ -1,4 +1,4 @@
-"""Lessons say what torch computes: every right answer, and every number that can be had another way."""
+"""Lessons equal torch: correct answers, and numbers computed in a second way."""
 
 import math
 import time
@@ -33,7 +33,7 @@ def values_of(name, index, settings):
     return blocks(name, "matrix", **settings)[index].values
 
 
-def chosen(name, index=0, **settings):
+def correct_answer(name, index=0, **settings):
     block = blocks(name, "question", **settings)[index]
     return block.choices[block.correct].en
 
@@ -56,7 +56,7 @@ def test_a_lesson_is_complete_at_the_limits_of_its_controls(name, settings):
         if block.kind == "question":
             assert 0 <= block.correct < len(block.choices)
             assert len({choice.en for choice in block.choices}) == len({choice.zh for choice in block.choices})
-            assert len({choice.en for choice in block.choices}) == len(block.choices), "choices can be told apart"
+            assert len({choice.en for choice in block.choices}) == len(block.choices), "choices differ"
         elif block.kind == "matrix":
             assert len(block.values) == len(block.rows)
             assert {len(row) for row in block.values} == {len(block.columns)}
@@ -81,13 +81,13 @@ def test_a_lesson_is_computed_fast_enough_for_its_slider():
     threads = torch.get_num_threads()
     for name in LESSONS:
         lesson(name, {})
-        taken = []
+        durations = []
         for _ in range(5):
             start = time.thread_time()
             lesson(name, {})
-            taken.append(time.thread_time() - start)
-        assert min(taken) < 0.05, name
-    assert torch.get_num_threads() == threads, "only the lesson's own work is held to one thread"
+            durations.append(time.thread_time() - start)
+        assert min(durations) < 0.05, name
+    assert torch.get_num_threads() == threads, "the number of threads is restored"
 
 
 def test_lessons_leave_the_global_generator_unchanged():
@@ -119,9 +119,9 @@ def test_an_invalid_setting_is_refused(name, settings, message):
 def test_a_salient_cue_has_the_largest_weight_until_the_query_changes():
     weights = torch.softmax(torch.tensor([[1.0, 0.0], [1.0, 2.0]]) @ cues.KEYS.T, dim=-1)
     assert table("cues", 1, wish=2).allclose(weights)
-    assert chosen("cues", 0) == "coffee" == cues.OBJECTS[weights[0].argmax()].en
-    assert chosen("cues", 1, wish=2) == "book" == cues.OBJECTS[weights[1].argmax()].en
-    assert chosen("cues", 1, wish=1) == "coffee"
+    assert correct_answer("cues", 0) == "coffee" == cues.OBJECTS[weights[0].argmax()].en
+    assert correct_answer("cues", 1, wish=2) == "book" == cues.OBJECTS[weights[1].argmax()].en
+    assert correct_answer("cues", 1, wish=1) == "coffee"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 99])
@@ -135,7 +135,7 @@ def test_the_fit_equals_nadaraya_watson(seed):
     assert torch.tensor(average.y).allclose(sample.y.mean().expand(101), atol=1e-5)
     assert data.points and len(data.x) == 50
     errors = {width: kernel_fit.error(sample, width) for width in kernel_fit.WIDTHS}
-    assert chosen("kernel_fit", seed=seed) == f"w = {min(errors, key=errors.get):g}"
+    assert correct_answer("kernel_fit", seed=seed) == f"w = {min(errors, key=errors.get):g}"
 
 
 @pytest.mark.parametrize("seed", range(0, 100, 9))
@@ -149,7 +149,7 @@ def test_strength_agility_and_intelligence_are_90_and_46():
     assert values_of("projection", 1, {})[0] == pytest.approx([90.0, 46.0])
     data = blocks("projection", "text")[1].text
     assert all("= 90.0" in one and "= 46.0" in one for one in (data.en, data.zh))
-    assert chosen("projection", agility=0) == "(2, 9)"
+    assert correct_answer("projection", agility=0) == "(2, 9)"
 
 
 def test_the_apple_has_the_weights_of_the_seed():
@@ -160,18 +160,18 @@ def test_the_apple_has_the_weights_of_the_seed():
     for sharpness in (0.5, 1, 4):
         weights = table("apple", 1, sharpness=sharpness)
         assert weights.nansum(dim=1).allclose(torch.ones(4))
-        assert chosen("apple", sharpness=sharpness) == apple.NAMES[weights[-1].argmin()].en == "一个 (a)"
+        assert correct_answer("apple", sharpness=sharpness) == apple.NAMES[weights[-1].argmin()].en == "一个 (a)"
 
 
 def test_an_needs_attention_to_the_apple():
     blind, near = article.probabilities(0), article.probabilities(1)
-    assert blind[0] == 0.5 and chosen("article", 0) == "0.5: both are equally probable"
-    assert blind[1] > 0.5 and chosen("article", 1) == '"an", which is wrong'
+    assert blind[0] == 0.5 and correct_answer("article", 0) == "0.5: both are equally probable"
+    assert blind[1] > 0.5 and correct_answer("article", 1) == '"an", which is wrong'
     assert near[0] > 0.95 and near[1] < 0.05
     first, second = table("article", 0, ahead=1)
     assert article.WORDS[first.nan_to_num().argmax()] == "苹果"
     assert article.WORDS[second.nan_to_num().argmax()] == "香蕉"
-    assert first.isnan().sum() == 5, "what is further ahead is masked"
+    assert first.isnan().sum() == 5, "later words are masked"
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 5.0])
@@ -180,8 +180,8 @@ def test_masked_softmax_by_hand(temperature):
     after, before = table("masked_softmax", 1, temperature=temperature)
     assert after[:3].allclose(torch.softmax(scores, -1)[:3])
     assert before.allclose(torch.cat([torch.softmax(scores[:3], -1), torch.zeros(1)]))
-    assert after.sum() < 1 and chosen("masked_softmax", 0, temperature=temperature) == "less than 1"
-    assert torch.softmax(torch.full((4,), -math.inf), -1).isnan().all() and chosen("masked_softmax", 1) == "NaN"
+    assert after.sum() < 1 and correct_answer("masked_softmax", 0, temperature=temperature) == "less than 1"
+    assert torch.softmax(torch.full((4,), -math.inf), -1).isnan().all() and correct_answer("masked_softmax", 1) == "NaN"
     assert values_of("masked_softmax", 2, {"temperature": temperature}) == [[0.0] * 4]
 
 
@@ -191,7 +191,7 @@ def test_the_masked_weights_equal_those_of_the_docs():
     scores = (words @ words.T / 8**0.5).masked_fill(~torch.ones(3, 3).tril().bool(), -math.inf)
     assert table("journey", 2).nan_to_num().allclose(torch.softmax(scores, -1), atol=1e-6)
     assert [round(one, 4) for one in values_of("journey", 2, {})[2]] == [0.0214, 0.0294, 0.9492]
-    assert chosen("journey", 0) == "1.00" and chosen("journey", 1) == "Your, journey"
+    assert correct_answer("journey", 0) == "1.00" and correct_answer("journey", 1) == "Your, journey"
     assert values_of("journey", 2, {})[0][1:] == [None, None]
 
 
@@ -202,7 +202,7 @@ def test_bahdanau_by_hand(step, word):
     assert squashed.allclose(hidden.tanh())
     assert scores.allclose(2 * squashed.sum(dim=1)), "v is (2, 2, 2)"
     assert weights.allclose(torch.softmax(scores, -1))
-    assert chosen("bahdanau", step=step) == word
+    assert correct_answer("bahdanau", step=step) == word
     context = weights @ table("bahdanau", 0)
     assert ", ".join(number(one) for one in context) in blocks("bahdanau", "text", step=step)[2].text.en
 
@@ -213,7 +213,7 @@ def test_the_number_of_layers_covers_the_distance(kernel):
     assert "".join(cicada.SENTENCE).startswith("秋蝉的衰弱的残声，更是北国的特产")
     needed = math.ceil(30 / (kernel - 1))
     assert cicada.layers_needed(kernel) == needed
-    assert chosen("cicada", kernel=kernel) == str(needed)
+    assert correct_answer("cicada", kernel=kernel) == str(needed)
     recorded = blocks("cicada", "chart", kernel=kernel)[0].series[0].y
     assert recorded[-2] < 31 <= recorded[-1]
 
@@ -221,7 +221,7 @@ def test_the_number_of_layers_covers_the_distance(kernel):
 def test_the_end_of_the_sentence_decides_the_reference():
     sung, shaded = table("cicada", 0)
     assert cicada.NOUNS[sung.argmax()] == "秋蝉"
-    assert f"{cicada.NOUNS[shaded.argmax()]} (tree)" == "树 (tree)" == chosen("cicada", 1)
+    assert f"{cicada.NOUNS[shaded.argmax()]} (tree)" == "树 (tree)" == correct_answer("cicada", 1)
 
 
 @pytest.mark.parametrize("doublings", range(2, 10))
@@ -230,11 +230,11 @@ def test_the_variance_of_scores_is_the_size(doublings):
     plain, scaled = square_root.both_scores(size)
     assert scaled.allclose(plain / math.sqrt(size), atol=1e-5)
     assert 0.8 * size < plain.var() < 1.25 * size
-    assert chosen("square_root", 0, doublings=doublings) == f"d = {size}"
+    assert correct_answer("square_root", 0, doublings=doublings) == f"d = {size}"
     entropies = [
         (-weights * weights.log()).nansum(-1).median() for weights in torch.softmax(torch.stack([plain, scaled]), -1)
     ]
-    assert entropies[0] < entropies[1] and chosen("square_root", 1, doublings=doublings) == "q·k"
+    assert entropies[0] < entropies[1] and correct_answer("square_root", 1, doublings=doublings) == "q·k"
     curves = blocks("square_root", "chart", doublings=doublings)[0].series
     for curve, entropy in zip(curves, entropies, strict=True):
         assert curve.y[doublings - 2] == pytest.approx(entropy.item(), abs=0.05)

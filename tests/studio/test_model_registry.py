@@ -1,4 +1,4 @@
-"""The registry: what is found, what it is called, and what stays outside."""
+"""The registry: models, their names, and paths that are not followed."""
 
 import json
 import os

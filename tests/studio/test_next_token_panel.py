@@ -1,4 +1,4 @@
-"""Language models in the studio: what is shown of a text is what torch computes, to the last digit that matters."""
+"""Language models in the studio: the numbers of a text equal those of torch in double precision."""
 
 import contextlib
 import io
@@ -97,7 +97,7 @@ def test_every_weight_has_double_precision(name, inspect_small, small_client, do
     with torch.inference_mode(), regard.trace(doubles[name]) as maps:
         doubles[name].features(torch.tensor([ids[name]]), doubles[name].start(1))
     for site in inspection["sites"]:
-        reads = maps[site["path"]]
+        attention_maps = maps[site["path"]]
         for head in range(site["heads"]):
             result = exact(small_client, inspection, site["path"], head)
             assert result.shape == (size, size)
@@ -105,14 +105,18 @@ def test_every_weight_has_double_precision(name, inspect_small, small_client, do
             for query in range(size):
                 if name == "lstmn":
                     # the tape before this token: its last cells are of the tokens before
-                    line = reads[query].weights[0, 0].numpy()[-query:] if query else np.zeros(0)
+                    line = attention_maps[query].weights[0, 0].numpy()[-query:] if query else np.zeros(0)
                     first = query - len(line)
                     np.testing.assert_allclose(result[query, first:query], line, atol=1e-6)
                     assert not result[query, : max(query - 4, 0)].any()
                 elif name == "gpt":
-                    np.testing.assert_allclose(result[query], reads[0].weights[0, head, query].numpy(), atol=1e-6)
+                    np.testing.assert_allclose(
+                        result[query], attention_maps[0].weights[0, head, query].numpy(), atol=1e-6
+                    )
                 else:
-                    np.testing.assert_allclose(result[query], reads[0].weights[0, query, 5:].numpy(), atol=1e-6)
+                    np.testing.assert_allclose(
+                        result[query], attention_maps[0].weights[0, query, 5:].numpy(), atol=1e-6
+                    )
 
 
 def printed(snippet):
@@ -268,8 +272,8 @@ def test_requests_that_fit_the_schema_give_no_server_error(name, inspect_small, 
             if "site" in (case.query or {}):
                 case.query["site"] = site
             if isinstance(case.body, dict):
-                known = {"model": inspection["model"], "site": site, "max_tokens": 3}
-                case.body |= {key: value for key, value in known.items() if key in case.body}
+                valid = {"model": inspection["model"], "site": site, "max_tokens": 3}
+                case.body |= {key: value for key, value in valid.items() if key in case.body}
             sent = case.as_transport_kwargs(base_url=f"http://{HOST}")
             sent["headers"] = {**sent.get("headers", {}), "Authorization": f"Bearer {TOKEN}"}
             sent.pop("cookies", None)

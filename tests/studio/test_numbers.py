@@ -1,4 +1,4 @@
-"""Numbers on the page are torch's, and their snippets print them."""
+"""Numbers on the page equal those of torch and of their snippets."""
 
 import contextlib
 import io
@@ -42,7 +42,7 @@ def test_random_numbers_equal_the_output_of_their_snippets(name, inspect, client
     sizes = {axis["name"]: len(axis["tokens"]) for axis in inspection["axes"]}
     for index in range(10):
         site, quantity = chance.choice(sites), QUANTITIES[index % len(QUANTITIES)]
-        # the first query of a tape has nothing to read
+        # the first query has no keys
         request = {"site": site["path"], "head": chance.randrange(site["heads"]), "query": sizes[site["queries"]] - 1}
         values = client.get(f"/api/inspections/{inspection['id']}/compute", params=request).json()
         more = {"key": chance.randrange(values["num_keys"]), "dimension": chance.randrange(5), "quantity": quantity}

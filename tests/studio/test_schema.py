@@ -1,4 +1,4 @@
-"""One schema both sides obey: the page's copy is up to date, and nothing that fits it breaks the server."""
+"""The page's copy of the schema is up to date, and no request that fits it gives a server error."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ OPERATIONS = [
 
 
 def set_parameters(case, inspection):
-    """Put names that there are where the case has made some up."""
+    """Replace invented names of a case by existing ones."""
     if "/inspections/{name}" in case.path:
         case.path_parameters["name"] = inspection["id"]
     if "site" in (case.query or {}):

@@ -99,7 +99,7 @@ def test_one_studio_trains_and_another_shows_the_progress(tmp_path):
     second.stop()
     assert first.report() is not None
     first.stop()
-    # whoever waited goes on in its place
+    # the second studio trains after the first has stopped
     assert second.report() is not None and second._process is not None
     second.stop()
 

@@ -1,4 +1,4 @@
-"""Swaps and ablations: what attention gives under another rule, and what the system then says."""
+"""Swaps and ablations: weights and outputs of a changed attention."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_a_swapped_mask_of_a_decoder_is_causal(name, site, mask, inspect, client
     result = swap(client, inspection, site=site, mask=mask, window=1)
     values = weights({"id": result["id"]}, site, 0)
     assert not np.triu(values, 1).any()
-    # step by step and all at once are the same system
+    # stepwise decoding and teacher forcing are the same system
     if result["after"]["tokens"] == result["before"]["tokens"]:
         assert result["after"]["log_prob"] == pytest.approx(result["after"]["log_prob_of_first"], abs=1e-3)
 

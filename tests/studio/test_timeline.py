@@ -1,4 +1,4 @@
-"""The timeline holds every entry of every table, with its idea, its file and the figures that were recorded."""
+"""The timeline has every entry of every table, with its explanation, its file and the recorded figures."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 import regard
-from benchmarks.studio_figures import FIGURES, recorded, written
+from benchmarks.studio_figures import FIGURES, load_records, to_json
 from regard.models.translation import TRANSLATION_MODELS
 from regard.studio import swap
 from regard.studio.explanations import EXPLANATIONS
@@ -22,7 +22,7 @@ PACKAGE = Path(regard.__file__).parent
 
 @pytest.fixture(scope="module")
 def runs():
-    return recorded()
+    return load_records()
 
 
 @pytest.fixture(scope="module")
@@ -113,12 +113,12 @@ def test_titles_can_be_read(line):
 
 
 def test_only_registered_models_are_linked(line):
-    watched = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
-    assert {one.key: one.model for one in line if one.model} == watched
+    linked = {"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"}
+    assert {one.key: one.model for one in line if one.model} == linked
 
 
 def test_figures_equal_the_recorded_ones(runs):
-    assert FIGURES.read_text(encoding="utf-8") == written(runs), "run: python -m benchmarks.studio_figures"
+    assert FIGURES.read_text(encoding="utf-8") == to_json(runs), "run: python -m benchmarks.studio_figures"
 
 
 def test_every_system_has_results_with_their_data(runs, line):
@@ -137,7 +137,7 @@ def test_language_models_and_classifiers_have_results(runs, line):
     perplexity = runs["language"]["lstm-0"]["test"]["perplexity"]
     for message in (figures["language_modeling/lstm"].en, figures["language_modeling/lstm"].zh):
         assert f"{perplexity:.1f}" in message and "ptb" in message
-    # learned three times, which the figure is a mean of
+    # trained with three seeds, whose mean is the figure
     assert "mean of seeds 0, 1, 2" in figures["language_modeling/attention"].en
     # counted: it has neither parameters nor steps
     assert "steps" not in figures["language_modeling/ngram"].en

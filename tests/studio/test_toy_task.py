@@ -50,7 +50,7 @@ class VowelsPanel:
 
 
 class VowelPredictor:
-    """Says whether a word has many vowels."""
+    """Classifies words by their share of vowels."""
 
     def __init__(self):
         self.model, self.run = VowelModel(), None

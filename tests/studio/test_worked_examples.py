@@ -1,4 +1,4 @@
-"""Worked examples: looked at, computed and swapped before anything is trained."""
+"""Worked examples can be inspected, computed and swapped without a trained model."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.studio.test_numbers import printed
 
 @pytest.fixture(scope="module")
 def bare():
-    """A studio with nothing on its registry."""
+    """A studio with an empty registry."""
     app = make_app(Studio(registry=ModelRegistry([])), token=TOKEN, hosts=[HOST])
     with TestClient(app, base_url=f"http://{HOST}", headers={"Authorization": f"Bearer {TOKEN}"}) as inspection:
         yield inspection

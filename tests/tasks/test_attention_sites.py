@@ -1,4 +1,4 @@
-"""Sites are found once a model and again when it changed; keys are laid on the tokens that they stand for."""
+"""Sites are determined once per model and again after a change; keys are aligned to their tokens."""
 
 from dataclasses import replace
 

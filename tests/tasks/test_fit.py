@@ -1,4 +1,4 @@
-"""Training into a folder: nothing is lost, what is there is refused, and a run goes on where it stopped."""
+"""Training into a folder: existing files are kept, a folder in use is refused, and a stopped run is resumed."""
 
 import io
 import json
@@ -188,9 +188,9 @@ def test_dropped_pairs_are_counted(tmp_path):
     names = {"source": "a.en", "target": "a.de", "valid_source": "v.en", "valid_target": "v.de"}
     run = make_run("pairs", "luong", **{side: tmp_path / name for side, name in names.items()})
     run = override(run, "model.hidden_size=8", "model.embedding_size=8", "model.layers=1", "training.epochs=1")
-    told = Console(record=True, file=io.StringIO(), width=200)
-    fit(run, tmp_path / "out", console=told)
-    text = told.export_text()
+    console = Console(record=True, file=io.StringIO(), width=200)
+    fit(run, tmp_path / "out", console=console)
+    text = console.export_text()
     assert "train: dropped 1 pairs: 1 with an empty source." in text
     assert "train: dropped 1 pairs: 1 with over 256 tokens on a side." in text
     assert "validation: dropped 1 pairs: 1 with an empty target." in text

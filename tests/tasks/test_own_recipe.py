@@ -1,4 +1,4 @@
-"""A recipe and a corpus in a user's own file: trained, loaded, resumed, evaluated; runs of 0.1; a lost file."""
+"""A recipe and a corpus in a user's own file: trained, loaded, resumed, evaluated; runs of 0.1; a missing file."""
 
 import json
 import subprocess
@@ -88,7 +88,7 @@ def test_a_recipe_of_a_file_trains_loads_resumes_and_is_evaluated(command, file,
     config = json.loads((out / "config.json").read_text())
     assert (config["task"], config["corpus"], config["recipe"]) == ("translation", f"{file}:Doubled", "doubled")
     assert load(out).run.data.count == 24
-    # as it began: what was set is not set again
+    # as it began: settings need not be repeated
     assert command("train", recipe, "--out", out, "--resume", "--steps", 6) == 0
     assert command("train", "--out", out, "--resume", "--steps", 8) == 0
     assert "8 steps" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Reports as JSON: what is written is read again, what is wrong is named, and reports of 0.1 are converted."""
+"""Reports as JSON: written reports are read, invalid files are named, and reports of 0.1 are converted."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def test_numbers_that_json_lacks_are_written_as_strings():
     assert again[:2] == [math.inf, -math.inf] and math.isnan(again[2])
 
 
-def changed(**changes):
+def change_counts(**changes):
     return json.dumps(json.loads(write_report(REPORT)) | changes)
 
 
@@ -70,15 +70,18 @@ def changed(**changes):
         ("{", "the report is not valid JSON"),
         ("[]", r"report is \[\], expected Report"),
         ("{}", "report has no info, and needs one"),
-        (changed(metics=1), "report has no 'metics'; the nearest is 'metrics'"),
+        (change_counts(metics=1), "report has no 'metics'; the nearest is 'metrics'"),
         (
-            changed(metrics=[{"name": "a", "value": "good", "title": "A"}]),
+            change_counts(metrics=[{"name": "a", "value": "good", "title": "A"}]),
             r"metrics\[0\]\.value is \"good\", expected a",
         ),
-        (changed(metrics=[{"name": "a", "value": 1.0}]), r"report\.metrics\[0\] has no title"),
-        (changed(metrics=[3]), r"report\.metrics\[0\] is 3, expected Metric"),
-        (changed(info=None), "report.info is null, expected RunInfo"),
-        (changed(tables=[{"name": "a", "title": "A", "columns": [], "rows": [["a", []]]}]), r"rows\[0\]\[1\] is \[\]"),
+        (change_counts(metrics=[{"name": "a", "value": 1.0}]), r"report\.metrics\[0\] has no title"),
+        (change_counts(metrics=[3]), r"report\.metrics\[0\] is 3, expected Metric"),
+        (change_counts(info=None), "report.info is null, expected RunInfo"),
+        (
+            change_counts(tables=[{"name": "a", "title": "A", "columns": [], "rows": [["a", []]]}]),
+            r"rows\[0\]\[1\] is \[\]",
+        ),
         (json.dumps({"circumstances": {}, "bleu": None}), "report.circumstances has no system"),
         (json.dumps({"circumstances": 3, "likelihood": 3, "reaches": 3}), "the report is incomplete"),
     ],
@@ -127,7 +130,7 @@ def test_a_translation_report_of_0_1_is_converted():
     assert report.table("by_length").rows == (("0-10", 700, 36.5),)
     assert report.speed == Speed(seconds=2.0, count=50, unit="tokens", hardware="one core")
     toy = report_of(old | {"circumstances": CIRCUMSTANCES | {"data": "copy"}})
-    assert toy.metrics[0].name == "exact_match", "where one answer is right, it is what systems are compared by"
+    assert toy.metrics[0].name == "exact_match", "exact match is the main metric of synthetic corpora"
     with pytest.raises(ValueError, match=r"report\.chrf\.score is \"high\", expected a number"):
         report_of(old | {"chrf": {"score": "high", "signature": "", "name": ""}})
 

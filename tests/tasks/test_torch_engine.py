@@ -1,4 +1,4 @@
-"""The torch engine decodes with the fused model or with its own; a translator uses the engine that it is given."""
+"""The torch engine decodes with the fused model or with its own; a translator uses its engine."""
 
 from dataclasses import replace
 

@@ -83,8 +83,10 @@ def command(monkeypatch):
 def test_the_command_line_trains_evaluates_and_classifies(command, installed, tmp_path, capsys):
     out = tmp_path / "run"
     assert command("train", "words", "--out", out, "--steps", 30, "--set", "data.count=256") == 0
-    told = capsys.readouterr()
-    assert f"regard classify {out}" in told.out and "words/s" in told.out and "train: 256 words." in told.err
+    captured = capsys.readouterr()
+    assert (
+        f"regard classify {out}" in captured.out and "words/s" in captured.out and "train: 256 words." in captured.err
+    )
     assert command("classify", out, "banana", "moon") == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [line[2] for line in lines] == ["banana", "moon"]

@@ -1,4 +1,4 @@
-"""A training that is killed with SIGKILL again and again, run as a script: fork, kill, resume, until it is done.
+"""A training that is killed with SIGKILL again and again, run as a script: fork, kill, resume, until it is complete.
 
     killing.py random FOLDER ARGUMENTS     killed after a random time, a given number of times
     killing.py counted FOLDER ARGUMENTS    killed before the first, second, third, .. change of a file
@@ -21,7 +21,7 @@ import toy
 
 
 def attempt(folder, arguments, *, seconds=None, changes=None):
-    """Train in a child until it is done or killed; whether it was done."""
+    """Train in a child process until it is complete or killed; True if complete."""
     child = os.fork()
     if not child:
         if changes is not None:
@@ -62,11 +62,11 @@ def main(mode, folder, arguments):
     folder = f"{folder}/killed"
     while True:
         if mode == "counted":
-            done = attempt(folder, arguments, changes=killed + 1)
+            process = attempt(folder, arguments, changes=killed + 1)
         else:
             seconds = chance.uniform(0.0, arguments["longest"]) if killed < arguments["kills"] else None
-            done = attempt(folder, arguments, seconds=seconds)
-        if done:
+            process = attempt(folder, arguments, seconds=seconds)
+        if process:
             sys.stdout.write(f"{killed}\n")
             return
         killed += 1

@@ -1,4 +1,4 @@
-"""A language model that reads a small stream, its state carried; run as a script it trains into a folder."""
+"""A language model trained on a small stream with a carried state; run as a script it trains into a folder."""
 
 import json
 import sys

@@ -113,7 +113,7 @@ class FakeStream:
 
 
 class FakeGraph:
-    """Counts replays; what it would compute is done once, while it is captured."""
+    """Counts replays; the computation runs once, during the capture."""
 
     def __init__(self):
         self.replays = 0
@@ -272,7 +272,7 @@ def test_graphs_are_dropped_when_tensors_or_modes_of_the_model_change(fake_cuda,
     assert step.module.calls == calls + WARM_UP and len(fake_cuda.captures) == 1
     run(step)
     assert len(fake_cuda.captures) == 2 and fake_cuda.captures[0][0].replays == 1
-    # a pool whose graphs are gone cannot be used again
+    # a pool whose graphs were deleted cannot be used again
     assert fake_cuda.captures[0][1] is not fake_cuda.captures[1][1]
 
 
@@ -306,7 +306,7 @@ def test_a_step_that_synchronizes_is_detected_before_its_capture(fake_cuda):
         assert step.failure == "the step synchronises with the device, which a graph cannot contain"
         run(step, 3)
     assert not fake_cuda.captures and step.module.calls == WARM_UP + 3
-    assert fake_cuda.modes == ["warn", 0], "the mode is set back"
+    assert fake_cuda.modes == ["warn", 0], "the mode is restored"
 
 
 def test_a_step_that_fills_the_gpu_is_not_captured(fake_cuda):

@@ -1,4 +1,4 @@
-"""Batches filled up to few shapes, steps as CUDA graphs, and the compiled objective: the numbers of the plain step."""
+"""Batches padded to few shapes, steps as CUDA graphs, and the compiled objective equal the plain step."""
 
 import random
 from functools import partial
@@ -20,7 +20,7 @@ RECURRENT = ["bahdanau", "luong", "lstmn"]
 
 
 def make_rows(count, seed, longest=7):
-    """Sources and targets without marks, as many tokens as chance gives."""
+    """Sources and targets without special tokens, of random lengths."""
     chance = random.Random(seed)
 
     def sentence():
@@ -50,29 +50,30 @@ def gradients(objective, run, batch):
     return loss.detach(), dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 
 
-def errors_of(found, truth):
+def errors_of(actual, truth):
     """Relative errors of loss and gradients by name.
 
-    Some gradients are 0 but for rounding, such as that of the keys' bias: a tenth of a usual norm is the least scale.
+    Some gradients are 0 except for rounding, such as that of the keys' bias: the scale is at least a tenth of the
+    median norm.
     """
-    norms = {name: wanted.double().norm() for name, wanted in truth[1].items()}
+    norms = {name: gradient.double().norm() for name, gradient in truth[1].items()}
     least = torch.stack(list(norms.values())).median() / 10
-    told = {"loss": ((found[0].double() - truth[0].double()).abs() / truth[0].double().abs()).item()}
+    errors = {"loss": ((actual[0].double() - truth[0].double()).abs() / truth[0].double().abs()).item()}
     for name, norm in norms.items():
-        told[name] = ((found[1][name].double() - truth[1][name].double()).norm() / torch.maximum(norm, least)).item()
-    return told
+        errors[name] = ((actual[1][name].double() - truth[1][name].double()).norm() / torch.maximum(norm, least)).item()
+    return errors
 
 
-def assert_close(found, expected, tolerance):
-    """All errors are told where one is too large."""
-    errors = errors_of(found, expected)
+def assert_close(actual, expected, tolerance):
+    """Report all errors if one is too large."""
+    errors = errors_of(actual, expected)
     table = "\n".join(f"{error:.3e}  {name}" for name, error in errors.items())
     assert max(errors.values()) <= tolerance, f"relative errors:\n{table}"
 
 
-def assert_errs_no_more(found, plain, truth, slack):
-    """At most twice the error of the plain run against the truth; all are told where one is larger."""
-    ours, theirs = errors_of(found, truth), errors_of(plain, truth)
+def assert_errs_no_more(actual, plain, truth, slack):
+    """At most twice the error of the plain run against float64; all are reported if one is larger."""
+    ours, theirs = errors_of(actual, truth), errors_of(plain, truth)
     table = "\n".join(f"{ours[name]:.3e}  {theirs[name]:.3e}  {name}" for name in ours)
     wrong = [name for name in ours if not ours[name] <= 2 * theirs[name] + slack]
     assert not wrong, f"wrong: {', '.join(wrong)}\nrelative errors of the compiled and of the eager run:\n{table}"
@@ -158,15 +159,15 @@ def test_many_padded_batches_have_few_shapes():
 
 
 def test_a_batch_is_copied_into_the_tensors_of_another():
-    given, kept = (SHAPE_PADDER(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
-    assert shape_of(given) == shape_of(kept)
-    places = [kept.source.ids.data_ptr(), kept.labels.data_ptr()]
-    copy_batch(given, kept)
-    assert [kept.source.ids.data_ptr(), kept.labels.data_ptr()] == places
+    target, source = (SHAPE_PADDER(make_batch(make_rows(4, seed=seed, longest=3))) for seed in (0, 1))
+    assert shape_of(target) == shape_of(source)
+    places = [source.source.ids.data_ptr(), source.labels.data_ptr()]
+    copy_batch(target, source)
+    assert [source.source.ids.data_ptr(), source.labels.data_ptr()] == places
     for side in ("source", "target"):
         for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
-            assert torch.equal(getattr(getattr(kept, side), name), getattr(getattr(given, side), name))
-    assert torch.equal(kept.labels, given.labels)
+            assert torch.equal(getattr(getattr(source, side), name), getattr(getattr(target, side), name))
+    assert torch.equal(source.labels, target.labels)
 
 
 @pytest.mark.unchecked
@@ -176,12 +177,12 @@ def test_the_compiled_objective_has_the_same_gradient():
     compiled = torch.compile(objective, backend="aot_eager")
     for count in (6, 9):
         batch = SHAPE_PADDER(make_batch(make_rows(count, seed=count)))
-        expected, found = (gradients(objective, run, batch) for run in (objective, compiled))
-        assert_close(found, expected, 1e-10)
+        expected, actual = (gradients(objective, run, batch) for run in (objective, compiled))
+        assert_close(actual, expected, 1e-10)
 
 
 def alternating(count, kind=PackedTokens):
-    """Batches of few and of many rows in turn, filled to two shapes."""
+    """Batches of few and of many rows alternately, padded to two shapes."""
     fill = ShapePadder(rows=64, tokens=64, longest=8, padded_rows=16, padded_longest=8)
     return [fill(make_batch(make_rows((3, 30)[n % 2], seed=n, longest=3), kind)) for n in range(count)]
 
@@ -212,18 +213,18 @@ def test_graphed_steps_equal_eager_steps(name):
     assert all(shapes.count(shape) >= WARM_UP + 3 for shape in set(shapes)), "each shape is replayed, not captured only"
     make = make_objective if name == "transformer" else partial(make_recurrent, name)
     eager, graphed = (make(torch.float32).cuda() for _ in range(2))
-    # a large eps: gradients that are 0 but for rounding, such as that of the keys' bias, must not be blown up
+    # a large eps: gradients that are 0 except for rounding, such as that of the keys' bias, must not be magnified
     optimizers = [
         torch.optim.AdamW(objective.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.0, fused=True)
         for objective in (eager, graphed)
     ]
     step = GraphedStep(graphed, graphed, optimizers[1], clip_norm=1.0)
     for number, batch in enumerate(batches):
-        # another rate at every step: a graph must read it, not remember it
+        # another rate at every step: a graph must use the current one, not the captured one
         rate = 1e-3 * (1 + number % 3)
         expected = eager_step(eager, optimizers[0], batch, learning_rate=rate, clip_norm=1.0)
-        found = step(batch, num_tokens=batch.num_tokens, learning_rate=rate).item()
-        assert found == pytest.approx(expected, rel=1e-3), f"loss at step {number}"
+        actual = step(batch, num_tokens=batch.num_tokens, learning_rate=rate).item()
+        assert actual == pytest.approx(expected, rel=1e-3), f"loss at step {number}"
         for (name, ours), theirs in zip(graphed.named_parameters(), eager.parameters(), strict=True):
             error = ((ours - theirs).norm() / theirs.norm().clamp_min(1e-3)).item()
             assert error < 1e-3, f"{name} is off by {error:.2e} after step {number}"
@@ -239,13 +240,13 @@ def test_shapes_beyond_the_maximum_run_eagerly(monkeypatch):
     optimizer = torch.optim.AdamW(eager.parameters(), fused=True)
     for batch in batches:
         expected = eager_step(eager, optimizer, batch, learning_rate=1e-3, clip_norm=1e9)
-        found = step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item()
-        assert found == pytest.approx(expected, rel=1e-3)
+        actual = step(batch, num_tokens=batch.num_tokens, learning_rate=1e-3).item()
+        assert actual == pytest.approx(expected, rel=1e-3)
     assert len(step.shapes) == 1
 
 
 def graphed():
-    """An objective, and what trains it by graphs."""
+    """An objective, and a graphed step of it."""
     objective = make_objective(torch.float32).cuda()
     optimizer = torch.optim.AdamW(objective.parameters(), fused=True)
     return objective, GraphedStep(objective, objective, optimizer)
@@ -279,7 +280,7 @@ def decode(model, tokens, source):
 @pytest.mark.cuda
 @pytest.mark.unchecked
 def test_the_same_batch_again_gives_the_loss_of_the_current_weights():
-    """A graph that read a stale batch, stale weights or a stale count of tokens would show here."""
+    """A graph with a stale batch, stale weights or a stale count of tokens would give other losses."""
     objective, step = graphed()
     for number, batch in enumerate(alternating(2 * (WARM_UP + 3))):
         with torch.no_grad():
@@ -294,7 +295,7 @@ def test_the_same_batch_again_gives_the_loss_of_the_current_weights():
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
-    """At sizes for which a GPU picks its real kernels; every parameter's error is told if one is too large."""
+    """At sizes for which a GPU uses its usual kernels; all errors are reported if one is too large."""
     torch._dynamo.reset()
     sizes = {"hidden_size": 128, "num_layers": 2, "num_heads": 4, "feed_forward_size": 256, "norm": "pre"}
     objective = make_objective(torch.float32, **sizes).cuda()
@@ -306,7 +307,7 @@ def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
         truth = gradients(exact, exact, batch)
         results = []
         for run in (compiled, objective):
-            # each its own region, for autocast keeps copies of the weights within one
+            # a separate region each, because autocast caches copies of the weights within one
             with torch.autocast("cuda", torch.bfloat16, enabled=half):
                 results.append(gradients(objective, run, batch))
         assert_errs_no_more(*results, truth, slack=1e-2 if half else 1e-4)
@@ -315,7 +316,7 @@ def test_the_compiled_objective_on_cuda_has_the_same_gradient(half, dynamic):
 @pytest.mark.cuda
 @pytest.mark.unchecked
 def test_compiled_training_equals_eager_training():
-    """Step by step on the same batches: where the gradients agree, a slower descent would be the update's fault."""
+    """Step by step on the same batches: where the gradients agree, a different loss would come from the update."""
     torch._dynamo.reset()
     losses = {}
     for name in ("eager", "compiled"):

@@ -1,4 +1,4 @@
-"""Every model that declares its step capturable trains by CUDA graphs as it does eagerly, whatever is done to it."""
+"""Every model that declares its step capturable trains equally by CUDA graphs and eagerly, also after edits."""
 
 from dataclasses import replace
 from io import StringIO
@@ -68,7 +68,7 @@ def engine_of(family, name, change, step):
     model = MAKERS[family](name, change, torch.float32).train()
     chosen = settings(
         compute=ComputeSettings(device="cuda", precision="fp32", step=step),
-        # a large eps: gradients that are 0 but for rounding must not be magnified
+        # a large eps: gradients that are 0 except for rounding must not be magnified
         optimizer=AdamSettings(learning_rate=1.0, eps=1e-3, clip_norm=1.0),
     )
     torch.manual_seed(0)
@@ -133,7 +133,7 @@ def test_edits_of_a_model_apply_to_graphed_steps(change):
 
 
 class Waits(Toy):
-    """Asks the device for a number on the way."""
+    """Synchronises with the device during the forward pass."""
 
     def features(self, source, target):
         assert source.lengths.max().item() > 0

@@ -14,9 +14,9 @@ SCRIPT = Path(__file__).with_name("killing.py")
 
 def run(mode, folder, **arguments):
     command = [sys.executable, str(SCRIPT), mode, str(folder), json.dumps({"dropout": 0.3} | arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert process.returncode == 0, process.stderr
+    return int(process.stdout)
 
 
 def contents(folder):
@@ -27,7 +27,7 @@ def contents(folder):
 @pytest.mark.parametrize(
     ("mode", "arguments", "at_least"),
     [
-        # the times are drawn, so that some fall on a step, some on a save, some before the first save; the delay makes
+        # the times are random, so that some fall on a step, some on a save, some before the first save; the delay makes
         # the training longer than the first three together, however fast the machine
         ("random", {"steps": 24, "kills": 8, "longest": 0.4, "delay": 0.05}, 3),
         ("counted", {"steps": 4, "ema": 0.9}, 25),

@@ -1,4 +1,4 @@
-"""Two processes, or a batch learned in two parts, give the weights of one process to rounding."""
+"""Two processes, or a batch in two parts, give the weights of one process up to rounding."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def free_port():
 
 
 def launch(folder, arguments, script="toy.py"):
-    # --cpu would start one process unless MPI is there; --multi_gpu starts as many as it is told, here without GPUs
+    # --cpu would start one process unless MPI is there; --multi_gpu starts the given number, here without GPUs
     options = ["--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
     command = [sys.executable, "-m", "accelerate.commands.launch", *options, f"--main_process_port={free_port()}"]
     return subprocess.run(
@@ -62,17 +62,17 @@ def launch(folder, arguments, script="toy.py"):
 
 def test_two_processes_train_the_same_model_as_one_also_when_resumed(alone, tmp_path):
     for steps in (5, 12):
-        done = launch(tmp_path / "two", ARGUMENTS | {"accumulation": 2, "steps": steps})
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("model.safetensors holds") == 1
+        process = launch(tmp_path / "two", ARGUMENTS | {"accumulation": 2, "steps": steps})
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.count("model.safetensors holds") == 1
     assert_same(tmp_path / "two", alone)
     assert len(load_tensors(tmp_path / "two" / "training" / "step-00000012" / "random.safetensors")["torch"]) == 2
 
 
 def test_rows_of_a_stream_may_be_resumed_with_other_processes(tmp_path):
-    """3 rows on 2 processes, then on one: what was carried goes with its row."""
-    done = launch(tmp_path / "two", {"steps": 5}, script="reading.py")
-    assert done.returncode == 0, done.stderr
+    """3 rows on 2 processes, then on one: the carried state belongs to its row."""
+    process = launch(tmp_path / "two", {"steps": 5}, script="reading.py")
+    assert process.returncode == 0, process.stderr
     assert load_tensors(tmp_path / "two" / "training" / "step-00000005" / "carried.safetensors")["0"].shape[0] == 3
     resumed = reading.main(tmp_path / "two", {"steps": 8})
     alone = reading.main(tmp_path / "one", {"steps": 8})

@@ -1,4 +1,4 @@
-"""State carried from segment to segment, as a plain loop does it; resumed bit for bit; and plain descent."""
+"""State carried from segment to segment equals a plain loop; resumed bit for bit; and SGD."""
 
 import os
 import signal
@@ -29,17 +29,17 @@ QUIET = Console(quiet=True)
 
 
 def by_hand(model, segments):
-    """A plain loop: cross-entropy behind the state that the last segment left, without the way back to it."""
+    """A plain loop: cross-entropy after the state of the last segment, without its gradient."""
     state, losses = None, []
     for segment in segments:
         start = model.start(len(segment.tokens))
         before = start if state is None else map_tensors(torch.Tensor.detach, state)
         for row in segment.fresh.nonzero()[:, 0].tolist():
-            for kept, fresh in zip(leaves(before), leaves(start), strict=True):
-                kept[row] = fresh[row]
-        done = model.features(segment.tokens, before)
-        state = done.state
-        logits = model.readout(done.features)
+            for old, fresh in zip(leaves(before), leaves(start), strict=True):
+                old[row] = fresh[row]
+        output = model.features(segment.tokens, before)
+        state = output.state
+        logits = model.readout(output.features)
         losses.append(nn.functional.cross_entropy(logits.flatten(0, 1), segment.labels.flatten(), reduction="sum"))
     return losses
 
@@ -58,7 +58,7 @@ def test_state_is_carried_and_gradients_are_not():
     ours = [gradients(model, objective(segment)) for segment in segments]
     theirs = [gradients(model, loss) for loss in by_hand(model, segments)]
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
-    # without the state the third segment reads otherwise
+    # without the state the third segment has another loss
     alone = gradients(model, CropObjective(model)(segments[2]))
     assert not torch.allclose(alone[0], ours[2][0], rtol=1e-3)
 
@@ -70,10 +70,10 @@ def test_rows_of_a_new_text_begin_with_the_start_state():
     objective(first)
     carried = [tensor.clone() for tensor in objective.take()]
     fresh = torch.tensor([False, True, False])
-    begun = leaves(objective.begin(replace(second, fresh=fresh)))
-    for got, start, kept in zip(begun, leaves(model.start(3)), carried, strict=True):
+    initial = leaves(objective.begin(replace(second, fresh=fresh)))
+    for got, start, old in zip(initial, leaves(model.start(3)), carried, strict=True):
         assert torch.equal(got[1], start[1])
-        assert torch.equal(got[0], kept[0]) and torch.equal(got[2], kept[2]) and not torch.equal(got[0], start[0])
+        assert torch.equal(got[0], old[0]) and torch.equal(got[2], old[2]) and not torch.equal(got[0], start[0])
 
 
 def test_carried_tensors_keep_their_addresses():
@@ -134,7 +134,7 @@ def test_a_resumed_training_is_bit_equal(tmp_path, stop_at):
 
 
 def test_a_resumed_training_depends_on_the_carried_state(tmp_path):
-    """So that the test above could fail."""
+    """The test above can fail."""
     models = [lstm(), lstm()]
     for number, model in enumerate(models):
         train(lstm(), data_of(), settings(steps=4), tmp_path / str(number), objective=StreamObjective, console=QUIET)
@@ -154,13 +154,13 @@ def test_sgd_and_the_exponential_schedule_equal_their_formulas(tmp_path, clip_no
     chosen = settings(steps=4, optimizer=optimizer, schedule=schedule)
     train(model, data, chosen, tmp_path, objective=StreamObjective, console=QUIET)
     speeds = [torch.zeros_like(parameter) for parameter in plain.parameters()]
-    # one segment an epoch: every step begins anew
+    # one segment per epoch: every step begins with the start state
     for rate in (0.5, 0.5 * 0.5**0.5, 0.25, 0.25 * 0.5**0.5):
-        found = gradients(plain, CropObjective(plain)(segment) / 12)
-        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in found]))
+        actual = gradients(plain, CropObjective(plain)(segment) / 12)
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in actual]))
         scale = 1.0 if clip_norm is None else min(1.0, clip_norm / norm.item())
         with torch.no_grad():
-            for parameter, speed, gradient in zip(plain.parameters(), speeds, found, strict=True):
+            for parameter, speed, gradient in zip(plain.parameters(), speeds, actual, strict=True):
                 speed.mul_(momentum).add_(scale * gradient)
                 parameter.sub_(rate * speed)
     torch.testing.assert_close(list(model.parameters()), list(plain.parameters()), rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The loop: what it learns, writes, keeps, refuses and resumes."""
+"""The training loop: results, files, selection of weights, errors and resumption."""
 
 import os
 import signal
@@ -91,28 +91,28 @@ def test_a_higher_metric_can_be_better(tmp_path):
 
 
 def test_equal_metrics_are_decided_by_the_lower_loss(tmp_path):
-    told = iter([{"accuracy": 1.0, "loss": loss} for loss in (0.5, 0.1, 0.2)])
+    metrics = iter([{"accuracy": 1.0, "loss": loss} for loss in (0.5, 0.1, 0.2)])
     selection = SelectionSettings(metric="accuracy", better="higher")
-    result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: next(told))
+    result = fit(tmp_path, chosen=settings(selection=selection), validate=lambda module: next(metrics))
     assert result.chosen_step == 8 and result.metrics["loss"] == 0.1
 
 
 @pytest.mark.parametrize(("at_the_end", "chosen"), [(0.5, "average"), (9.0, "best")])
 def test_the_average_is_saved_if_it_is_better(tmp_path, at_the_end, chosen):
-    seen, scores = [], iter([3.0, 2.0, 1.0, at_the_end])
+    validated, scores = [], iter([3.0, 2.0, 1.0, at_the_end])
 
     def judge(module):
-        seen.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
+        validated.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
         return {"loss": next(scores)}
 
     result = fit(tmp_path, chosen=settings(selection=SelectionSettings(average_last=2)), validate=judge)
-    mean = {name: (seen[1][name].double() + seen[2][name].double()) / 2 for name in seen[0]}
+    mean = {name: (validated[1][name].double() + validated[2][name].double()) / 2 for name in validated[0]}
     assert result.chosen == chosen
-    for name, tensor in seen[3].items():
+    for name, tensor in validated[3].items():
         torch.testing.assert_close(tensor, mean[name].float())
-    kept = load_tensors(tmp_path / "model.safetensors")
-    expected = seen[3] if chosen == "average" else seen[2]
-    assert all(torch.equal(kept[name], expected[name]) for name in expected)
+    weights = load_tensors(tmp_path / "model.safetensors")
+    expected = validated[3] if chosen == "average" else validated[2]
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
 
 
 def test_without_validation_the_last_weights_are_saved(tmp_path):
@@ -307,11 +307,11 @@ for make in (lambda: Engine(torch.nn.Linear(1, 1), TrainingSettings(steps=1)), l
 
 
 def test_a_missing_package_is_named():
-    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False, timeout=200)
-    assert done.stdout.splitlines() == [
+    process = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False, timeout=200)
+    assert process.stdout.splitlines() == [
         "training needs the accelerate package. Install it with: pip install accelerate",
         "TensorBoard needs the tensorboard package. Install it with: pip install tensorboard",
-    ], done.stderr
+    ], process.stderr
 
 
 @pytest.mark.cuda
@@ -321,7 +321,7 @@ def test_training_on_cuda_equals_training_on_the_cpu(tmp_path):
         chosen = settings(compute=ComputeSettings(device=device, precision="fp32"))
         fit(tmp_path / device, model=model, chosen=chosen, validate=None)
     for ours, theirs in zip(models["cpu"].parameters(), models["cuda"].parameters(), strict=True):
-        # Adam makes much of a gradient that is 0 but for rounding
+        # Adam magnifies a gradient that is 0 except for rounding
         torch.testing.assert_close(ours, theirs.cpu(), rtol=1e-3, atol=1e-3)
 
 

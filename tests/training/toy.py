@@ -64,7 +64,7 @@ class Letters:
 
 
 class Toy(nn.Module):
-    """A fixed vector, a GRU each side, dropout between; the readout's table is the embedding's."""
+    """A fixed vector, a GRU each side, dropout between; the readout has the weights of the embedding."""
 
     def __init__(self, *, dropout=0.0, size=16, tied=True):
         super().__init__()

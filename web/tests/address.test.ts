@@ -18,14 +18,14 @@ const full: Selection = {
 
 describe("round trip", () => {
   it("keeps everything", () => expect(fromHash(toHash(full))).toEqual(full));
-  it("keeps nothing chosen", () => expect(fromHash(toHash(emptySelection()))).toEqual(emptySelection()));
+  it("keeps an empty selection", () => expect(fromHash(toHash(emptySelection()))).toEqual(emptySelection()));
   it("keeps every screen", () => {
     for (const screen of SCREENS)
       expect(fromHash(toHash({ ...emptySelection(), screen })).screen).toBe(screen);
   });
 });
 
-it("survives addresses that make no sense", () => {
+it("ignores invalid addresses", () => {
   for (const hash of ["", "#", "#/", "#/nowhere?i=x&head=-2&t=1e9&j=", "#watch?%%%"]) {
     expect(fromHash(hash)).toEqual(emptySelection());
   }

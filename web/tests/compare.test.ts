@@ -53,7 +53,7 @@ describe("linked tokens", () => {
     labels: [..."a cat"].map((sign, k) => label(sign, k)),
   };
 
-  it("meet by letters", () => {
+  it("match by letters", () => {
     const cat = charRangesOf(words)[1]!;
     expect(charRangesOf(signs).map((range) => touches(range, cat))).toEqual([
       false,
@@ -66,7 +66,7 @@ describe("linked tokens", () => {
     expect(touches(undefined, cat)).toBe(false);
   });
 
-  it("go into the URL and back", () => {
+  it("survive the URL", () => {
     expect(fromText(toText({ start: 2, end: 5 }))).toEqual({ start: 2, end: 5 });
     expect(fromText("x")).toBeNull();
     expect(fromText(undefined)).toBeNull();

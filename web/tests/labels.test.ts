@@ -35,7 +35,7 @@ it("finds raw indices", () => {
   expect(positionOf(displayTokens(axis, false), null)).toBe(-1);
 });
 
-it("makes the invisible visible and leaves the rest", () => {
+it("makes invisible characters visible and leaves others unchanged", () => {
   expect(clean(" ")).toBe("␣");
   expect(clean("a\u200bb")).toBe("a⟨200B⟩b");
   expect(clean("\u202etxet")).toBe("⟨202E⟩txet");
@@ -48,7 +48,7 @@ it("makes the invisible visible and leaves the rest", () => {
   expect(clean("👩")).toBe("👩");
 });
 
-it("shows a tokeniser's space as the sign of one, but raw as it is", () => {
+it("shows a tokeniser's space as a sign, but raw unchanged", () => {
   const spaced = { ...axis, tokens: ["▁"], labels: [{ text: "▁", first: 0, last: 0, mark: false }] };
   expect(displayTokens(spaced, false)[0]?.text).toBe("␣");
   expect(displayTokens(spaced, true)[0]?.text).toBe("▁");

@@ -31,7 +31,7 @@ it("prefers the chosen site, then the model's own alignment, then one between tw
   expect(SITES.map(isCross)).toEqual([false, true, true]);
 });
 
-it("has an empty axis for a name that is not there", () => {
+it("has an empty axis for an unknown name", () => {
   expect(axisTitle(inspection, "a")).toBe("A");
   expect(axisOf(inspection, "z").tokens).toEqual([]);
 });

@@ -48,7 +48,7 @@ describe("merge", () => {
     expect(values).toEqual(expected);
   });
 
-  it("leaves hidden tokens out and survives empty sides", () => {
+  it("omits hidden tokens and accepts empty sides", () => {
     expect(at(merge(weights, [one(2)], [one(3)]), 0, 0)).toBeCloseTo(1, 5);
     expect(merge(weights, [], [one(0)]).data).toHaveLength(0);
   });
@@ -66,7 +66,7 @@ describe("pool", () => {
     }
   });
 
-  it("is the same where there is room", () => {
+  it("is unchanged where it fits", () => {
     const weights = fromNumbers([[0.1, 0.9]]);
     expect(pool(weights, 10, 10)).toBe(weights);
   });

@@ -1,4 +1,4 @@
-"""Examples and batches: nothing is dropped in silence, and a batch holds what went in."""
+"""Examples and batches: dropped examples are reported, and a batch has the tokens of its examples."""
 
 import numpy as np
 import pytest
@@ -65,8 +65,8 @@ def test_padded_batches(sides):
     source = PaddedTokens.from_lists([list(example.source) for example in examples])
     target = PaddedTokens.from_lists([[BOS, *example.target] for example in examples])
     labels = PaddedTokens.from_lists([[*example.target, EOS] for example in examples])
-    for made, expected in ((batch.source, source), (batch.target, target)):
-        assert torch.equal(made.ids, expected.ids) and torch.equal(made.lengths, expected.lengths)
+    for side, expected in ((batch.source, source), (batch.target, target)):
+        assert torch.equal(side.ids, expected.ids) and torch.equal(side.lengths, expected.lengths)
     assert torch.equal(batch.labels, labels.ids)
     assert batch.num_tokens == int((batch.labels != PAD).sum())
 
@@ -78,10 +78,10 @@ def test_packed_batches(sides):
     assert isinstance(batch.source, PackedTokens) and isinstance(batch.target, PackedTokens)
     source = PackedTokens.from_lists([list(example.source) for example in examples])
     target = PackedTokens.from_lists([[BOS, *example.target] for example in examples])
-    for made, expected in ((batch.source, source), (batch.target, target)):
+    for side, expected in ((batch.source, source), (batch.target, target)):
         for name in ("ids", "cu_seqlens", "batch_indices", "positions"):
-            assert torch.equal(getattr(made, name), getattr(expected, name)), name
-        assert made.max_seqlen == expected.max_seqlen
+            assert torch.equal(getattr(side, name), getattr(expected, name)), name
+        assert side.max_seqlen == expected.max_seqlen
     assert batch.labels.tolist() == [token for example in examples for token in (*example.target, EOS)]
     assert batch.num_tokens == len(batch.labels)
 
@@ -90,8 +90,8 @@ def test_packed_batches(sides):
 def test_ragged_rows_can_be_selected(rows, data):
     ragged = Ragged.of(rows)
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1)))
-    taken = ragged.take(chosen)
-    assert [taken.row(place) for place in range(len(taken))] == [tuple(rows[place]) for place in chosen]
+    selected = ragged.take(chosen)
+    assert [selected.row(place) for place in range(len(selected))] == [tuple(rows[place]) for place in chosen]
     assert ragged.values.dtype == np.int32
 
 

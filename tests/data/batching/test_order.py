@@ -1,4 +1,4 @@
-"""The order of learning: every example once an epoch, within the budget, the same on every machine, resumable."""
+"""The order of training: every example once an epoch, within the budget, the same on every machine, resumable."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""A stream cut into segments: what is learned, from where, and that nothing is learned twice."""
+"""A stream cut into segments: labels, states, and no position twice."""
 
 from itertools import chain, pairwise
 
@@ -15,7 +15,7 @@ SIZES = {"tokens": st.integers(1, 200), "rows": st.integers(1, 9), "length": st.
 
 
 def data_of(tokens, rows, length, cut="stream", seed=0):
-    # every token is its own place, so that labels tell where they stand
+    # every token is its own position, so that labels show their positions
     stream = Stream(ids=np.arange(4, tokens + 4, dtype=np.int32), num_words=tokens, num_characters=tokens)
     return SegmentData(stream, SegmentSettings(rows=rows, length=length, cut=cut, seed=seed))
 
@@ -27,12 +27,12 @@ def segments(data, epoch=0):
 @given(**SIZES)
 def test_every_position_is_a_label_at_most_once_and_nearly_all_are(tokens, rows, length):
     data = data_of(tokens, rows, length)
-    made = segments(data)
-    labels = list(chain.from_iterable(segment.labels.flatten().tolist() for segment in made))
+    batches = segments(data)
+    labels = list(chain.from_iterable(segment.labels.flatten().tolist() for segment in batches))
     assert len(set(labels)) == len(labels) and set(labels) <= set(range(4, tokens + 4))
     # less than a segment a row is left over, and less than a row's share of the division
     assert tokens - len(labels) < data.order.rows * (data.order.length + 1)
-    assert made and all(segment.num_tokens == segment.labels.numel() for segment in made)
+    assert batches and all(segment.num_tokens == segment.labels.numel() for segment in batches)
 
 
 @given(**SIZES, cut=st.sampled_from(["stream", "crops"]))
@@ -45,9 +45,9 @@ def test_labels_are_the_next_tokens(tokens, rows, length, cut):
 
 @given(**SIZES)
 def test_rows_continue_and_are_fresh_only_at_their_start(tokens, rows, length):
-    made = segments(data_of(tokens, rows, length))
-    assert made[0].fresh.all()
-    for segment, following in pairwise(made):
+    batches = segments(data_of(tokens, rows, length))
+    assert batches[0].fresh.all()
+    for segment, following in pairwise(batches):
         assert not following.fresh.any()
         assert following.tokens[:, 0].tolist() == segment.labels[:, -1].tolist()
 

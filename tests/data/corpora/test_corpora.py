@@ -1,4 +1,4 @@
-"""Splits are disjoint, the same every time, and of the right languages; what is missing is said."""
+"""Splits are disjoint, deterministic and in the right languages; missing files are named."""
 
 import os
 from pathlib import Path
@@ -25,9 +25,9 @@ def test_files_without_validation_are_split_by_their_sources(lines):
     corpus = FileCorpus(source=str(lines / "a.en"), target=str(lines / "a.zh"))
     assert corpus.languages == ("en", "zh")
     splits = {name: corpus.read(name) for name in ("train", "validation", "test")}
-    sources = {name: {pair.source for pair in found} for name, found in splits.items()}
-    assert sum(len(found) for found in splits.values()) == 101
-    assert {name: len(found) for name, found in sources.items()} == {"train": 90, "validation": 5, "test": 5}
+    sources = {name: {pair.source for pair in actual} for name, actual in splits.items()}
+    assert sum(len(actual) for actual in splits.values()) == 101
+    assert {name: len(actual) for name, actual in sources.items()} == {"train": 90, "validation": 5, "test": 5}
     assert not sources["train"] & sources["validation"] and not sources["validation"] & sources["test"]
     assert corpus.read("validation") == splits["validation"]
 
@@ -51,8 +51,8 @@ def test_a_table_and_json_lines_have_both_sides(tmp_path):
     (tmp_path / "a.tsv").write_text("a\tb\n")
     (tmp_path / "a.jsonl").write_text('{"source": "a", "target": "b"}\n')
     for name in ("a.tsv", "a.jsonl"):
-        found = read_files(str(tmp_path / name), None)
-        assert [(pair.source, pair.target) for pair in found] == [("a", "b")]
+        actual = read_files(str(tmp_path / name), None)
+        assert [(pair.source, pair.target) for pair in actual] == [("a", "b")]
     with pytest.raises(ValueError, match="has one side only"):
         read_files(str(tmp_path / "a.en"), None)
     with pytest.raises(ValueError, match="none of sources"):
@@ -138,8 +138,10 @@ def test_both_directions_of_tatoeba_are_split_alike(pair, tmp_path):
     table.parent.mkdir(parents=True)
     table.write_text("".join(f"Number {n}.\t第{n}。\tby me\n" for n in range(200)), encoding="utf-8")
     corpus = TatoebaCorpus(pair=pair, folder=str(tmp_path))
-    read = {name: corpus.read(name) for name in ("train", "validation", "test")}
-    english = {name: {getattr(one, "source" if pair == "en-zh" else "target") for one in read[name]} for name in read}
+    splits = {name: corpus.read(name) for name in ("train", "validation", "test")}
+    english = {
+        name: {getattr(one, "source" if pair == "en-zh" else "target") for one in splits[name]} for name in splits
+    }
     assert {part_of(one, 20) for one in english["test"]} == {0}
     assert {part_of(one, 20) for one in english["validation"]} == {1}
     assert {part_of(one, 20) for one in english["train"]} == set(range(2, 20))

@@ -1,4 +1,4 @@
-"""Real text: Multi30k and Tatoeba are read whole, and come back from their tokens."""
+"""Real text: Multi30k and Tatoeba are read completely and survive encoding and decoding."""
 
 import os
 from pathlib import Path

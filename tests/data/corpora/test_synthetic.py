@@ -1,4 +1,4 @@
-"""Embedded sets: endless, the same every time, with one right answer, parts that never meet and true alignments."""
+"""Synthetic corpora: unlimited, deterministic, with one target per source, disjoint splits and true alignments."""
 
 import re
 import subprocess
@@ -15,13 +15,17 @@ SETS = {name: build() for name, build in DATASETS.items()} | {"long dates": Date
 
 @pytest.mark.parametrize("name", SETS)
 def test_synthetic_pairs_are_deterministic_and_splits_disjoint(name):
-    made = {split: SETS[name].pairs(300, split=split) for split in SPLITS}
-    assert made["train"] == SETS[name].pairs(300)
-    assert made["train"][:50] == SETS[name].pairs(50)
-    assert made["train"] != SETS[name].pairs(300, seed=1)
-    answers = [{pair.target for pair in pairs} for pairs in made.values()]
+    pairs_of_split = {split: SETS[name].pairs(300, split=split) for split in SPLITS}
+    assert pairs_of_split["train"] == SETS[name].pairs(300)
+    assert pairs_of_split["train"][:50] == SETS[name].pairs(50)
+    assert pairs_of_split["train"] != SETS[name].pairs(300, seed=1)
+    answers = [{pair.target for pair in pairs} for pairs in pairs_of_split.values()]
     assert not answers[0] & answers[1] and not answers[0] & answers[2] and not answers[1] & answers[2]
-    assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for pair in made["test"] for i, j in pair.links)
+    assert all(
+        0 <= i < len(pair.source) and 0 <= j < len(pair.target)
+        for pair in pairs_of_split["test"]
+        for i, j in pair.links
+    )
 
 
 def test_copy_and_reverse():
@@ -57,21 +61,21 @@ def test_a_set_too_small_for_a_split_raises_an_error():
         small.pairs(1, split="tset")
 
 
-def written(locale, form, day=date(2024, 3, 5)):
+def write_date(locale, form, day=date(2024, 3, 5)):
     return write_dates(_load_locale(locale).patterns[form], [day], []).text
 
 
 def test_dates_have_their_written_formats():
-    assert written("en", "full") == "Tuesday, March 5, 2024"
-    assert written("en_GB", "long") == "5 March 2024"
-    assert written("en", "medium") == "Mar 5, 2024"
-    assert written("zh", "full") == "2024年3月5日星期二"
-    assert written("zh", "long") == "2024年3月5日"
-    assert written("de", "full") == "Dienstag, 5. März 2024"
-    assert written("es", "long") == "5 de marzo de 2024"
-    assert written("ja", "full") == "2024年3月5日火曜日"
-    assert written("ru", "long") == "5 марта 2024 г."
-    assert written("ar_EG", "long") == "٥ مارس ٢٠٢٤"
+    assert write_date("en", "full") == "Tuesday, March 5, 2024"
+    assert write_date("en_GB", "long") == "5 March 2024"
+    assert write_date("en", "medium") == "Mar 5, 2024"
+    assert write_date("zh", "full") == "2024年3月5日星期二"
+    assert write_date("zh", "long") == "2024年3月5日"
+    assert write_date("de", "full") == "Dienstag, 5. März 2024"
+    assert write_date("es", "long") == "5 de marzo de 2024"
+    assert write_date("ja", "full") == "2024年3月5日火曜日"
+    assert write_date("ru", "long") == "5 марта 2024 г."
+    assert write_date("ar_EG", "long") == "٥ مارس ٢٠٢٤"
 
 
 @pytest.mark.parametrize("way", [way for ways in LOCALES.values() for way in ways])
@@ -82,10 +86,10 @@ def test_dates_equal_those_of_babel(way):
     for day in (date(1900, 1, 1), date(2024, 2, 29), date(2099, 12, 31), *(date(2023, m, m + 9) for m in range(1, 13))):
         for form in FORMATS[:3]:
             expected = normalize_spaces(dates.format_date(day, form, locale=way)).translate(digits)
-            assert written(way, form, day).translate(digits) == expected
+            assert write_date(way, form, day).translate(digits) == expected
         pattern = babel.Locale.parse(way).datetime_skeletons["yMMMEd"]
         expected = normalize_spaces(dates.format_date(day, pattern, locale=way)).translate(digits)
-        assert written(way, "abbreviated", day).translate(digits) == expected
+        assert write_date(way, "abbreviated", day).translate(digits) == expected
 
 
 @pytest.mark.parametrize("way", [way for ways in LOCALES.values() for way in ways])
@@ -134,8 +138,8 @@ def test_the_target_has_the_fields_of_the_source():
 
 
 def test_lists_and_ranges():
-    made = Dates(max_dates=3, formats="long").pairs(400)
-    kinds = {pair.kind: pair for pair in made}
+    corpus_pairs = Dates(max_dates=3, formats="long").pairs(400)
+    kinds = {pair.kind: pair for pair in corpus_pairs}
     assert set(kinds) == {"long", "long range", "long list of 2", "long list of 3"}
     assert " – " in kinds["long range"].source and " – " in kinds["long range"].target
     assert " and " in kinds["long list of 2"].source and "和" in kinds["long list of 2"].target
@@ -167,7 +171,7 @@ def test_wrong_dates(settings, message):
 
 
 def test_babel_loads_a_locale_once(monkeypatch):
-    """Asked for every date, it would take most of the time."""
+    """A call for every date would take most of the time."""
     babel, names = pytest.importorskip("babel"), []
     parse = babel.Locale.parse
     monkeypatch.setattr(babel.Locale, "parse", lambda name, *more: names.append(name) or parse(name, *more))
@@ -184,5 +188,5 @@ def test_without_babel_only_dates_fail_with_its_name():
         "try: DATASETS['dates']().pairs(1)\n"
         "except ImportError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "Dates needs the babel package. Install it with: pip install babel"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "Dates needs the babel package. Install it with: pip install babel"

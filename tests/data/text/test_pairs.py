@@ -1,4 +1,4 @@
-"""Readers: every way a file can be wrong is a sentence with the file and the line."""
+"""Readers: every invalid file raises an error with the file and the line."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.data.text import Pair, read_json_lines, read_lines, read_parallel, read_tsv
 
 
-def wrote(folder, name, content):
+def write_file(folder, name, content):
     path = folder / name
     content = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -18,21 +18,21 @@ def wrote(folder, name, content):
 
 
 def test_parallel_files_packed_or_not(tmp_path):
-    english = wrote(tmp_path, "a.en", "One.\nTwo.\n")
-    chinese = wrote(tmp_path, "a.zh.gz", "一。\n二。")
+    english = write_file(tmp_path, "a.en", "One.\nTwo.\n")
+    chinese = write_file(tmp_path, "a.zh.gz", "一。\n二。")
     pairs = read_parallel(english, chinese)
     assert list(pairs) == [Pair("One.", "一。"), Pair("Two.", "二。")]
     assert pairs[-1].target == "二。" and len(pairs[:1]) == 1 and pairs.report == ""
 
 
 def test_byte_order_mark_carriage_returns_and_other_separators(tmp_path):
-    path = wrote(tmp_path, "a", b"\xef\xbb\xbfone\r\ntwo\xe2\x80\xa8still two\x0b\x1e\r\n\r\nlast")
+    path = write_file(tmp_path, "a", b"\xef\xbb\xbfone\r\ntwo\xe2\x80\xa8still two\x0b\x1e\r\n\r\nlast")
     assert read_lines(path) == ["one", "two\u2028still two\x0b\x1e", "", "last"]
 
 
 def test_empty_sides_are_dropped_and_counted(tmp_path):
-    source = wrote(tmp_path, "a", "x\n\n \ny\nz\n")
-    target = wrote(tmp_path, "b", "1\n2\n\n\n5\n")
+    source = write_file(tmp_path, "a", "x\n\n \ny\nz\n")
+    target = write_file(tmp_path, "b", "1\n2\n\n\n5\n")
     pairs = read_parallel(source, target)
     assert [pair.source for pair in pairs] == ["x", "z"]
     assert pairs.dropped == {"with an empty source": 1, "with an empty target": 1, "with both sides empty": 1}
@@ -41,7 +41,7 @@ def test_empty_sides_are_dropped_and_counted(tmp_path):
 
 
 def test_unequal_line_counts(tmp_path):
-    source, target = wrote(tmp_path, "a.en", "1\n2\n3\n4\n"), wrote(tmp_path, "a.de", "1\n2\n")
+    source, target = write_file(tmp_path, "a.en", "1\n2\n3\n4\n"), write_file(tmp_path, "a.de", "1\n2\n")
     with pytest.raises(ValueError, match=r"a\.en has 4 lines and .*a\.de has 2\. Line 3 of .*a\.en .* partner: '3'"):
         read_parallel(source, target)
     with pytest.raises(ValueError, match=r"Line 3 of .*a\.en is the first"):
@@ -51,7 +51,7 @@ def test_unequal_line_counts(tmp_path):
 @pytest.mark.parametrize("content", ["", "\ufeff"])
 def test_empty_file(tmp_path, content):
     with pytest.raises(ValueError, match="a is empty"):
-        read_lines(wrote(tmp_path, "a", content))
+        read_lines(write_file(tmp_path, "a", content))
 
 
 def test_missing_file_folder_and_broken_gzip(tmp_path):
@@ -71,19 +71,19 @@ def test_missing_file_folder_and_broken_gzip(tmp_path):
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_not_utf8(tmp_path, mark):
-    path = wrote(tmp_path, "a", mark + b"good\nalso good\nna\xefve\n")
+    path = write_file(tmp_path, "a", mark + b"good\nalso good\nna\xefve\n")
     with pytest.raises(ValueError, match=r"line 3 of .*a is not UTF-8: byte 3 of the line is 0xef"):
         read_lines(path)
 
 
 def test_nothing_but_empty_lines(tmp_path):
-    path = wrote(tmp_path, "a", "\n\n")
+    path = write_file(tmp_path, "a", "\n\n")
     with pytest.raises(ValueError, match="hold no pair to learn from: dropped 2 pairs: 2 with both sides empty"):
         read_parallel(path, path)
 
 
 def test_tsv(tmp_path):
-    path = wrote(tmp_path, "a.tsv", 'Hi.\t"嗨。\tCC-BY\r\n\t空\tx\n\n')
+    path = write_file(tmp_path, "a.tsv", 'Hi.\t"嗨。\tCC-BY\r\n\t空\tx\n\n')
     pairs = read_tsv(path)
     assert list(pairs) == [Pair("Hi.", '"嗨。')]
     assert pairs.dropped == {"with an empty source": 1, "with both sides empty": 1}
@@ -91,13 +91,15 @@ def test_tsv(tmp_path):
     with pytest.raises(ValueError, match=r"line 1 of .* has 3 columns, but column 5 is needed"):
         read_tsv(path, 0, 4)
     with pytest.raises(ValueError, match=r"line 2 of .* has 1 column, but column 2"):
-        read_tsv(wrote(tmp_path, "b.tsv", "a\tb\nno tab\n"))
+        read_tsv(write_file(tmp_path, "b.tsv", "a\tb\nno tab\n"))
     with pytest.raises(ValueError, match="counted from 0, but one of the columns is -1"):
         read_tsv(path, -1, 0)
 
 
 def test_json_lines(tmp_path):
-    path = wrote(tmp_path, "a.jsonl", '{"source": "a\\nb", "target": "c", "id": 3}\n\n{"source": "", "target": "d"}\n')
+    path = write_file(
+        tmp_path, "a.jsonl", '{"source": "a\\nb", "target": "c", "id": 3}\n\n{"source": "", "target": "d"}\n'
+    )
     pairs = read_json_lines(path)
     assert list(pairs) == [Pair("a\nb", "c")]
     assert pairs.dropped == {"with an empty source": 1, "with both sides empty": 1}
@@ -120,7 +122,7 @@ def test_json_lines(tmp_path):
 def test_broken_json_lines(tmp_path, line, message):
     good = json.dumps({"source": "a", "target": "b"})
     with pytest.raises(ValueError, match=message):
-        read_json_lines(wrote(tmp_path, "a.jsonl", f"{good}\n{line}\n"))
+        read_json_lines(write_file(tmp_path, "a.jsonl", f"{good}\n{line}\n"))
 
 
 @pytest.fixture(scope="module")

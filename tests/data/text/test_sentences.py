@@ -1,4 +1,4 @@
-"""Sentences with classes: every form of file, what is dropped, and examples whose class training never saw."""
+"""Sentences with classes: every form of file, what is dropped, and examples of classes outside the training data."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ FORMS = {
 }
 
 
-def wrote(folder, name, content):
+def write_file(folder, name, content):
     path = folder / name
     content = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -36,35 +36,35 @@ def wrote(folder, name, content):
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_of_file(tmp_path, name, packed):
-    sentences = read_sentences(wrote(tmp_path, name + packed, FORMS[name]))
+    sentences = read_sentences(write_file(tmp_path, name + packed, FORMS[name]))
     assert list(sentences) == WANTED and sentences.report == ""
     assert sentences[-1].label == "HUM" and sentences[:1] == (WANTED[0],)
 
 
 def test_incomplete_lines_are_dropped_and_counted(tmp_path):
-    sentences = read_sentences(wrote(tmp_path, "a", "1 good\n0\n\n0  \n1 also good\n"))
+    sentences = read_sentences(write_file(tmp_path, "a", "1 good\n0\n\n0  \n1 also good\n"))
     assert [sentence.text for sentence in sentences] == ["good", "also good"]
     assert sentences.dropped == {"without a text": 2, "with neither": 1}
     assert sentences.report == "dropped 3 sentences: 2 without a text, 1 with neither."
-    table = read_sentences(wrote(tmp_path, "a.tsv", "1\t\n\tno label\n\n0\tgood\n"))
+    table = read_sentences(write_file(tmp_path, "a.tsv", "1\t\n\tno label\n\n0\tgood\n"))
     assert table.dropped == {"without a text": 1, "without a label": 1, "with neither": 1}
 
 
 def test_lines_that_are_not_utf8_are_decoded_as_latin_1_and_counted(tmp_path):
     content = b"\xef\xbb\xbf0 good\n1 na\xefve\n0 na\xc3\xafve\r\n"
-    sentences = read_sentences(wrote(tmp_path, "a", content))
+    sentences = read_sentences(write_file(tmp_path, "a", content))
     assert [sentence.text for sentence in sentences] == ["good", "naïve", "naïve"]
-    assert sentences[0].label == "0", "a byte order mark is no letter"
+    assert sentences[0].label == "0", "a byte order mark is not part of the text"
     assert sentences.latin == 1 and sentences.report == "1 lines are not UTF-8 and were read as Latin-1."
-    both = read_sentences(wrote(tmp_path, "b", b"1 \xe9t\xe9\n0\n"))
+    both = read_sentences(write_file(tmp_path, "b", b"1 \xe9t\xe9\n0\n"))
     assert both.report.startswith("dropped 1 sentences") and both.report.endswith("read as Latin-1.")
 
 
 def test_json_labels_may_be_numbers(tmp_path):
-    path = wrote(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "b", "label": 0}\n')
+    path = write_file(tmp_path, "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "b", "label": 0}\n')
     sentences = read_sentences(path)
     assert [sentence.label for sentence in sentences] == ["1", "0"] and sentences.dropped == {"with neither": 1}
-    other = wrote(tmp_path, "b.jsonl", '{"question": "a", "kind": "x"}')
+    other = write_file(tmp_path, "b.jsonl", '{"question": "a", "kind": "x"}')
     assert read_sentence_json(other, text_key="question", label_key="kind")[0] == Sentence("a", "x")
 
 
@@ -84,22 +84,22 @@ def test_json_labels_may_be_numbers(tmp_path):
 def test_broken_json(tmp_path, line, message):
     good = json.dumps({"text": "a", "label": "b"})
     with pytest.raises(ValueError, match=message):
-        read_sentences(wrote(tmp_path, "a.jsonl", f"{good}\n{line}\n"))
+        read_sentences(write_file(tmp_path, "a.jsonl", f"{good}\n{line}\n"))
 
 
 def test_wrong_files(tmp_path):
     with pytest.raises(ValueError, match="a is empty"):
-        read_sentences(wrote(tmp_path, "a", ""))
+        read_sentences(write_file(tmp_path, "a", ""))
     with pytest.raises(ValueError, match=r"line 2 of .*a\.tsv is not UTF-8: byte 5 of the line is 0xef"):
-        read_sentences(wrote(tmp_path, "a.tsv", b"0\tgood\n1\tna\xefve\n"))
+        read_sentences(write_file(tmp_path, "a.tsv", b"0\tgood\n1\tna\xefve\n"))
     with pytest.raises(ValueError, match="holds no sentence to learn from: dropped 2 sentences: 2 without a text"):
-        read_sentence_lines(wrote(tmp_path, "a", "1\n0\n"))
+        read_sentence_lines(write_file(tmp_path, "a", "1\n0\n"))
     with pytest.raises(ValueError, match=r"holds no sentence to learn from: there is none\."):
-        read_sentences(wrote(tmp_path, "a.tsv", "label\ttext\n"))
+        read_sentences(write_file(tmp_path, "a.tsv", "label\ttext\n"))
     with pytest.raises(ValueError, match=r"line 2 of .*a\.tsv has 1 of the 2 cells that are needed: 'no tab'"):
-        read_sentences(wrote(tmp_path, "a.tsv", "1\tgood\nno tab\n"))
+        read_sentences(write_file(tmp_path, "a.tsv", "1\tgood\nno tab\n"))
     with pytest.raises(ValueError, match=r"line 1 of .*a has a zero byte: the file is UTF-16 or not text"):
-        read_sentences(wrote(tmp_path, "a", "1 good\n".encode("utf-16")))
+        read_sentences(write_file(tmp_path, "a", "1 good\n".encode("utf-16")))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_sentences(tmp_path / "nothing.tsv")
 
@@ -118,7 +118,7 @@ def test_examples_and_batches():
         [*TRAINED, Sentence("b q", "no"), Sentence("▁", "yes")], TOKENIZER, ("no", "yes")
     )
     assert len(examples) == 4 and examples.report == ""
-    assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty one takes a place too"
+    assert examples.lengths.tolist() == [[4, 4], [1, 1], [2, 2], [1, 1]], "an empty sentence has one position too"
     batch = examples.batch([2, 0, 3])
     assert batch.sentences.lengths.tolist() == [2, 4, 0] and batch.labels.tolist() == [0, 1, 1]
     assert batch.sentences.ids[0].tolist() == [*TOKENIZER.encode("b"), UNK, PAD, PAD]
@@ -145,8 +145,8 @@ def test_a_boolean_label_is_refused(tmp_path):
 
 
 def test_a_class_outside_the_training_data_is_counted():
-    given = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
-    examples = make_classification_examples(given, TOKENIZER, ("no", "yes"))
+    sentences_of_test = [*TRAINED, Sentence("b", "maybe"), Sentence("c", "maybe")]
+    examples = make_classification_examples(sentences_of_test, TOKENIZER, ("no", "yes"))
     assert examples.labels.tolist() == [1, 0, IGNORED_LABEL, IGNORED_LABEL] and examples.truths[2] == "maybe"
     assert examples.unknown_classes == {"maybe": 2} and examples.batch([1, 2]).num_tokens == 1
     assert examples.report == "training never saw the classes of 2 sentences: 'maybe' (2)."

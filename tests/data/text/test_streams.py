@@ -1,4 +1,4 @@
-"""A text as one stream: there and back, and every count exact."""
+"""A text as one stream: encoding, decoding, and exact counts."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from regard.contracts import EOS, UNK
 from regard.data.text import Tokenizer, TokenizerSettings
 from regard.data.text.streams import decode_text, encode_text, make_stream, unknown_in
 
-# ▁ is the mark of a space, and a text's own becomes one (bpe)
+# ▁ stands for a space in bpe, and one in the text becomes a space
 LETTERS = st.sampled_from("ab dé字 \t.1\n")
 TEXTS = st.text(LETTERS, max_size=40)
 SAMPLE = ["ab dé字 \t.1", "a a  ab d d  1.", "\tab", "dé字", ""]
@@ -64,8 +64,8 @@ def test_text_that_spells_a_special_token_is_unknown():
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_unknown_words_are_named_once_in_order(kind):
-    found = unknown_in("ab☃d☃\nZ ab", KEPT[kind])
-    assert "".join(found) == "☃Z"
+    actual = unknown_in("ab☃d☃\nZ ab", KEPT[kind])
+    assert "".join(actual) == "☃Z"
     assert unknown_in("ab\nd", KEPT[kind]) == []
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers: text comes back, marks stay marks, the same text gives the same vocabulary."""
+"""Tokenizers: text survives encoding, special tokens stay special, equal texts give equal vocabularies."""
 
 import hashlib
 import json
@@ -105,7 +105,7 @@ def test_words_are_split_at_spaces_only():
     assert tokenizer.tokens(ids) == ["a", "man", "rides", "a", "dog-like", "bike", "."]
     assert tokenizer.words(ids) == list(range(7))
     assert tokenizer.decode(tokenizer.encode("a cat .")) == "a <unk> ."
-    # text that was made with <unk> in it
+    # text that contains <unk>
     assert tokenizer.encode("<unk> man")[0] == UNK
 
 
@@ -127,8 +127,8 @@ def test_chinese_is_split_into_pieces_without_spaces():
 
 def digests():
     lines = [chr(97 + i % 26) * (i % 7) + f" w{i % 13} 猫{chr(0x4E00 + i * 7 % 211)} word{i}" for i in range(600)]
-    made = [train(kind, lines, vocab_size=300) for kind in TOKENIZER_KINDS]
-    return [hashlib.md5(tokenizer.to_json().encode()).hexdigest() for tokenizer in made]
+    trained = [train(kind, lines, vocab_size=300) for kind in TOKENIZER_KINDS]
+    return [hashlib.md5(tokenizer.to_json().encode()).hexdigest() for tokenizer in trained]
 
 
 def test_the_same_text_gives_the_same_vocabulary_in_every_process():

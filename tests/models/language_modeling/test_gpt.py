@@ -1,4 +1,4 @@
-"""GPT: the numbers of GPT-2, and one answer whatever the pieces in which a text is read, longer ones too."""
+"""GPT: the logits of GPT-2, and equal logits for any pieces of a text, also of a long one."""
 
 import pytest
 import torch
@@ -40,12 +40,12 @@ def test_any_pieces_give_equal_logits(positions, inference):
     with torch.inference_mode(inference):
         whole = model(tokens)
         for sizes in ([1] * 31, [4, 0, 3, 1, 12, 11], [7, 7, 7, 10], [30, 1]):
-            state, found = model.start(2), []
+            state, actual = model.start(2), []
             for piece in tokens.split(sizes, dim=1):
-                read = model.features(piece, state)
-                found.append(model.readout(read.features))
-                state = read.state
-            assert torch.cat(found, dim=1).allclose(whole, rtol=0, atol=1e-10)
+                output = model.features(piece, state)
+                actual.append(model.readout(output.features))
+                state = output.state
+            assert torch.cat(actual, dim=1).allclose(whole, rtol=0, atol=1e-10)
         state = model.start(2)
         for place, token in enumerate(tokens.unbind(1)):
             step = model.step(token, state)
@@ -67,7 +67,7 @@ def test_a_full_context_continues_from_its_last_half(positions, context):
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_a_window_slides_without_limit(positions):
-    # one layer sees as far as the window; of places inside the heads only the distance counts
+    # one layer attends as far as the window; positions inside the heads depend on the distance only
     model, tokens = tiny(positions=positions, num_layers=1), text(2, 20)
     whole = model(tokens)
     for place in range(20):
@@ -80,8 +80,8 @@ def test_selected_rows_of_a_state_continue_their_text(positions):
     model, tokens = tiny(positions=positions), text(4, 12)
     rows = torch.tensor([2, 0, 2])
     state = select_batch(model.features(tokens[:, :9], model.start(4)).state, rows)
-    found = model.readout(model.features(tokens[rows, 9:], state).features)
-    assert found.allclose(model(tokens)[rows, 9:], rtol=0, atol=1e-10)
+    actual = model.readout(model.features(tokens[rows, 9:], state).features)
+    assert actual.allclose(model(tokens)[rows, 9:], rtol=0, atol=1e-10)
 
 
 def test_a_state_may_be_continued_twice():
@@ -128,8 +128,8 @@ def test_initial_weights():
 def test_autocast_runs():
     model = tiny().float().train()
     with torch.autocast("cpu", torch.bfloat16):
-        read = model.features(text(2, 5), model.start(2))
-        assert model.features(text(2, 9), read.state).features.isfinite().all()
+        output = model.features(text(2, 5), model.start(2))
+        assert model.features(text(2, 9), output.state).features.isfinite().all()
 
 
 def test_invalid_settings_raise_errors():

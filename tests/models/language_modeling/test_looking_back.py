@@ -1,4 +1,4 @@
-"""Attention, Key-Value and Key-Value-Predict against their formulas, and what a trace sees of them."""
+"""Attention, Key-Value and Key-Value-Predict against their formulas, and their traces."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ WINDOW = 3
 every_form = pytest.mark.parametrize("name", NAMES)
 
 
-def made(name, **more):
+def make_model(name, **more):
     sizes = {"vocab_size": VOCAB, "embedding_size": 4, "hidden_size": 5, "window": WINDOW} | more
     entry = LANGUAGE_MODELS[name]
     return randomised(entry.build(entry.config(**sizes)))
@@ -31,28 +31,28 @@ def split(name, output):
 
 
 def by_hand(model, name, ids):
-    """h* behind every word, and the weights over the words before it."""
-    score, seen = model.attention.score, [split(name, output) for output in lstm_outputs(model.words, ids)]
-    features, looks = [], []
-    for place, (asking, _, own) in enumerate(seen):
-        before = seen[max(0, place - model.config.window) : place]
-        found, weights = torch.zeros_like(own), None
+    """h* after every word, and the weights over the words before it."""
+    score, parts = model.attention.score, [split(name, output) for output in lstm_outputs(model.words, ids)]
+    features, weights_of_words = [], []
+    for place, (query, _, own) in enumerate(parts):
+        before = parts[max(0, place - model.config.window) : place]
+        context, weights = torch.zeros_like(own), None
         if before:
             energies = [
-                score.energy @ torch.tanh(score.key_proj.weight @ key + score.query_proj.weight @ asking)
+                score.energy @ torch.tanh(score.key_proj.weight @ key + score.query_proj.weight @ query)
                 for key, _, _ in before
             ]
             weights = torch.softmax(torch.stack(energies), dim=0)
-            found = sum(weight * value for weight, (_, value, _) in zip(weights, before, strict=True))
-        features.append(torch.tanh(model.context_proj.weight @ found + model.own_proj.weight @ own))
-        looks.append(weights)
-    return features, looks
+            context = sum(weight * value for weight, (_, value, _) in zip(weights, before, strict=True))
+        features.append(torch.tanh(model.context_proj.weight @ context + model.own_proj.weight @ own))
+        weights_of_words.append(weights)
+    return features, weights_of_words
 
 
 @every_form
 @pytest.mark.parametrize("change", [{}, {"num_layers": 2}, {"window": 1}, {"window": 20}], ids=str)
 def test_by_hand(name, change):
-    model = made(name, **change)
+    model = make_model(name, **change)
     logits = model(TOKENS)
     for row, ids in enumerate(ROWS):
         features, _ = by_hand(model, name, ids)
@@ -61,7 +61,7 @@ def test_by_hand(name, change):
 
 @every_form
 def test_the_lstm_has_the_size_of_all_parts(name):
-    model = made(name)
+    model = make_model(name)
     assert model.words.lstm.hidden_size == (NAMES.index(name) + 1) * 5
     assert model.readout.weight.shape == (VOCAB, 5)
 
@@ -69,32 +69,32 @@ def test_the_lstm_has_the_size_of_all_parts(name):
 @every_form
 @torch.no_grad()
 def test_a_trace_records_one_map_of_all_words_in_order(name):
-    model = made(name)
+    model = make_model(name)
     state = model.features(TOKENS[:, :2], model.start(2)).state
     rest = TOKENS[:, 2:]
     with trace(model) as maps:
         model.features(rest, state)
-    (seen,) = maps["attention"]
+    (attention_map,) = maps["attention"]
     length = rest.shape[1]
-    assert seen.weights.shape == (2, length, WINDOW + length)
+    assert attention_map.weights.shape == (2, length, WINDOW + length)
     for place in range(length):
-        row = seen.weights[:, place]
+        row = attention_map.weights[:, place]
         outside = torch.ones(WINDOW + length, dtype=torch.bool)
         # keys begin with the WINDOW outputs before this text, of which the first was never written
         outside[max(place, 1) : place + WINDOW] = False
         assert (row[:, outside] == 0).all() and (row[:, ~outside] > 0).all()
     for number, ids in enumerate(ROWS):
-        _, looks = by_hand(model, name, ids)
-        for place, weights in enumerate(looks[2:]):
-            found = seen.weights[number, place, place : place + WINDOW][-len(weights) :]
-            assert found.allclose(weights, atol=1e-10)
-    assert seen.weights.sum(dim=-1).allclose(torch.ones(2, length, dtype=torch.float64))
+        _, weights_of_words = by_hand(model, name, ids)
+        for place, weights in enumerate(weights_of_words[2:]):
+            actual = attention_map.weights[number, place, place : place + WINDOW][-len(weights) :]
+            assert actual.allclose(weights, atol=1e-10)
+    assert attention_map.weights.sum(dim=-1).allclose(torch.ones(2, length, dtype=torch.float64))
 
 
 @every_form
 @torch.no_grad()
 def test_without_earlier_words_all_weights_are_zero(name):
-    model = made(name)
+    model = make_model(name)
     start = model.start(2)
     state = model.features(TOKENS, start).state
     with trace(model) as maps:
@@ -116,4 +116,4 @@ def test_initial_weights_are_small_and_forget_biases_positive():
 @every_form
 def test_a_window_of_zero_is_refused(name):
     with pytest.raises(ValueError, match=r"window is 0, expected 1 or more"):
-        made(name, window=0)
+        make_model(name, window=0)

@@ -23,7 +23,7 @@ def stream(lines):
 
 
 def chances(model, context):
-    """p(. | context), the context read from a line's beginning."""
+    """p(. | context), with the context from the beginning of a line."""
     state = model.start(1)
     for token in context:
         state = model.features(torch.tensor([[token]]), state).state
@@ -63,26 +63,26 @@ def test_bigrams_by_hand():
     contexts = {(): begin, (A,): after_a, (B,): after_b, (C, B): after_b, (C,): after_c, (B, EOS): begin}
     for context, expected in {**contexts, (UNK,): UNIGRAM, (A, UNK): UNIGRAM}.items():
         assert sum(expected.values()) == pytest.approx(1)
-        found = chances(model, context)
-        assert {word: found[word].item() for word in expected} == pytest.approx(expected, rel=1e-6)
-        assert found[PAD] == found[BOS] == pytest.approx(NEVER)
+        discount = chances(model, context)
+        assert {word: discount[word].item() for word in expected} == pytest.approx(expected, rel=1e-6)
+        assert discount[PAD] == discount[BOS] == pytest.approx(NEVER)
 
 
 def test_trigrams_by_hand():
     # trigrams: <s> a b 3   a b </s> 2   <s> a c 1   a b c 1   b c </s> 1   a c </s> 1
     # n1 = 4, n2 = 1, n3 = 1, n4 = 0,  Y = 4/6,  D1 = 1 - 2 Y 1/4 = 2/3,  D2 = 2 - 3 Y 1 = 0,  D3+ = 3
-    # bigrams, words before: a b 1   a c 1   b </s> 1   b c 1   c </s> 2;  <s> a begins its line and keeps its 4 times
+    # bigrams, words before: a b 1   a c 1   b </s> 1   b c 1   c </s> 2;  <s> a begins its line and has the count 4
     # n1 = 4, n2 = 1, n3 = 0: D = 1/2, 1, 3/2
     model = counted(3)
     assert model.config.entries == (5, 6, 6)
-    # p(a | <s>): share (4 - 3/2)/4 = 5/8, weight 3/8; no trigram tells more
+    # p(a | <s>): share (4 - 3/2)/4 = 5/8, weight 3/8; no trigram changes it
     assert chances(model, ())[A].item() == pytest.approx(5 / 8 + 3 / 8 * 11 / 60)
     # p(b | a) below: share (1 - 1/2)/2 = 1/4, weight 1/2, so 1/4 + 1/2 * 11/60 = 41/120
     # p(b | <s> a): share (3 - 3)/4 = 0, weight (3 + 2/3)/4 = 11/12
     assert chances(model, (A,))[B].item() == pytest.approx(11 / 12 * 41 / 120)
     # p(c | <s> a): share (1 - 2/3)/4 = 1/12, below 1/4 + 1/2 * 16/60 = 46/120
     assert chances(model, (A,))[C].item() == pytest.approx(1 / 12 + 11 / 12 * 46 / 120)
-    # b a was never there: p(b | b a) = p(b | a)
+    # b a does not occur: p(b | b a) = p(b | a)
     assert chances(model, (B, A))[B].item() == pytest.approx(41 / 120)
 
 
@@ -108,20 +108,20 @@ def slow_chance(lines, order, vocab_size):
         discounts[size] = [0, 0.5, 1, 1.5]
         if n[1] and n[2] and n[3]:
             y = n[1] / (n[1] + 2 * n[2])
-            found = [0, 1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3]]
-            discounts[size] = found if min(found) >= 0 else discounts[size]
+            discount = [0, 1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3]]
+            discounts[size] = discount if min(discount) >= 0 else discounts[size]
 
     def chance(context, word):
         if context is None:
             return 1 / (vocab_size - 2)
         shorter = context[1:] if context else None
-        known = {gram: count for gram, count in counts.items() if gram[:-1] == context}
-        total, taken = sum(known.values()), discounts[len(context) + 1]
+        followers = {gram: count for gram, count in counts.items() if gram[:-1] == context}
+        total, discount_of_count = sum(followers.values()), discounts[len(context) + 1]
         if not total:
             return chance(shorter, word)
         count = counts.get((*context, word), 0)
-        kept = sum(taken[min(other, 3)] for other in known.values())
-        return (count - taken[min(count, 3)]) / total + kept / total * chance(shorter, word)
+        discounted = sum(discount_of_count[min(other, 3)] for other in followers.values())
+        return (count - discount_of_count[min(count, 3)]) / total + discounted / total * chance(shorter, word)
 
     return chance
 
@@ -136,11 +136,11 @@ def test_counts_equal_those_of_dictionaries(order):
     for _ in range(12):
         context = [int(word) for word in generator.integers(2, vocab_size, size=generator.integers(0, 6))]
         line = context[len(context) - context[::-1].index(EOS) :] if EOS in context else context
-        told = tuple([BOS, *line][len(line) + 2 - order :] if order <= len(line) + 1 else [BOS, *line])
-        found = chances(model, context)
-        assert found.sum().item() == pytest.approx(1, abs=1e-5)
+        last_words = tuple([BOS, *line][len(line) + 2 - order :] if order <= len(line) + 1 else [BOS, *line])
+        discount = chances(model, context)
+        assert discount.sum().item() == pytest.approx(1, abs=1e-5)
         for word in range(EOS, vocab_size):
-            assert found[word].item() == pytest.approx(chance(told, word), rel=1e-5)
+            assert discount[word].item() == pytest.approx(chance(last_words, word), rel=1e-5)
 
 
 def test_the_loss_is_that_of_the_distribution():
@@ -165,9 +165,9 @@ def test_steps_and_pieces_equal_the_whole(order):
     whole = model(tokens)
     state, steps = model.start(2), []
     for column in tokens.unbind(dim=1):
-        done = model.step(column, state)
-        state = done.state
-        steps.append(done.logits)
+        output = model.step(column, state)
+        state = output.state
+        steps.append(output.logits)
     assert torch.equal(torch.stack(steps, dim=1), whole)
     first = model.features(tokens[:, :3], model.start(2))
     none = model.features(tokens[:, :0], first.state)
@@ -192,7 +192,7 @@ def test_a_model_of_an_empty_text_and_orders_longer_than_every_line():
     short = counted(5, [[A]])
     assert short.config.entries == (3, 2, 1, 0, 0)
     assert chances(short, (A, B, C)).sum().item() == pytest.approx(1)
-    # a last line that is cut off counts up to there
+    # an incomplete last line counts up to its end
     assert NGram.count(np.array([A, EOS, B]), NGramConfig(vocab_size=7, order=2)).config.entries == (4, 3)
 
 
@@ -220,7 +220,7 @@ def test_invalid_configs_are_refused(wrong, sentence):
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the Penn Treebank in the data folder (REGARD_DATA)")
 def test_penn_treebank():
-    """Test perplexity of order 5, to stand beside the published KN-5 (141)."""
+    """Test perplexity of order 5, to compare with the published KN-5 (141)."""
     texts = {}
     for split in ("train", "test"):
         with gzip.open(FOLDER / f"ptb.{split}.txt.gz", "rt", encoding="utf-8") as file:

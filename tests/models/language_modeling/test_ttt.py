@@ -1,4 +1,4 @@
-"""TTT-Linear as a language model: its state, its size, and that it learns."""
+"""TTT-Linear as a language model: its state, its size, and its training."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ SMALL = {"vocab_size": 13, "hidden_size": 8, "num_layers": 2, "num_heads": 2, "f
 def make(**changes):
     model = TTTLanguageModel(TTTLanguageConfig(**{**SMALL, **changes})).double().eval()
     for block in model.blocks:
-        # large rates, so that what is learned shows
+        # large rates, so that updates have a visible effect
         torch.nn.init.normal_(block.mixer.learner.first, std=0.5)
         block.mixer.base_rate = 4.0
     return model
@@ -26,12 +26,12 @@ def test_steps_pieces_and_selected_rows_equal_the_whole(inner):
     logits = model(tokens)
     state, steps = model.start(3), []
     for column in tokens.unbind(dim=1):
-        done = model.step(column, state)
-        state = done.state
-        steps.append(done.logits)
+        output = model.step(column, state)
+        state = output.state
+        steps.append(output.logits)
     assert torch.stack(steps, dim=1).allclose(logits, atol=1e-10, rtol=0)
-    for stepped, read in zip(leaves(state), leaves(whole.state), strict=True):
-        assert stepped.allclose(read, atol=1e-10, rtol=0)
+    for stepped, whole_output in zip(leaves(state), leaves(whole.state), strict=True):
+        assert stepped.allclose(whole_output, atol=1e-10, rtol=0)
     first = model.features(tokens[:, :6], model.start(3))
     rest = model.features(tokens[[2, 0], 6:], select_batch(first.state, torch.tensor([2, 0])))
     assert rest.features.allclose(whole.features[[2, 0], 6:], atol=1e-10, rtol=0)
@@ -58,14 +58,14 @@ def test_the_published_size():
 
 
 def test_training_decreases_the_loss():
-    """A text that repeats itself: what comes next is what came after it last time."""
+    """A repetitive text: each token predicts the next."""
     model = TTTLanguageModel(TTTLanguageConfig(**SMALL))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
     tokens = torch.randint(4, 13, (4, 5)).repeat(1, 3)
     losses = []
     for _ in range(30):
-        read = model.features(tokens[:, :-1], model.start(4))
-        loss = model.readout.loss(read.features, tokens[:, 1:]) / tokens[:, 1:].numel()
+        whole_output = model.features(tokens[:, :-1], model.start(4))
+        loss = model.readout.loss(whole_output.features, tokens[:, 1:]) / tokens[:, 1:].numel()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

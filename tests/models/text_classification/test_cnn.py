@@ -1,4 +1,4 @@
-"""The CNN's largest answers are over the windows that touch a word."""
+"""The CNN takes the maximum over the windows that overlap a word."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def make(**more):
 @torch.no_grad()
 @pytest.mark.parametrize("words", [[4, 5, 6, 7, 8, 4], [5], [6, 7]], ids=len)
 def test_is_the_formula(words):
-    model, found = make(widths=(2, 4)), []
+    model, features = make(widths=(2, 4)), []
     for width, filters in zip((2, 4), model.filters, strict=True):
         nothing = [torch.zeros(4, dtype=torch.float64)] * (width - 1)
         places = [*nothing, *model.embedding.weight[words], *nothing]
@@ -29,11 +29,11 @@ def test_is_the_formula(words):
                 torch.relu(sum(weight[:, i] @ places[first + i] for i in range(width)) + bias)
                 for first in range(len(words) + width - 1)
             ]
-            found.append(max(answers))
-    expected = model.output(torch.stack(found))
-    # beside a longer sentence, whose length must not matter
-    said = model(PaddedTokens.from_lists([words, [4] * 11])).logits[0]
-    assert said.allclose(expected, atol=1e-12)
+            features.append(max(answers))
+    expected = model.output(torch.stack(features))
+    # in a batch with a longer sentence, which must have no effect
+    logits = model(PaddedTokens.from_lists([words, [4] * 11])).logits[0]
+    assert logits.allclose(expected, atol=1e-12)
 
 
 def test_a_sentence_without_words_gives_the_bias():

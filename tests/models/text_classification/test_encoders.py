@@ -1,4 +1,4 @@
-"""BiLSTM, LSTMN and Transformer encoders: their states, pooled over the words there are."""
+"""BiLSTM, LSTMN and Transformer encoders: their states, pooled over their words."""
 
 import torch
 from torch import nn
@@ -26,11 +26,11 @@ def test_both_directions_equal_torch_for_each_sequence():
         getattr(plain, name).data.copy_(parameter)
     for name, parameter in layer.backwards.named_parameters():
         getattr(plain, f"{name}_reverse").data.copy_(parameter)
-    found = layer(inputs, SENTENCES.lengths)
+    actual = layer(inputs, SENTENCES.lengths)
     for row, length in enumerate(SENTENCES.lengths.tolist()):
-        assert (found[row, length:] == 0).all()
+        assert (actual[row, length:] == 0).all()
         if length:
-            assert found[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
+            assert actual[row, :length].allclose(plain(inputs[row : row + 1, :length])[0][0], atol=1e-6)
 
 
 def test_pooling_is_over_the_tokens_only():
@@ -44,22 +44,22 @@ def test_pooling_is_over_the_tokens_only():
 def test_the_bilstm_pools_by_the_maximum():
     model = BiLSTM(BiLSTMConfig(**SIZES, embedding_size=4)).double().eval()
     states = model.encoder(model.embedding(SENTENCES.ids), SENTENCES.lengths)
-    said = model(SENTENCES).logits
+    logits = model(SENTENCES).logits
     for row, length in enumerate(SENTENCES.lengths.tolist()):
-        found = states[row, :length].amax(dim=0) if length else torch.zeros(12, dtype=torch.float64)
-        assert said[row].allclose(model.output(found), atol=1e-12)
+        actual = states[row, :length].amax(dim=0) if length else torch.zeros(12, dtype=torch.float64)
+        assert logits[row].allclose(model.output(actual), atol=1e-12)
 
 
 @torch.no_grad()
 def test_the_lstmn_pools_by_the_mean_traced_or_not():
     model = LSTMNEncoder(LSTMNEncoderConfig(**SIZES, embedding_size=4)).double().eval()
-    said = model(SENTENCES).logits
+    logits = model(SENTENCES).logits
     with trace(model) as maps:
-        assert model(SENTENCES).logits.allclose(said, atol=1e-10)
-    looks = maps["encoder.cells.0.look.attention"]
-    assert [look.weights.shape[-1] for look in looks] == [0, 1, 2, 3], "before every word, over those before it"
+        assert model(SENTENCES).logits.allclose(logits, atol=1e-10)
+    maps_of_words = maps["encoder.cells.0.look.attention"]
+    assert [one.weights.shape[-1] for one in maps_of_words] == [0, 1, 2, 3], "before every word, over those before it"
     (tape,) = model.encoder.run(model.embedding(SENTENCES.ids[:1]))
-    assert said[:1].allclose(model.classifier(tape.hidden.mean(dim=1)), atol=1e-10)
+    assert logits[:1].allclose(model.classifier(tape.hidden.mean(dim=1)), atol=1e-10)
 
 
 @torch.no_grad()
@@ -69,7 +69,7 @@ def test_the_transformer_pools_by_the_mean():
     words = model.positions(model.embedding(SENTENCES.ids[:1]))
     states = model.layers[0](words, None, None)
     with trace(model) as maps:
-        said = model(SENTENCES).logits
-    assert said[:1].allclose(model.output(states.mean(dim=1)), atol=1e-10)
-    (seen,) = maps["layers.0.attention"]
-    assert seen.weights.shape == (4, 2, 4, 4)
+        logits = model(SENTENCES).logits
+    assert logits[:1].allclose(model.output(states.mean(dim=1)), atol=1e-10)
+    (attention_map,) = maps["layers.0.attention"]
+    assert attention_map.weights.shape == (4, 2, 4, 4)

@@ -1,4 +1,4 @@
-"""Structured self-attention is its formula, row by row."""
+"""Structured self-attention equals its formula, row by row."""
 
 import pytest
 import torch
@@ -44,18 +44,18 @@ def by_hand(model, words):
 @torch.no_grad()
 def test_is_the_formula():
     model = make(penalty=0.5)
-    said, penalty = model(PaddedTokens.from_lists(WORDS)), 0.0
+    output, penalty = model(PaddedTokens.from_lists(WORDS)), 0.0
     for row, words in enumerate(WORDS):
         attention, logits = by_hand(model, words)
-        assert said.logits[row].allclose(logits, atol=1e-12)
-        assert said.weights[row, :, : len(words)].allclose(attention, atol=1e-12)
+        assert output.logits[row].allclose(logits, atol=1e-12)
+        assert output.weights[row, :, : len(words)].allclose(attention, atol=1e-12)
         gram = [[float((a * b).sum()) for b in attention] for a in attention]
         penalty += sum((gram[i][j] - (i == j)) ** 2 for i in range(3) for j in range(3))
-    assert said.penalty.allclose(torch.tensor(0.5 * penalty, dtype=torch.float64), atol=1e-12)
+    assert output.penalty.allclose(torch.tensor(0.5 * penalty, dtype=torch.float64), atol=1e-12)
 
 
 def test_the_penalty_of_a_single_word_counts_its_overlap():
-    # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 places should be 0
+    # every row is 1 on the one word: A A^T is all ones, and 6 of its 9 entries should be 0
     assert make(penalty=1.0)(PaddedTokens.from_lists([[5]])).penalty.allclose(torch.tensor(6.0, dtype=torch.float64))
     assert make(penalty=1.0)(PaddedTokens.from_lists([[]])).penalty == 0
 
@@ -63,11 +63,11 @@ def test_the_penalty_of_a_single_word_counts_its_overlap():
 def test_a_trace_records_the_rows():
     model = make()
     with trace(model) as maps:
-        said = model(PaddedTokens.from_lists(WORDS))
-    ((path, (seen,)),) = maps.items()
+        output = model(PaddedTokens.from_lists(WORDS))
+    ((path, (attention_map,)),) = maps.items()
     assert path == "attention"
-    assert seen.weights.shape == seen.scores.shape == (3, 3, 4)
-    assert seen.weights.allclose(said.weights) and seen.context.shape == (3, 3, 10)
+    assert attention_map.weights.shape == attention_map.scores.shape == (3, 3, 4)
+    assert attention_map.weights.allclose(output.weights) and attention_map.context.shape == (3, 3, 10)
 
 
 def test_a_negative_penalty_is_refused():

@@ -4,12 +4,12 @@ import torch
 
 
 def take_steps(model, source, target):
-    """What the source was encoded as, and every step's logits [B, T, vocab] and alignments [B, T, source]."""
+    """The encoded source, and every step's logits [B, T, vocab] and alignments [B, T, source]."""
     encoded = model.encode(source)
     state, logits, alignments = model.start(encoded), [], []
     for tokens in target.ids.unbind(dim=1):
-        done = model.step(tokens, state, encoded)
-        state = done.state
-        logits.append(done.logits)
-        alignments.append(done.weights)
+        output = model.step(tokens, state, encoded)
+        state = output.state
+        logits.append(output.logits)
+        alignments.append(output.weights)
     return encoded, torch.stack(logits, dim=1), torch.stack(alignments, dim=1)

@@ -1,4 +1,4 @@
-"""RNNsearch against its formulas; above all, that the previous state does the looking."""
+"""RNNsearch against its formulas; above all, that the query is the previous state."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ CONFIG = BahdanauConfig(
 )
 
 
-def made():
+def make_model():
     model = Bahdanau(CONFIG).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
@@ -21,19 +21,21 @@ def made():
 
 
 def torch_gru(layer, inputs, state):
-    """The encoder's gates: reset after the product, the update gate keeps the old state."""
-    given = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
+    """The encoder's gates: reset after the product, the update gate weights the old state."""
+    from_input = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
     own = (layer.weight_hh_l0 @ state + layer.bias_hh_l0).chunk(3)
-    reset, update = torch.sigmoid(given[0] + own[0]), torch.sigmoid(given[1] + own[1])
-    return update * state + (1 - update) * torch.tanh(given[2] + reset * own[2])
+    reset, update = torch.sigmoid(from_input[0] + own[0]), torch.sigmoid(from_input[1] + own[1])
+    return update * state + (1 - update) * torch.tanh(from_input[2] + reset * own[2])
 
 
 def paper_gru(model, word, context, state):
-    """A.1.1: reset inside the product, the update gate takes the new."""
-    given = (model.word_gates.weight @ word + model.word_gates.bias + model.context_gates.weight @ context).chunk(3)
+    """A.1.1: reset inside the product, the update gate weights the new state."""
+    from_input = (model.word_gates.weight @ word + model.word_gates.bias + model.context_gates.weight @ context).chunk(
+        3
+    )
     own_reset, own_update = (model.decoder.gates.weight @ state).chunk(2)
-    reset, update = torch.sigmoid(given[0] + own_reset), torch.sigmoid(given[1] + own_update)
-    new = torch.tanh(given[2] + model.decoder.candidate.weight @ (reset * state))
+    reset, update = torch.sigmoid(from_input[0] + own_reset), torch.sigmoid(from_input[1] + own_update)
+    new = torch.tanh(from_input[2] + model.decoder.candidate.weight @ (reset * state))
     return (1 - update) * state + update * new
 
 
@@ -50,12 +52,12 @@ def read_source(model, source):
     return [torch.cat(pair) for pair in zip(forwards, backwards, strict=True)], backwards[0]
 
 
-def look(model, state, states):
+def attend_by_hand(model, state, states):
     score = model.attention.score
-    asked = score.query_proj.weight @ state
-    energies = [score.energy @ torch.tanh(asked + score.key_proj.weight @ seen) for seen in states]
+    query = score.query_proj.weight @ state
+    energies = [score.energy @ torch.tanh(query + score.key_proj.weight @ one) for one in states]
     weights = torch.softmax(torch.stack(energies), dim=0)
-    return weights, sum(weight * seen for weight, seen in zip(weights, states, strict=True))
+    return weights, sum(weight * one for weight, one in zip(weights, states, strict=True))
 
 
 def by_hand(model, source, target):
@@ -64,7 +66,7 @@ def by_hand(model, source, target):
     logits, alignment = [], []
     for token in target:
         word = model.target_embedding.weight[token]
-        weights, context = look(model, state, states)
+        weights, context = attend_by_hand(model, state, states)
         state = paper_gru(model, word, context, state)
         pieces = model.maxout.proj.weight @ torch.cat([state, context, word]) + model.maxout.proj.bias
         best = torch.maximum(pieces[0::2], pieces[1::2])
@@ -74,20 +76,20 @@ def by_hand(model, source, target):
 
 
 def test_the_system_equals_its_formulas():
-    model = made()
+    model = make_model()
     sources, targets = [[4, 7, 5, 2], [9, 2], [2]], [[1, 9, 12], [1, 3, 3], [1, 5, 6]]
     logits = model(PaddedTokens.from_lists(sources), PaddedTokens.from_lists(targets))
-    for source, target, found in zip(sources, targets, logits, strict=True):
-        assert found.allclose(by_hand(model, source, target)[0])
+    for source, target, actual in zip(sources, targets, logits, strict=True):
+        assert actual.allclose(by_hand(model, source, target)[0])
 
 
 def test_the_query_is_the_previous_state():
-    model, source = made(), PaddedTokens.from_lists([[4, 7, 5, 2]])
+    model, source = make_model(), PaddedTokens.from_lists([[4, 7, 5, 2]])
     encoded = model.encode(source)
     state = model.start(encoded)
     first = model.step(torch.tensor([1]), state, encoded)
     other = model.step(torch.tensor([9]), state, encoded)
-    # the word that is read now moves the state, and only the next look knows of it
+    # the current word changes the state, which is the query of the next step
     assert torch.equal(first.weights, other.weights)
     assert not first.logits.allclose(other.logits)
     again = [model.step(torch.tensor([3]), step.state, encoded).weights for step in (first, other)]
@@ -98,7 +100,7 @@ def test_the_query_is_the_previous_state():
 
 @pytest.mark.unchecked
 def test_every_attention_is_traced():
-    model, target = made(), PaddedTokens.from_lists([[1, 9, 12]])
+    model, target = make_model(), PaddedTokens.from_lists([[1, 9, 12]])
     with regard.trace(model) as maps:
         model(PaddedTokens.from_lists([[4, 7, 5, 2]]), target)
-    assert [seen.weights.shape for seen in maps["attention"]] == [(1, 1, 4)] * 3
+    assert [one.weights.shape for one in maps["attention"]] == [(1, 1, 4)] * 3

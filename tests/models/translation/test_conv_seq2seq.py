@@ -1,4 +1,4 @@
-"""ConvS2S against its formulas, position by position, and what its training rests on."""
+"""ConvS2S against its formulas, position by position, and its initialisation."""
 
 import math
 
@@ -17,7 +17,7 @@ SOURCES = [[4, 7, 5, 9, 2], [9, 2], [2]]
 TARGETS = [[1, 9, 12, 4], [1, 3, 3, 5], [1, 5, 6, 6]]
 
 
-def made(**change):
+def make_model(**change):
     sizes = {"source_vocab_size": 11, "target_vocab_size": 13, "embedding_size": 4, "hidden_size": SIZE}
     sizes |= {"num_layers": LAYERS, "kernel_size": KERNEL, "max_length": 8}
     model = ConvSeq2Seq(ConvSeq2SeqConfig(**sizes | change))
@@ -34,7 +34,7 @@ def linear(layer, vector):
 
 
 def gated(convolution, states, first):
-    """The block's answer to the window that begins at `first`; what lies outside is zeros."""
+    """The block's output for the window that begins at `first`; positions outside are zeros."""
     nothing = torch.zeros(SIZE, dtype=torch.float64)
     window = [states[place] if 0 <= place < len(states) else nothing for place in range(first, first + KERNEL)]
     a, b = linear(convolution.filter, torch.cat(window)).chunk(2)
@@ -54,7 +54,7 @@ def by_hand(model, source, target):
     z = [linear(model.encoder_output, state) for state in states]
     g = embed(model.target_embedding, target)
     states, m = [linear(model.decoder_input, word) for word in g], len(source)
-    looks = []
+    weights_of_words = []
     for layer in model.decoder:
         after, weights = [], []
         for i in range(len(states)):
@@ -65,26 +65,26 @@ def by_hand(model, source, target):
             after.append(((linear(layer.context_proj, c) + h) * half + states[i]) * half)
             weights.append(a)
         states = after
-        looks.append(torch.stack(weights))
+        weights_of_words.append(torch.stack(weights))
     features = [linear(model.decoder_output, state) for state in states]
     logits = [model.readout.weight @ feature + model.readout.bias for feature in features]
-    return torch.stack(logits), torch.stack(looks).mean(dim=0)
+    return torch.stack(logits), torch.stack(weights_of_words).mean(dim=0)
 
 
 def test_forward_and_steps_equal_the_formula():
-    model, source, target = made(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
-    logits, (encoded, stepped, seen) = model(source, target), take_steps(model, source, target)
-    for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        expected, alignment = by_hand(model, words, said)
+    model, source, target = make_model(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
+    logits, (encoded, stepped, weights_of_steps) = model(source, target), take_steps(model, source, target)
+    for row, (words, tokens) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected, alignment = by_hand(model, words, tokens)
         assert logits[row].allclose(expected)
         assert stepped[row].allclose(expected)
-        assert seen[row, :, : len(words)].allclose(alignment)
+        assert weights_of_steps[row, :, : len(words)].allclose(alignment)
     first = model.step(target.ids[:, 0], model.start(encoded), encoded)
     assert [window.shape for window in first.state.windows] == [(3, KERNEL - 1, SIZE)] * LAYERS
 
 
 def test_gradients_into_the_encoder_are_scaled_and_those_into_its_words_are_not():
-    model, source, target = made(), PaddedTokens.from_lists(SOURCES[:1]), PaddedTokens.from_lists(TARGETS[:1])
+    model, source, target = make_model(), PaddedTokens.from_lists(SOURCES[:1]), PaddedTokens.from_lists(TARGETS[:1])
     model(source, target).square().sum().backward()
     scaled = model.encoder_output.bias.grad.clone()
     encoded = model.encode(source)
@@ -107,14 +107,14 @@ def test_training_starts_as_published():
     assert model.encoder_output.weight.std().item() == pytest.approx(math.sqrt(1 / 512), rel=0.02)
     assert (block.bias == 0).all()
     states = torch.randn(4, 9, 512)
-    spread = model.encoder[0].eval()(states, torch.ones(4, 9, dtype=torch.bool)).var().item()
-    assert spread == pytest.approx(0.8, rel=0.5), "the gate's loss of variance is made up for"
+    variance = model.encoder[0].eval()(states, torch.ones(4, 9, dtype=torch.bool)).var().item()
+    assert variance == pytest.approx(0.8, rel=0.5), "the initialisation compensates the gate's loss of variance"
     config = ConvSeq2SeqConfig()
     assert (config.num_layers, config.hidden_size, config.embedding_size, config.kernel_size) == (20, 512, 512, 3)
 
 
 def test_positions_past_the_last_one_use_its_vector():
-    model = made(max_length=3)
+    model = make_model(max_length=3)
     e = model.source_embedding(torch.tensor([[5, 5, 5, 5, 5]]))[0]
     assert e[3].equal(e[2]) and e[4].equal(e[2]) and not e[1].equal(e[2])
     assert model.target_embedding(torch.tensor([[5]]), 7)[0, 0].equal(
@@ -123,7 +123,7 @@ def test_positions_past_the_last_one_use_its_vector():
 
 
 def test_every_decoder_layer_attends():
-    model = made()
+    model = make_model()
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert list(maps) == [f"decoder.{layer}.attention" for layer in range(LAYERS)]
@@ -139,20 +139,20 @@ def test_convolutions_equal_those_of_torch(kernel_size):
     ):
         weight = layer.convolution.filter.weight.unflatten(1, (kernel_size, SIZE)).transpose(1, 2)
         same = isinstance(layer, SameConvolution)
-        read = states * mask.unsqueeze(-1) if same else states
-        padded = nn.functional.pad(read.transpose(1, 2), (before, after) if same else (kernel_size - 1, 0))
+        inputs = states * mask.unsqueeze(-1) if same else states
+        padded = nn.functional.pad(inputs.transpose(1, 2), (before, after) if same else (kernel_size - 1, 0))
         expected = nn.functional.glu(nn.functional.conv1d(padded, weight, layer.convolution.filter.bias), dim=1)
-        found = layer(states, mask) if same else layer(states, layer.start(states)).states
-        assert found.allclose(expected.transpose(1, 2), atol=1e-6)
+        actual = layer(states, mask) if same else layer(states, layer.start(states)).states
+        assert actual.allclose(expected.transpose(1, 2), atol=1e-6)
 
 
 def test_a_window_continues_a_convolution():
     layer, states = CausalConvolution(hidden_size=SIZE, kernel_size=4), torch.randn(2, 7, SIZE)
     whole, window, parts = layer(states, layer.start(states)).states, layer.start(states), []
     for piece in states.split([1, 2, 1, 3], dim=1):
-        done = layer(piece, window)
-        window = done.window
-        parts.append(done.states)
+        output = layer(piece, window)
+        window = output.window
+        parts.append(output.states)
     assert torch.cat(parts, dim=1).allclose(whole, atol=1e-6) and window.equal(states[:, -3:])
     with pytest.raises(ValueError, match="kernel_size is 0"):
         GatedConvolution(hidden_size=SIZE, kernel_size=0)
@@ -167,9 +167,9 @@ def test_normalised_weights_are_two_plain_tensors():
 
 @pytest.mark.unchecked
 def test_compiled_equals_eager():
-    model, source, target = made(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
+    model, source, target = make_model(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     compiled = torch.compile(model.features, backend="aot_eager", fullgraph=True)
-    found = compiled(source, target)
-    assert found.features.allclose(model.features(source, target).features)
-    found.features.sum().backward()
+    actual = compiled(source, target)
+    assert actual.features.allclose(model.features(source, target).features)
+    actual.features.sum().backward()
     assert model.encoder_output.parametrizations.weight.original1.grad.isfinite().all()

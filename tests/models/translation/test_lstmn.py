@@ -21,7 +21,7 @@ def randomised(model):
     return model.double().eval()
 
 
-def made(fusion, num_layers=1):
+def make_model(fusion, num_layers=1):
     sizes = {"source_vocab_size": 11, "target_vocab_size": 13, "embedding_size": 4, "hidden_size": SIZE}
     return randomised(LSTMN(LSTMNConfig(fusion=fusion, num_layers=num_layers, **sizes)))
 
@@ -30,13 +30,13 @@ def zeros():
     return torch.zeros(SIZE, dtype=torch.float64)
 
 
-def look(part, asked, summary, hidden, memory):
-    """part: W_g, W_h and v of an attention over a tape; asked: W_x x. The two weighted sums and the weights."""
+def attend_by_hand(part, query, summary, hidden, memory):
+    """part: W_g, W_h and v of an attention over a tape; query: W_x x. The two weighted sums and the weights."""
     if not hidden:
         return zeros(), zeros(), []
     score = part.attention.score
     energies = [
-        score.energy @ torch.tanh(score.key_proj.weight @ h + asked + part.summary_proj.weight @ summary)
+        score.energy @ torch.tanh(score.key_proj.weight @ h + query + part.summary_proj.weight @ summary)
         for h in hidden
     ]
     weights = torch.softmax(torch.stack(energies), dim=0)
@@ -48,20 +48,22 @@ def look(part, asked, summary, hidden, memory):
 
 
 class ByHand:
-    """One tape, as the formulas have it."""
+    """One tape by the formulas."""
 
     def __init__(self, cell):
         self.cell, self.hidden, self.memory, self.summary = cell, [], [], zeros()
 
     def read(self, inputs, extra=0.0, fused=0.0):
-        """`extra` is what a second input, side by side with the first, adds after its own projection."""
+        """`extra` is the projection of a second input, which is added."""
         shares = self.cell.input_proj.weight @ inputs + extra
-        asked, taken, kept, shown, new = shares.chunk(5)
-        self.summary, memory, _ = look(self.cell.look, asked, self.summary, self.hidden, self.memory)
+        query, input_gate, forget_gate, output_gate, candidate = shares.chunk(5)
+        self.summary, memory, _ = attend_by_hand(self.cell.look, query, self.summary, self.hidden, self.memory)
         from_summary = (self.cell.gates.weight @ self.summary + self.cell.gates.bias).chunk(4)
-        taken, kept, shown = (torch.sigmoid(a + b) for a, b in zip((taken, kept, shown), from_summary[:3], strict=True))
-        memory = fused + kept * memory + taken * torch.tanh(new + from_summary[3])
-        self.hidden.append(shown * torch.tanh(memory))
+        input_gate, forget_gate, output_gate = (
+            torch.sigmoid(a + b) for a, b in zip((input_gate, forget_gate, output_gate), from_summary[:3], strict=True)
+        )
+        memory = fused + forget_gate * memory + input_gate * torch.tanh(candidate + from_summary[3])
+        self.hidden.append(output_gate * torch.tanh(memory))
         self.memory.append(memory)
         return self.hidden[-1]
 
@@ -100,8 +102,10 @@ def deep_by_hand(model, source, target):
     for token in target:
         state = model.target_embedding.weight[token]
         for place, (layer, tape, other) in enumerate(zip(model.decoder.layers, tapes, across, strict=True)):
-            asked, gate = (layer.input_proj.weight @ state).chunk(2)
-            summaries[place], memory, weights = look(layer.across, asked, summaries[place], other.hidden, other.memory)
+            query, gate = (layer.input_proj.weight @ state).chunk(2)
+            summaries[place], memory, weights = attend_by_hand(
+                layer.across, query, summaries[place], other.hidden, other.memory
+            )
             r = torch.sigmoid(layer.gate.weight @ summaries[place] + layer.gate.bias + gate)
             state = tape.read(state, fused=r * memory)
         logits.append(model.readout.weight @ state + model.readout.bias)
@@ -112,14 +116,18 @@ def deep_by_hand(model, source, target):
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize(("fusion", "by_hand"), [("shallow", shallow_by_hand), ("deep", deep_by_hand)])
 def test_both_fusions_by_hand(fusion, by_hand, num_layers):
-    model, source, target = made(fusion, num_layers), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
+    model, source, target = (
+        make_model(fusion, num_layers),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     logits = model(source, target)
-    _, _, seen = take_steps(model, source, target)
-    for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        expected, alignments = by_hand(model, words, said)
+    _, _, weights_of_steps = take_steps(model, source, target)
+    for row, (words, tokens) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected, alignments = by_hand(model, words, tokens)
         assert logits[row].allclose(expected)
         for step, weights in enumerate(alignments):
-            assert seen[row, step, : len(words)].allclose(weights)
+            assert weights_of_steps[row, step, : len(words)].allclose(weights)
 
 
 def test_a_memory_is_an_argument_and_a_result():
@@ -146,14 +154,14 @@ def test_a_stack_over_a_sequence_equals_its_steps():
 
 @pytest.mark.parametrize(("fusion", "across"), [("shallow", "decoder.attention"), ("deep", "across.attention")])
 def test_a_trace_records_self_attention_and_cross_attention(fusion, across):
-    model = made(fusion)
+    model = make_model(fusion)
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert len(maps["encoder.cells.0.look.attention"]) == 5
     (path,) = (path for path in maps if path.endswith(across))
-    assert [seen.weights.shape for seen in maps[path]] == [(3, 1, 5)] * 4
+    assert [one.weights.shape for one in maps[path]] == [(3, 1, 5)] * 4
     (back,) = (path for path in maps if path.startswith("decoder") and "look" in path)
-    assert [seen.weights.shape[-1] for seen in maps[back]] == [0, 1, 2, 3]
+    assert [one.weights.shape[-1] for one in maps[back]] == [0, 1, 2, 3]
 
 
 @pytest.mark.unchecked

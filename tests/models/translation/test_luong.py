@@ -16,7 +16,7 @@ SOURCES = [[4, 7, 5, 9, 3, 8, 2], [9, 2], [2]]
 TARGETS = [[1, 9, 12, 4], [1, 3, 3, 5], [1, 5, 6, 6]]
 
 
-def made(**change):
+def make_model(**change):
     model = Luong(
         LuongConfig(
             source_vocab_size=11,
@@ -33,10 +33,10 @@ def made(**change):
     return model.double().eval()
 
 
-def cell(gates, held):
-    taken, kept, new, shown = gates.chunk(4)
-    held = torch.sigmoid(kept) * held + torch.sigmoid(taken) * torch.tanh(new)
-    return torch.sigmoid(shown) * torch.tanh(held), held
+def cell(gates, memory):
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4)
+    memory = torch.sigmoid(forget_gate) * memory + torch.sigmoid(input_gate) * torch.tanh(candidate)
+    return torch.sigmoid(output_gate) * torch.tanh(memory), memory
 
 
 def read_backwards(model, source):
@@ -45,10 +45,10 @@ def read_backwards(model, source):
     states, tops, lstm = [(zeros, zeros)] * LAYERS, {}, model.encoder
     for place in reversed(range(len(source))):
         below = model.source_embedding.weight[source[place]]
-        for layer, (before, held) in enumerate(states):
+        for layer, (before, memory) in enumerate(states):
             weights = [getattr(lstm, f"{kind}_l{layer}") for kind in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")]
             gates = weights[0] @ below + weights[1] + weights[2] @ before + weights[3]
-            states[layer] = cell(gates, held)
+            states[layer] = cell(gates, memory)
             below = states[layer][0]
         tops[place] = below
     return [tops[place] for place in range(len(source))], states
@@ -88,9 +88,9 @@ def by_hand(model, source, target):
     for step, token in enumerate(target):
         word = model.word_gates.weight @ model.target_embedding.weight[token] + model.word_gates.bias
         below = attended if model.config.input_feeding else attended[:0]
-        for layer, (before, held) in enumerate(states):
+        for layer, (before, memory) in enumerate(states):
             gates = model.gates[layer].weight @ torch.cat([below, before]) + model.gates[layer].bias
-            states[layer] = cell(gates + word if layer == 0 else gates, held)
+            states[layer] = cell(gates + word if layer == 0 else gates, memory)
             below = states[layer][0]
         weights = weigh(model, below, tops, step)
         context = sum(one * top for one, top in zip(weights, tops, strict=True))
@@ -104,50 +104,50 @@ def by_hand(model, source, target):
 @pytest.mark.parametrize("alignment", ["global", "local_monotonic", "local_predictive"])
 @pytest.mark.parametrize("name", ["dot", "general", "concat", "location"])
 def test_every_form_by_hand(name, alignment, input_feeding):
-    model = made(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
+    model = make_model(score=name, alignment=alignment, input_feeding=input_feeding, max_length=9)
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     logits = model(source, target)
-    _, _, seen = take_steps(model, source, target)
-    for row, (words, said) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        expected, alignments = by_hand(model, words, said)
+    _, _, weights_of_steps = take_steps(model, source, target)
+    for row, (words, tokens) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected, alignments = by_hand(model, words, tokens)
         assert logits[row].allclose(expected)
         for step, weights in enumerate(alignments):
-            assert seen[row, step, : len(words)].allclose(weights)
-            assert (seen[row, step, len(words) :] == 0).all()
+            assert weights_of_steps[row, step, : len(words)].allclose(weights)
+            assert (weights_of_steps[row, step, len(words) :] == 0).all()
 
 
 def test_past_the_end_of_the_source_a_monotonic_window_has_no_weight():
-    model = made(alignment="local_monotonic")
+    model = make_model(alignment="local_monotonic")
     encoded = model.encode(PaddedTokens.from_lists([[9, 2]]))
     state = model.start(encoded)
     for step in range(6):
-        done = model.step(torch.tensor([5]), state, encoded)
-        state = done.state
-        assert done.weights.sum().item() == pytest.approx(1.0 if step <= 1 + WINDOW else 0.0)
-        assert done.logits.isfinite().all()
+        output = model.step(torch.tensor([5]), state, encoded)
+        state = output.state
+        assert output.weights.sum().item() == pytest.approx(1.0 if step <= 1 + WINDOW else 0.0)
+        assert output.logits.isfinite().all()
 
 
 def test_words_past_the_last_location_get_no_weight():
-    model = made(score="location", max_length=3)
+    model = make_model(score="location", max_length=3)
     with pytest.warns(UserWarning, match="3 positions"):
         encoded = model.encode(PaddedTokens.from_lists(SOURCES))
-    seen = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded).weights
-    assert (seen[:, 3:] == 0).all() and seen.sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
+    weights = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded).weights
+    assert (weights[:, 3:] == 0).all() and weights.sum(dim=-1).allclose(torch.ones(3, dtype=torch.float64))
 
 
 def test_the_attended_state_is_an_input_of_the_next_step():
     source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
     for feeding in (True, False):
-        model = made(input_feeding=feeding)
+        model = make_model(input_feeding=feeding)
         encoded = model.encode(source)
         state = model.step(target.ids[:, 0], model.start(encoded), encoded).state
-        moved = type(state)(hidden=state.hidden, cells=state.cells, attended=state.attended + 1.0, length=1)
-        pair = [model.step(target.ids[:, 1], each, encoded).logits for each in (state, moved)]
+        changed_state = type(state)(hidden=state.hidden, cells=state.cells, attended=state.attended + 1.0, length=1)
+        pair = [model.step(target.ids[:, 1], each, encoded).logits for each in (state, changed_state)]
         assert pair[0].allclose(pair[1]) != feeding
 
 
 def test_a_trace_records_one_attention_per_word():
-    model = made()
+    model = make_model()
     with trace(model) as maps:
         model(PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS))
     assert list(maps) == ["attention"] and len(maps["attention"]) == 4
@@ -165,4 +165,4 @@ def test_published_sizes_and_range():
 @pytest.mark.parametrize(("field", "name", "near"), [("score", "dots", "dot"), ("alignment", "globl", "global")])
 def test_an_unknown_form_is_named_with_its_nearest(field, name, near):
     with pytest.raises(ValueError, match=f"Did you mean '{near}'"):
-        made(**{field: name})
+        make_model(**{field: name})

@@ -10,7 +10,7 @@ from regard.models.translation import RCTM, RCTMConfig
 CONFIG = RCTMConfig(source_vocab_size=11, target_vocab_size=13, embedding_size=4, hidden_size=5, max_width=4)
 
 
-def made():
+def make_model():
     model = RCTM(CONFIG).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
@@ -60,23 +60,23 @@ def fold(model, columns):
 
 @pytest.mark.parametrize("length", [1, *FOLDS])
 def test_the_fold_equals_its_formula(length):
-    model, ids = made(), torch.randint(0, 11, (1, length))
+    model, ids = make_model(), torch.randint(0, 11, (1, length))
     columns = model.source_embedding.weight[ids[0]].T
     expected = model.sentence_proj.weight @ fold(model, columns)
     assert model.encode(PaddedTokens(ids, torch.tensor([length]))).sentence[0].allclose(expected)
 
 
 def test_folds_of_a_batch_equal_folds_alone():
-    model = made()
+    model = make_model()
     rows = [torch.randint(0, 11, (length,)).tolist() for length in (14, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11)]
     together = model.encode(PaddedTokens.from_lists(rows)).sentence
-    for row, found in zip(rows, together, strict=True):
+    for row, actual in zip(rows, together, strict=True):
         expected = model.sentence_proj.weight @ fold(model, model.source_embedding.weight[row].T)
-        assert found.allclose(expected)
+        assert actual.allclose(expected)
 
 
 def test_the_source_is_an_input_of_every_state():
-    model = made()
+    model = make_model()
     source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     sentence = fold(model, model.source_embedding.weight[source.ids[0]].T)
     state, logits = torch.zeros(5, dtype=torch.float64), []

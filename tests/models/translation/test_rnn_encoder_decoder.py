@@ -11,7 +11,7 @@ CONFIG = RNNEncoderDecoderConfig(
 )
 
 
-def made():
+def make_model():
     model = RNNEncoderDecoder(CONFIG).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
@@ -19,15 +19,15 @@ def made():
 
 
 def gru(layer, inputs, state):
-    """torch's gates: reset, update, new; the update gate keeps the old state."""
-    given = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
+    """torch's gates: reset, update, new; the update gate weights the old state."""
+    from_input = (layer.weight_ih_l0 @ inputs + layer.bias_ih_l0).chunk(3)
     own = (layer.weight_hh_l0 @ state + layer.bias_hh_l0).chunk(3)
-    reset, update = torch.sigmoid(given[0] + own[0]), torch.sigmoid(given[1] + own[1])
-    return update * state + (1 - update) * torch.tanh(given[2] + reset * own[2])
+    reset, update = torch.sigmoid(from_input[0] + own[0]), torch.sigmoid(from_input[1] + own[1])
+    return update * state + (1 - update) * torch.tanh(from_input[2] + reset * own[2])
 
 
 def test_the_source_vector_is_an_input_of_start_step_and_readout():
-    model = made()
+    model = make_model()
     source, target = PaddedTokens.from_lists([[4, 7, 5, 2]]), PaddedTokens.from_lists([[1, 9, 12]])
     state = torch.zeros(5, dtype=torch.float64)
     for token in source.ids[0]:
@@ -46,8 +46,8 @@ def test_the_source_vector_is_an_input_of_start_step_and_readout():
 
 
 def test_the_source_vector_is_that_of_the_last_word():
-    model = made()
+    model = make_model()
     pair = PaddedTokens.from_lists([[4, 7, 2], [4, 7, 2, 9, 9, 2]])
     alone = model.encode(PaddedTokens.from_lists([[4, 7, 2]])).summary
-    found = model.encode(pair).summary
-    assert found[0].allclose(alone[0]) and not found[1].allclose(alone[0])
+    actual = model.encode(pair).summary
+    assert actual[0].allclose(alone[0]) and not actual[1].allclose(alone[0])

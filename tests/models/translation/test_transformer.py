@@ -46,17 +46,17 @@ def copy_layer(ours, theirs, norms):
 def torch_transformer(model):
     """torch.nn.Transformer with the same weights; it adds a norm at the top even in the paper's order."""
     pre = model.config.norm == "pre"
-    made = nn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True, norm_first=pre).double().eval()
-    for ours, theirs in zip(model.encoder, made.encoder.layers, strict=True):
+    reference = nn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True, norm_first=pre).double().eval()
+    for ours, theirs in zip(model.encoder, reference.encoder.layers, strict=True):
         copy_layer(ours, theirs, ("attention_norm", "feed_forward_norm"))
-    for ours, theirs in zip(model.decoder, made.decoder.layers, strict=True):
+    for ours, theirs in zip(model.decoder, reference.decoder.layers, strict=True):
         copy_layer(ours, theirs, ("self_attention_norm", "cross_attention_norm", "feed_forward_norm"))
     for side in ("encoder", "decoder"):
         if pre:
-            getattr(made, side).norm.load_state_dict(getattr(model, f"{side}_norm").state_dict())
+            getattr(reference, side).norm.load_state_dict(getattr(model, f"{side}_norm").state_dict())
         else:
-            getattr(made, side).norm = None
-    return made
+            getattr(reference, side).norm = None
+    return reference
 
 
 def with_places(table, ids):
@@ -98,10 +98,10 @@ def test_every_score_can_be_used_and_packed_equals_padded(score):
     options = {"allow_unused": True, "materialize_grads": True} if score == "location" else {}
     gradient = torch.autograd.grad(logits.square().sum(), list(model.parameters()), **options)
     for given in ((packed_source, packed_target), filled):
-        found = model(*given)[: len(logits)]
-        assert found.allclose(logits, atol=1e-10)
+        actual = model(*given)[: len(logits)]
+        assert actual.allclose(logits, atol=1e-10)
         for one, other in zip(
-            torch.autograd.grad(found.square().sum(), list(model.parameters()), **options), gradient, strict=True
+            torch.autograd.grad(actual.square().sum(), list(model.parameters()), **options), gradient, strict=True
         ):
             assert one.allclose(other, atol=1e-8)
 
@@ -119,8 +119,8 @@ def test_the_alignment_is_the_mean_over_the_heads_of_the_last_layer():
     encoded = model.encode(PaddedTokens.from_lists(SOURCE))
     with trace(model) as maps:
         step = model.step(torch.tensor([1, 1, 1]), model.start(encoded), encoded)
-    (read,) = maps["decoder.1.cross_attention"]
-    assert step.weights.allclose(read.weights.mean(dim=1)[:, 0])
+    (attention_map,) = maps["decoder.1.cross_attention"]
+    assert step.weights.allclose(attention_map.weights.mean(dim=1)[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The selection lives in the address: a link opens at it, reload and back keep it, every screen shares it."""
+"""The selection is in the address: a link opens it, reload and back restore it, every screen shares it."""
 
 import pytest
 

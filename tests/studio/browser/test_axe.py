@@ -1,4 +1,4 @@
-"""axe finds nothing to object to on any screen, in the light and in the dark."""
+"""axe finds no violation on any screen, in the light and the dark theme."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""With nothing to look at, systems train in the background: the page says how far, and what works already works."""
+"""Without models, systems train in the background: the page shows the progress, and screens that need none work."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def empty(browser, tmp_path_factory):
-    """It is killed with what it trains."""
+    """A studio without models; it is killed with its training."""
     process = StudioProcess(tmp_path_factory.mktemp("empty"), None)
     yield process
     process.kill()

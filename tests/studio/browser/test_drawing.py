@@ -25,7 +25,7 @@ WATCHED = """
     }
   }).observe({ entryTypes: ['measure'] });
 """
-"""Marks when weights have come and when a matrix was drawn."""
+"""Record when weights arrived and when a matrix was drawn."""
 DRAWN = """() => {
   const data = window.marks.findLast(([name]) => name === 'data');
   return data !== undefined && window.marks.some(([name, time]) => name === 'drawn' && time >= data[1]);

@@ -1,4 +1,4 @@
-"""Worked examples stand beside the systems: they can be watched, computed and swapped, but answer nothing."""
+"""Worked examples are listed with the systems: they can be inspected, computed and swapped, but have no output."""
 
 import contextlib
 import io

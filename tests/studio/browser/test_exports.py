@@ -16,8 +16,8 @@ AT = {"model": "bahdanau", "text": "3 May 2031", "site": "attention", "head": 0}
 
 
 @pytest.fixture
-def saved(new_tab, tmp_path):
-    """Choose from the Save menu, and have the file."""
+def save(new_tab, tmp_path):
+    """Choose an entry of the Save menu and return the file."""
     tab: Tab = new_tab()
     page = tab.open("watch", **AT)
 
@@ -48,36 +48,36 @@ def size_of(png):
 @pytest.mark.parametrize(
     ("label", "selector"), [("PNG, heat map (2×)", "main .stage > canvas"), ("PNG, ribbons (2×)", "main .ribbons svg")]
 )
-def test_png_at_twice_the_size(saved, label, selector):
-    box = saved.seen.page.locator(selector).bounding_box()
-    width, height = size_of(saved(label))
+def test_png_at_twice_the_size(save, label, selector):
+    box = save.seen.page.locator(selector).bounding_box()
+    width, height = size_of(save(label))
     assert width == pytest.approx(2 * box["width"], abs=2) and height == pytest.approx(2 * box["height"], abs=2)
 
 
-def test_svg_is_self_contained(saved, real):
-    text = saved("SVG, heat map").read_text()
+def test_svg_is_self_contained(save, real):
+    text = save("SVG, heat map").read_text()
     assert text.startswith("<svg") and "href" not in text
     # marks such as <eos> are hidden; each other pair is a cell, the brightest the largest weight
     cells = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="18" height="18" fill="rgb\((\d+),(\d+),(\d+)\)"', text)
     tab = real[:-1, :-1]
     assert len(cells) == tab.size
     assert int(np.argmax([int(green) for _, green, _ in cells])) == tab.argmax()
-    ribbons = saved("SVG, ribbons").read_text()
+    ribbons = save("SVG, ribbons").read_text()
     assert "<path" in ribbons and "class=" not in ribbons
 
 
-def test_csv_and_json_have_the_weights(saved, real):
-    with saved("CSV, weights").open(encoding="utf-8-sig", newline="") as file:
+def test_csv_and_json_have_the_weights(save, real):
+    with save("CSV, weights").open(encoding="utf-8-sig", newline="") as file:
         header, *rows = list(csv.reader(file))
     assert len(header) == real.shape[1] + 1
     np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), real, atol=1e-7)
-    trace = json.loads(saved("JSON, trace").read_text())
+    trace = json.loads(save("JSON, trace").read_text())
     np.testing.assert_allclose(trace["weights"], real, atol=1e-7)
     assert trace["inspection"]["input"] == AT["text"] and trace["site"] == AT["site"]
 
 
-def test_the_html_opens_from_disk_with_the_same_weights(saved, new_tab, real, tmp_path):
-    path = saved("HTML, one file")
+def test_the_html_opens_from_disk_with_the_same_weights(save, new_tab, real, tmp_path):
+    path = save("HTML, one file")
     tab = new_tab(offline=True)
     tab.page.goto(path.as_uri())
     panels = tab.page.evaluate("all.map((panel) => [...panel.weights])")

@@ -1,4 +1,4 @@
-"""Whatever is typed in is text: it is shown, it does nothing, and what is too long gets a sentence."""
+"""Any input is shown as text and never executed, and a text that is too long shows an error."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_hostile_input_is_shown_as_text(new_tab, kind):
     assert page.evaluate("window.hacked") is None
     assert page.locator("main img, main script").count() == 0
     headers = "".join(page.locator("[role=grid] [role=columnheader]").all_inner_texts())
-    # what cannot be seen is shown by its code, so that nothing turns the page around
+    # invisible characters are shown by their code, so that none changes the text direction of the page
     assert not set(headers) & {"\u202e", "\u200b", "\x01", "\x1b", "\x7f"}
     assert tab.errors == [] and tab.foreign_requests() == []
 

@@ -1,4 +1,4 @@
-"""Each screen without a mouse: Tab reaches it, arrows and Enter use it, and one sees where one is."""
+"""Each screen without a mouse: Tab reaches every control, arrows and Enter use it, and the focus is visible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Language models and classifiers on the page: the numbers are the server's, and the keyboard is enough."""
+"""Language models and classifiers on the page: the numbers are the server's, and the keyboard reaches everything."""
 
 import json
 import math
@@ -35,7 +35,7 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def reading(browser, tmp_path_factory):
-    """A studio with a translator, language models and classifiers that have learnt a little."""
+    """A studio with a translator, language models and classifiers that were trained briefly."""
     root = tmp_path_factory.mktemp("reading") / "runs"
     root.mkdir()
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""What the system prefers: no motion where it wants none, dark where it is dark."""
+"""Preferences of the system: reduced motion and the dark theme."""
 
 import pytest
 

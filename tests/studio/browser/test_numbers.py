@@ -1,4 +1,4 @@
-"""What Compute shows is what torch computes, and what the copied code prints."""
+"""The numbers of Compute equal those of torch and of the copied code."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ QUANTITIES = ("query", "key", "score", "weight", "value", "product", "context")
 
 
 class Traced:
-    """A system's own reads while it writes its answer, without the studio."""
+    """The attention maps of a system while it decodes, without the studio."""
 
     def __init__(self, folder):
         translator = regard.load(folder, device="cpu")
@@ -30,29 +30,29 @@ class Traced:
         with torch.inference_mode():
             results = decode(translator.model, PaddedTokens.from_lists([self.source]), limit=LengthLimit())[0][0]
             self.labels = [*results.ids, *([EOS] if results.finished else [])]
-            read = PaddedTokens.from_lists([[BOS, *self.labels[:-1]]])
+            source = PaddedTokens.from_lists([[BOS, *self.labels[:-1]]])
             with regard.trace(translator.model) as maps:
-                translator.model(PaddedTokens.from_lists([self.source]), read)
+                translator.model(PaddedTokens.from_lists([self.source]), source)
         self.maps = dict(maps.items())
 
     def place(self, path, query):
-        """The read that a query was part of, and its number in it."""
-        for read in self.maps[path]:
-            if query < read.weights.shape[-2]:
-                return read, query
-            query -= read.weights.shape[-2]
+        """The attention map that contains a query, and the index of the query in it."""
+        for source in self.maps[path]:
+            if query < source.weights.shape[-2]:
+                return source, query
+            query -= source.weights.shape[-2]
         raise AssertionError(path)
 
     def value(self, path, head, quantity, query, key, dimension):
-        """One number, by its definition and in double precision where it is made of others."""
-        read, at = self.place(path, query)
+        """One number by its definition, in double precision where it is computed from others."""
+        source, at = self.place(path, query)
 
         def of(name):
-            tensor = getattr(read, name)[0].double()
+            tensor = getattr(source, name)[0].double()
             return tensor[head] if tensor.ndim > 2 else tensor
 
         with torch.inference_mode():
-            lowered = read.score.lower(read.queries, read.keys)
+            lowered = source.score.lower(source.queries, source.keys)
             queries, keys = (
                 (one[0][head] if one.ndim > 3 else one[0]).double() for one in (lowered.queries, lowered.keys)
             )
@@ -60,8 +60,8 @@ class Traced:
             scores = (queries[at] + keys).tanh() @ lowered.energy.detach().double()
         else:
             scores = lowered.scale * (keys @ queries[at])
-        if read.allowed is not None:
-            allowed = read.allowed.broadcast_to(read.weights.shape)[0]
+        if source.allowed is not None:
+            allowed = source.allowed.broadcast_to(source.weights.shape)[0]
             masked = scores.masked_fill(~(allowed[head] if allowed.ndim > 2 else allowed)[at], -torch.inf)
         else:
             masked = scores
@@ -90,7 +90,7 @@ def choose(traced, place):
     system = traced[name]
     path = chance.choice(sorted(system.maps))
     last = system.maps[path][-1]
-    queries = sum(read.weights.shape[-2] for read in system.maps[path])
+    queries = sum(source.weights.shape[-2] for source in system.maps[path])
     return {
         "model": name,
         "site": path,
@@ -103,7 +103,7 @@ def choose(traced, place):
 
 
 def printed(snippet, *, alone):
-    """What the code prints; alone, in a Python that has seen nothing of us."""
+    """The output of the code in a new Python process."""
     if alone:
         return subprocess.run([sys.executable, "-c", snippet], capture_output=True, text=True, check=True).stdout
     printed_text = io.StringIO()

@@ -1,4 +1,4 @@
-"""Every screen in both languages and at three widths: no error, nothing from elsewhere, nothing in the way."""
+"""Every screen in both languages and at three widths: no error, no request to other hosts, no overlapping elements."""
 
 import shutil
 import subprocess
@@ -57,7 +57,7 @@ LETTERS = """() => {
 
 
 SYSTEMS = {"RNNsearch (Bahdanau)", "Seq2Seq", "Transformer"}
-"""What a system is called stays as it is."""
+"""Names of systems are not translated."""
 
 
 def is_chinese(text):

@@ -1,4 +1,4 @@
-"""Language models from text to folder to text: every way to learn, and what a folder can do."""
+"""Language models from text to folder to text: every kind of training, and the predictor of a folder."""
 
 import json
 
@@ -55,15 +55,15 @@ def test_a_loaded_folder_generates(fitted):
     writer = fitted.system
     options = {"max_tokens": 12, "temperature": 0.7, "top_p": 0.9, "seed": 3}
     prompts = [fitted.example, "", "the cat\nsat"]
-    found = writer.generate(prompts, **options)
-    assert [one.prompt for one in found] == prompts
-    for one, prompt in zip(found, prompts, strict=True):
+    actual = writer.generate(prompts, **options)
+    assert [one.prompt for one in actual] == prompts
+    for one, prompt in zip(actual, prompts, strict=True):
         assert one.ended == "tokens" and len(one.tokens) == len(one.log_probs) == 12
         assert str(one) == prompt + one.text and all(value <= 0 for value in one.log_probs)
-    assert found == writer.generate(prompts, **options), "the same seed draws the same"
+    assert actual == writer.generate(prompts, **options), "the same seed draws the same"
     pieces = list(writer.stream(prompts, **options))
     assert ["".join(piece.text for piece in pieces if piece.number == n) for n in range(3)] == [
-        one.text for one in found
+        one.text for one in actual
     ]
 
 
@@ -79,13 +79,13 @@ def test_prompts_in_groups_are_continued_as_alone(fitted, monkeypatch):
 def test_a_loaded_folder_evaluates_texts(fitted):
     writer, text = fitted.system, TEXT[:90]
     report = writer.evaluate(text, split="test", steps=6)
-    found = writer.likelihood(text)
+    actual = writer.likelihood(text)
     counts = dict(
         zip((one.name for one in report.table("counts").columns), report.table("counts").rows[0], strict=True)
     )
-    assert (counts["tokens"], counts["nats"]) == (found.tokens, found.nats)
-    assert report.metrics[0].value == found.perplexity and report.metrics[0].name == "perplexity"
-    assert (found.characters, found.words) == (90, len(text.split()) + text.count("\n"))
+    assert (counts["tokens"], counts["nats"]) == (actual.tokens, actual.nats)
+    assert report.metrics[0].value == actual.perplexity and report.metrics[0].name == "perplexity"
+    assert (actual.characters, actual.words) == (90, len(text.split()) + text.count("\n"))
     assert report.info.steps == 6 and report.metrics[0].signature == "one stream, the state carried"
     attends = writer.run.model_name in ("key_value_predict", "gpt")
     distances = report.table("attention_distance")
@@ -94,11 +94,11 @@ def test_a_loaded_folder_evaluates_texts(fitted):
         assert within == sorted(within) and within[-1] <= 1 + 1e-6
         heads = 2 if writer.run.model_name == "gpt" else 1
         # the very first token of some has nothing to attend to
-        assert found.tokens - 1 <= queries / heads <= found.tokens
+        assert actual.tokens - 1 <= queries / heads <= actual.tokens
     rows = writer.evaluate(text, split="test", rows=3)
     crops = writer.evaluate(text, split="test", crops=8)
     assert "3 streams side by side" in rows.metrics[0].signature and "crops of 8 tokens" in crops.metrics[0].signature
-    assert rows.table("counts").rows[0][0] == crops.table("counts").rows[0][0] == found.tokens
+    assert rows.table("counts").rows[0][0] == crops.table("counts").rows[0][0] == actual.tokens
 
 
 def test_a_continuation_is_scored_as_it_was_generated(fitted):
@@ -116,8 +116,8 @@ def test_a_continuation_is_scored_as_it_was_generated(fitted):
 
 
 def test_unknown_words_count_as_unknown(fitted):
-    found = fitted.system.likelihood("the ☃ sat ☃\n")
-    assert found.unknown == 2 and found.words == 5
+    actual = fitted.system.likelihood("the ☃ sat ☃\n")
+    assert actual.unknown == 2 and actual.words == 5
     assert fitted.system.unknown_in("a ☃ b") == ["☃"]
 
 
@@ -147,7 +147,7 @@ def test_topics_are_read_from_the_standard_library(tmp_path):
 def test_a_resumed_run_equals_an_uninterrupted_one(text_file, tmp_path):
     run = override(make_run("text", "lstm", data=text_file, steps=6), *SIZES["lstm"], *CPU, "model.dropout=0.3")
     fit(run, tmp_path / "whole", console=QUIET)
-    # the learning rate falls towards the last step, which only the first run knew
+    # the learning rate falls towards the last step, which only the first run had
     short = override(run, "training.schedule.decay_steps=6", "training.steps=3")
     long = override(short, "training.steps=6")
     fit(short, tmp_path / "cut", console=QUIET)
@@ -250,13 +250,13 @@ def test_missing_published_texts_raise_errors_with_their_origin(monkeypatch, tmp
 
 def test_a_stop_string_may_span_tokens_and_is_never_part_of_the_text():
     text = StoppedText(["END", "ENOUGH"])
-    shown = [text.add(piece) for piece in ("a E", "N", "x EN", "D of it", "more")]
-    assert shown[:4] == ["a ", "", "ENx ", ""] and text.ended and text.rest() == ""
+    shown_parts = [text.add(piece) for piece in ("a E", "N", "x EN", "D of it", "more")]
+    assert shown_parts[:4] == ["a ", "", "ENx ", ""] and text.ended and text.rest() == ""
     for pieces in (["a bbab"], [*"a bbab"]):
         text = StoppedText(["bbab", "ba"])
-        assert "".join(map(text.add, pieces)) == "a b", "however it is cut, what is whole first ends it"
+        assert "".join(map(text.add, pieces)) == "a b", "the first complete stop string ends the text, for any tokens"
     text = StoppedText(["END"])
-    assert text.add("the EN") + text.rest() == "the EN", "what was held back is said in the end"
+    assert text.add("the EN") + text.rest() == "the EN", "text that was held back comes at the end"
     with pytest.raises(ValueError, match="a stop string is empty"):
         StoppedText(["x", ""])
 
@@ -268,6 +268,6 @@ def test_incremental_detokenization_equals_decoding(fitted):
         unfolding = IncrementalDetokenizer(tokenizer, ids[:first])
         added = "".join(unfolding.add(token) for token in ids[first:])
         whole = IncrementalDetokenizer(tokenizer)
-        shown = [whole.add(token) for token in ids]
-        assert added == "".join(shown[first:])
-    assert "".join(shown).replace("<unk>", "☃") == "the  cat ☃ sat\n\n on\tmats, 1 mat."
+        shown_parts = [whole.add(token) for token in ids]
+        assert added == "".join(shown_parts[first:])
+    assert "".join(shown_parts).replace("<unk>", "☃") == "the  cat ☃ sat\n\n on\tmats, 1 mat."

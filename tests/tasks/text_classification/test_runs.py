@@ -1,4 +1,4 @@
-"""Classifiers from sentences to folder to classes, for every model; and which sentence falls into which split."""
+"""Classifiers from sentences to folder to classes, for every model; and the splits of sentences."""
 
 import json
 import math
@@ -56,20 +56,20 @@ def test_a_loaded_folder_equals_the_trained_model(fitted):
 def test_a_loaded_folder_classifies(fitted):
     classifier = fitted.system
     given = ["the cat sat", "", "the ☃ dog", fitted.example, *["by the small dog"] * 70]
-    found = classifier.classify(given, return_weights=True)
-    assert len(found) == len(given)
-    for one in found:
+    actual = classifier.classify(given, return_weights=True)
+    assert len(actual) == len(given)
+    for one in actual:
         assert sum(one.probabilities.values()) == pytest.approx(1.0) and one.probability == max(
             one.probabilities.values()
         )
         assert str(one) == one.label in classifier.run.classes and one.num_dropped == 0
         if one.weights is not None:
             assert one.weights.shape[1] == len(one.tokens)
-    assert found[1].tokens == () and found[2].tokens == ("the", "<unk>", "dog")
-    # company changes nothing, nor the batch of 64 that it falls into
+    assert actual[1].tokens == () and actual[2].tokens == ("the", "<unk>", "dog")
+    # a prediction does not depend on its batch of 64
     (alone,) = classifier.classify(["the cat sat"])
-    assert alone.probabilities == pytest.approx(found[0].probabilities, abs=1e-5) and alone.weights is None
-    assert found[4].probabilities == pytest.approx(found[-1].probabilities, abs=1e-5)
+    assert alone.probabilities == pytest.approx(actual[0].probabilities, abs=1e-5) and alone.weights is None
+    assert actual[4].probabilities == pytest.approx(actual[-1].probabilities, abs=1e-5)
 
 
 def test_a_loaded_folder_is_evaluated(fitted, tmp_path):
@@ -85,8 +85,8 @@ def test_a_loaded_folder_is_evaluated(fitted, tmp_path):
 def test_the_score_of_a_class_is_its_log_probability(fitted):
     (answer,) = fitted.system.predict(["the cat sat"])
     expected = {label: math.log(share) for label, share in answer.probabilities.items()}
-    found = fitted.system.score(["the cat sat"] * 3, list(expected))
-    assert found == pytest.approx(list(expected.values()), abs=1e-6)
+    actual = fitted.system.score(["the cat sat"] * 3, list(expected))
+    assert actual == pytest.approx(list(expected.values()), abs=1e-6)
     with pytest.raises(ValueError, match="there is no class 'BIRD'"):
         fitted.system.score(["a"], ["BIRD"])
 
@@ -96,8 +96,8 @@ def test_long_sentences_are_truncated_and_reported(sentence_file, tmp_path):
     run = tiny("bilstm", sentence_file, "batch.max_length=3")
     classifier = fit(run, tmp_path / "run", console=console).system
     assert "sentences to 3 tokens." in console.export_text()
-    (found,) = classifier.classify(["the cat sat on the mat"])
-    assert found.num_dropped == 3 and found.tokens == ("the", "cat", "sat")
+    (actual,) = classifier.classify(["the cat sat on the mat"])
+    assert actual.num_dropped == 3 and actual.tokens == ("the", "cat", "sat")
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(sentence_file, tmp_path):
@@ -147,9 +147,9 @@ def test_held_out_sentences_are_a_tenth_and_equal_texts_are_in_one_split(tmp_pat
     splits = {split: corpus.read(split) for split in corpus.splits}
     assert sum(map(len, splits.values())) == 120
     texts = {split: {one.text for one in sentences} for split, sentences in splits.items()}
-    assert {split: len(found) for split, found in texts.items()} == {"train": 32, "validation": 4, "test": 4}
+    assert {split: len(actual) for split, actual in texts.items()} == {"train": 32, "validation": 4, "test": 4}
     assert len(set.union(*texts.values())) == 40
-    # the order of the file changes nothing
+    # the order of the file has no effect
     (tmp_path / "b.all").write_text("\n".join(reversed(lines)))
     other = FileSentenceCorpus(data=str(tmp_path / "b.all"))
     assert {one.text for one in other.read("test")} == texts["test"]

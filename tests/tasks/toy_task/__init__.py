@@ -1,1 +1,1 @@
-"""A task of another package: does a word end in a vowel? Nothing of it is known to regard."""
+"""A task of another package: does a word end in a vowel? No file of regard refers to it."""

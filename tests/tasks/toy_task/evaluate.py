@@ -1,4 +1,4 @@
-"""The share of right answers, as a report."""
+"""The accuracy, as a report."""
 
 from regard.contracts.report import Column, Metric, Report, ReportTable
 from regard.tasks import run_info

@@ -67,7 +67,7 @@ MODELS = {
 
 @dataclass(frozen=True, kw_only=True)
 class WordRun:
-    """Everything that makes a trained model."""
+    """Complete settings of a training."""
 
     recipe: str
     model_name: str
@@ -77,5 +77,5 @@ class WordRun:
 
 
 def last_letters(words: list[str], device: torch.device | None = None) -> torch.Tensor:
-    """Their numbers."""
+    """The index of the last letter of each word."""
     return torch.tensor([LETTERS.index(word[-1]) for word in words], device=device, dtype=torch.long)

@@ -56,7 +56,7 @@ class WordData:
 
 
 def setup(run, checkpoint, *, resume, notify):
-    """Read the words; there is nothing else to learn from them."""
+    """Read the words; no tokenizer is trained."""
     validation = run.data.read("validation")
     notify("train", f"{run.data.count} words.")
 

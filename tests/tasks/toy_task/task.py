@@ -1,4 +1,4 @@
-"""The descriptor, which is all that regard asks for."""
+"""The descriptor of the task."""
 
 from regard.contracts.inspection import Title
 from regard.tasks import Task

@@ -14,7 +14,7 @@ TEXT = "5 May 2024"
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    # a model that was hardly trained does not know where to stop
+    # a barely trained model does not end its output
     monkeypatch.setattr("regard.tasks.translation.inspection.LIMIT", LengthLimit(factor=1.0, extra=0))
 
 

@@ -1,4 +1,4 @@
-"""A loaded model takes text and gives text, whatever the batch; a broken folder is a sentence."""
+"""A loaded model translates text in batches of any size; a broken folder raises a clear error."""
 
 import json
 import math
@@ -20,10 +20,10 @@ def translator(fitted):
 
 def test_every_text_is_translated_and_an_empty_one_stays_empty(translator):
     texts = ["a b c", "", "d", "   ", "a a a b d"]
-    found = translator.translate(texts)
-    assert [bool(one.tokens) for one in found] == [True, False, True, False, True]
-    assert str(found[1]) == found[1].text == ""
-    assert [one.text for one in found] == [translator.translate([text])[0].text for text in texts]
+    actual = translator.translate(texts)
+    assert [bool(one.tokens) for one in actual] == [True, False, True, False, True]
+    assert str(actual[1]) == actual[1].text == ""
+    assert [one.text for one in actual] == [translator.translate([text])[0].text for text in texts]
 
 
 def test_attention_and_links_match_the_tokens(translator):
@@ -65,8 +65,8 @@ def test_a_single_string_is_refused(translator):
 
 def test_a_source_of_ten_thousand_words_is_truncated_with_a_warning(translator):
     with pytest.warns(UserWarning, match="text 2 has 19,999 tokens; only the first 999 were translated"):
-        found = translator.translate(["a", " ".join(["a"] * 10_000)], beam=1)
-    assert found[1].num_dropped == 19_999 - LONGEST_SOURCE + 1
+        actual = translator.translate(["a", " ".join(["a"] * 10_000)], beam=1)
+    assert actual[1].num_dropped == 19_999 - LONGEST_SOURCE + 1
     with pytest.raises(ValueError, match="pair 1 has 19,999 tokens on a side"):
         translator.score([" ".join(["a"] * 10_000)], ["a"])
 
@@ -146,7 +146,7 @@ def test_an_evaluation_has_all_metrics_and_tables(fitted):
     assert (info.task, info.system, info.data) == ("translation", "bahdanau", "copy")
     assert (info.split, info.examples, info.search) == ("test", 8, "beam 2")
     assert info.steps == fitted.result.chosen_step
-    assert report.metrics[0].name == "exact_match", "copies have one right answer"
+    assert report.metrics[0].name == "exact_match", "copies have one correct output"
     assert 0 <= report.metrics[0].value <= 1
     assert report.metric("bleu_tokenised") is not None and report.metric("bleu") is None
     log_probs = fitted.system.score([pair.source for pair in pairs], [pair.target for pair in pairs])

@@ -11,6 +11,6 @@ it("a word has the weight of its tokens, in one row or in the mean", () => {
   expect(weightOf([], null, { first: 0, last: 0 })).toBe(0);
 });
 
-it("a row that is not there is none", () => {
+it("a missing row is null", () => {
   expect([chosenRow(1, 2), chosenRow(2, 2), chosenRow(null, 2)]).toEqual([1, null, null]);
 });

@@ -46,12 +46,12 @@ describe("addresses", () => {
       open: null,
     });
   });
-  it("leave open what they do not name", () => {
+  it("leave unnamed parts undefined", () => {
     expect(readAddress("attention query[2]")?.open).toBe("dimension");
     expect(readAddress("attention weight[2]")?.open).toBe("key");
     expect(readAddress("attention value[:,7]")).toMatchObject({ open: "key", indices: { dimension: 7 } });
   });
-  it("of anything else lead nowhere", () => {
+  it("of any other form are refused", () => {
     for (const address of ["attention energy", "attention bias[2,5]", "score[", ""]) expect(readAddress(address)).toBeNull();
   });
   it("are written as the server writes them", () => {

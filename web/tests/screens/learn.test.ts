@@ -22,7 +22,7 @@ describe("splitParagraph", () => {
 describe("settings", () => {
   const control = { name: "width", label: { en: "", zh: "" }, low: 0.1, high: 2, step: 0.1, value: 1 };
 
-  it("come back from the URL as they were; nonsense is left out", () => {
+  it("survive the URL; invalid ones are omitted", () => {
     expect(readSettings(writeSettings({ width: 0.5, points: -3 }))).toEqual({ width: 0.5, points: -3 });
     expect(readSettings("width:abc,:3,points:,x")).toEqual({});
     expect(readSettings(undefined)).toEqual({});

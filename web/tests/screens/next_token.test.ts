@@ -41,7 +41,7 @@ describe("probabilities", () => {
     expect(probabilityOf(predictions, { text: "a", first: 0, last: 1 })).toBeNull();
   });
 
-  it("is no surprise where it is certain, and a full one where all are equal", () => {
+  it("has no surprise for a certain token, and the full one for equal probabilities", () => {
     expect(surpriseOf(1, 16)).toBe(0);
     expect(surpriseOf(1 / 16, 16)).toBeCloseTo(1, 12);
     expect(surpriseOf(0, 16)).toBe(1);
@@ -67,7 +67,7 @@ describe("the next tokens", () => {
   const next = { position: 0, highest: 0, total: 2, entropy: 1, vocab_size: 16, address: "", snippet: "" };
   const candidates = [candidate(4, 0.5, 1), candidate(7, 0.2, 2)];
 
-  it("marks the true token among the best, or puts it behind them", () => {
+  it("marks the true token among the best, or appends it", () => {
     expect(rowsOf({ ...next, candidates, true: candidates[1] ?? null }).map((row) => row.isTrue)).toEqual([false, true]);
     const rows = rowsOf({ ...next, candidates, true: candidate(9, 0.01, 12) });
     expect(rows.map((row) => [row.id, row.isTrue])).toEqual([
@@ -80,7 +80,7 @@ describe("the next tokens", () => {
 });
 
 describe("settings of Generate", () => {
-  it("live in the address, where they are not as usual", () => {
+  it("are in the address if they differ from the defaults", () => {
     const settings = { ...DEFAULTS, tokens: 5, topP: 0.5 };
     const written = writeSettings({ stage: "x" }, settings);
     expect(written).toEqual({ stage: "x", tokens: "5", topP: "0.5" });
@@ -88,7 +88,7 @@ describe("settings of Generate", () => {
     expect(writeSettings(written, DEFAULTS)).toEqual({ stage: "x" });
   });
 
-  it("stay within what the server takes", () => {
+  it("stay within the limits of the server", () => {
     const settings = readSettings({ tokens: "9999", temperature: "-3", topP: "x", seed: "2.6" });
     expect(settings).toEqual({ tokens: 200, temperature: 0, topP: DEFAULTS.topP, seed: 3 });
   });

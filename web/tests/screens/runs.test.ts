@@ -31,7 +31,7 @@ describe("metrics", () => {
     expect(groupByQuantity(metricsIn([LINES])).map((group) => group.length)).toEqual([2, 1, 1]);
   });
 
-  it("leaves out what a line did not measure", () => {
+  it("omits metrics that a line lacks", () => {
     expect(curveOf(LINES, "validation/loss")).toEqual({ x: [50], y: [2.5] });
   });
 
@@ -50,7 +50,7 @@ describe("metrics", () => {
 });
 
 describe("names in the URL", () => {
-  it("come back as they were", () => {
+  it("survive the URL", () => {
     const names = ["demo/a,b", "50% of 中文", ""];
     expect(readNames(writeNames(names))).toEqual(names);
     expect(readNames(undefined)).toEqual([]);
@@ -59,7 +59,7 @@ describe("names in the URL", () => {
 });
 
 describe("drawing", () => {
-  it("shows names as text and leaves out what a logarithm cannot show", () => {
+  it("shows names as text and omits values without a logarithm", () => {
     const series = [{ label: "<script>alert(1)</script>", x: [1, 2, 3], y: [0, 1, 10] }];
     const svg = drawing([{ title: "Loss & more", xLabel: "Step", series, logY: true }]);
     expect(svg).not.toContain("<script");

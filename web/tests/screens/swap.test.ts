@@ -11,18 +11,18 @@ const option = (name: string, refused = false) => ({
 });
 
 describe("settings", () => {
-  it("go into the URL and back; what is as before is left out", () => {
+  it("survive the URL, which omits defaults", () => {
     const settings = { ...OWN, score: "dot", temperature: 0.5 };
     const extra = writeSettings({ other: "value", mask: "causal" }, settings);
     expect(extra).toEqual({ other: "value", score: "dot", temperature: "0.5" });
     expect(readSettings(extra)).toEqual(settings);
   });
-  it("that make no sense are not believed", () => {
+  it("that are invalid are ignored", () => {
     const settings = readSettings({ temperature: "NaN", window: "-4" });
     expect(settings).toEqual({ ...OWN, window: 0 });
     expect(readSettings({ temperature: "1e9" }).temperature).toBe(10);
   });
-  it("request only options on offer", () => {
+  it("request only offered options", () => {
     const offered = {
       scores: [option("own"), option("additive", true)],
       aligns: [option("own"), option("hard")],
@@ -45,7 +45,7 @@ describe("differences", () => {
     expect(marked("the cat sat", "the dog sat")).toEqual(["the [cat] sat", "the [dog] sat"]);
     expect(marked("1947-03-15", "1947-04-15")).toEqual(["1947-[03]-15", "1947-[04]-15"]);
   });
-  it("are none between equals, and all against nothing", () => {
+  it("are none between equals, and all against an empty output", () => {
     expect(marked("the cat", "the cat")).toEqual(["the cat", "the cat"]);
     expect(marked("the cat", "")).toEqual(["[the cat]", ""]);
   });

@@ -54,7 +54,7 @@ describe("layOut", () => {
     }
   });
 
-  it("keeps years in order and marks the ranges that leave years out", () => {
+  it("keeps years in order and marks ranges that omit years", () => {
     const { ticks, breaks } = layOut(ITEMS, 112, 960, widthOf);
     expect(ticks.map((tick) => tick.year)).toEqual([1964, 2014, 2015, 2017, 2024]);
     expect(ticks.every((tick, index) => index === 0 || tick.x > ticks[index - 1].x)).toBe(true);
