@@ -1,6 +1,5 @@
 """Access to the server: tokens, hosts, and hostile requests."""
 
-import anyio
 import pytest
 from fastapi.testclient import TestClient
 
@@ -108,34 +107,6 @@ def test_unusual_characters_are_accepted_as_text(client, text):
 def test_invalid_bodies_are_refused(client, body):
     answer = client.post("/api/inspections", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500 and isinstance(answer.json()["detail"], str)
-
-
-def test_a_full_queue_refuses_requests_and_abandoned_ones_do_not_start():
-    from regard.serving.job_queue import BusyError, GoneError, JobQueue
-
-    class Client:
-        def __init__(self, gone=False):
-            self.gone = gone
-
-        async def is_disconnected(self):
-            return self.gone
-
-    async def scene():
-        queue, results = JobQueue(max_waiting=2), []
-        async with anyio.create_task_group() as group:
-
-            async def one(name, client):
-                try:
-                    await queue.run(client, lambda: results.append(name))
-                except (BusyError, GoneError) as error:
-                    results.append(type(error).__name__)
-
-            for name, client in (("a", Client()), ("b", Client(gone=True)), ("c", Client())):
-                group.start_soon(one, name, client)
-        assert sorted(results) == ["BusyError", "GoneError", "a"] and queue.num_waiting == 0
-        queue.close()
-
-    anyio.run(scene)
 
 
 def test_an_internal_error_is_not_shown_to_the_user(studio, monkeypatch):
