@@ -71,7 +71,7 @@ EXPLANATIONS = {
             zh="把最近几个输出的各一部分拼接起来，不用注意力，效果与注意力接近。",
         ),
         "gpt": LocalizedText(
-            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; keys "
+            en="The decoder of the Transformer alone, as GPT (2018), but with the norm first in each layer; keys "
             "and values of the past are cached.",
             zh="与 GPT（2018）一样只用 Transformer 的解码器，但归一化放在每层的开头；过去的键和值保存在缓存里。",
         ),
