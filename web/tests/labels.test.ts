@@ -1,6 +1,8 @@
 // Tokens as they are shown.
 import { expect, it } from "vitest";
 import { clean, isSpace, positionOf, displayTokens } from "../src/lib/labels";
+import { charRangesOf } from "../src/screens/compare/charRange";
+import { tokenName } from "../src/screens/compute/tokens";
 
 const axis = {
   name: "source",
@@ -53,4 +55,19 @@ it("shows a tokeniser's space as a sign, but raw unchanged", () => {
   expect(displayTokens(spaced, false)[0]?.text).toBe("␣");
   expect(displayTokens(spaced, true)[0]?.text).toBe("▁");
   expect(["␣", "▁", "a"].map(isSpace)).toEqual([true, true, false]);
+});
+
+it("shows what the user wrote in place of an unknown token, and <unk> raw", () => {
+  const labels = ["a", "<unk>", "<unk>"].map((text, k) => ({ text, first: k, last: k, mark: false }));
+  const typed = { ...axis, tokens: ["a", "<unk>", "<unk>"], labels, texts: ["a", " 猫", "\u200b"], unknown: [1, 2] };
+  expect(displayTokens(typed, false)).toEqual([
+    { text: "a", first: 0, last: 0 },
+    { text: "猫", first: 1, last: 1, unknown: true },
+    { text: "⟨200B⟩", first: 2, last: 2, unknown: true },
+  ]);
+  expect(displayTokens(typed, true)[1]?.text).toBe("<unk>");
+  expect([tokenName(typed, 0), tokenName(typed, 1)]).toEqual(["a", "猫"]);
+  // of a predicted token nobody wrote a text
+  expect(displayTokens({ ...typed, texts: [] }, false)[1]).toEqual({ text: "<unk>", first: 1, last: 1 });
+  expect(charRangesOf(typed)[2]).toEqual({ start: 2, end: 3 });
 });

@@ -18,6 +18,7 @@ const STYLES = [
   "dominant-baseline",
   "visibility",
   "paint-order",
+  "text-decoration",
   "rx",
 ];
 

@@ -18,7 +18,7 @@ export function matrixSvg(weights: Weights, rows: DisplayToken[], columns: Displ
   ];
   rows.forEach((row, r) => {
     const y = top + CELL * r;
-    parts.push(`<text x="${left - 6}" y="${y + CELL * 0.7}" text-anchor="end">${escaped(row.text)}</text>`);
+    parts.push(`<text x="${left - 6}" y="${y + CELL * 0.7}" text-anchor="end"${decoration(row)}>${escaped(row.text)}</text>`);
     columns.forEach((_, c) => {
       const colour = colourOf(viridisTable, weights.data[r * weights.keys + c] ?? 0).join(",");
       parts.push(
@@ -30,13 +30,17 @@ export function matrixSvg(weights: Weights, rows: DisplayToken[], columns: Displ
     const place = isLong(column)
       ? `transform="translate(${left + CELL * (c + 0.7)} ${top - 6}) rotate(-90)"`
       : `x="${left + CELL * (c + 0.5)}" y="${top - 6}" text-anchor="middle"`;
-    parts.push(`<text ${place}>${escaped(column.text)}</text>`);
+    parts.push(`<text ${place}${decoration(column)}>${escaped(column.text)}</text>`);
   });
   return `${parts.join("\n")}\n</svg>\n`;
 }
 
 export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
+function decoration(token: DisplayToken): string {
+  return token.unknown ? ' text-decoration="underline dotted"' : "";
 }
 
 /** Wider than its column. */

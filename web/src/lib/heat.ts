@@ -138,7 +138,9 @@ function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
     const y = top + (row + 0.5 - view.top) * high;
     context.fillStyle = colour(row === selected?.row || row === hovered?.row, rows[row]!.text);
     context.textAlign = "right";
-    context.fillText(fit(context, rows[row]!.text, left - 8), left - 6, y);
+    const text = fit(context, rows[row]!.text, left - 8);
+    context.fillText(text, left - 6, y);
+    if (rows[row]!.unknown) dotted(context, left - 6 - context.measureText(text).width, left - 6, y + 8);
   }
   for (const column of visible(view.left, view.columns, columns.length, wide, selected?.column)) {
     const x = left + (column + 0.5 - view.left) * wide;
@@ -152,9 +154,25 @@ function drawLabels(context: CanvasRenderingContext2D, picture: Picture): void {
     context.translate(x, top - (turned ? 6 : 11));
     if (turned) context.rotate(-Math.PI / 2);
     context.textAlign = turned ? "left" : "center";
-    context.fillText(turned ? fit(context, text, top - 8) : text, 0, 0);
+    const shown = turned ? fit(context, text, top - 8) : text;
+    context.fillText(shown, 0, 0);
+    const { width } = context.measureText(shown);
+    if (columns[column]!.unknown) dotted(context, turned ? 0 : -width / 2, turned ? width : width / 2, 8);
     context.restore();
   }
+}
+
+/** A dotted line below an unknown token. */
+function dotted(context: CanvasRenderingContext2D, from: number, to: number, y: number): void {
+  context.save();
+  context.strokeStyle = context.fillStyle;
+  context.lineWidth = 1.5;
+  context.setLineDash([1.5, 2]);
+  context.beginPath();
+  context.moveTo(from, y);
+  context.lineTo(to, y);
+  context.stroke();
+  context.restore();
 }
 
 /** The rows whose numbers are printed in this view; null if the cells are too small. */

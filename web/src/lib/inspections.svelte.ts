@@ -29,7 +29,7 @@ const cachedWeights = new ResponseCache<Weights>(MAX_WEIGHTS);
 const cachedRows = new ResponseCache<Float32Array>(MAX_ROWS);
 
 export const inspections = {
-  /** The inspection on the page: the last one until the next one arrives. */
+  /** The inspection on the page: the last one until the next one arrives; null for a text that is refused. */
   get current(): Inspection | null {
     return current;
   },
@@ -53,6 +53,13 @@ export const inspections = {
     clearTimeout(timer);
     loading = true;
     timer = setTimeout(() => void load(), isTyping ? TYPING_DELAY : 0);
+  },
+
+  /** Shows no inspection: there is no text that could be inspected. */
+  clear(): void {
+    clearTimeout(timer);
+    latest.stop();
+    [current, problem, request, loading] = [null, null, null, false];
   },
 
   /** Sends the request again after a problem. */
@@ -128,6 +135,8 @@ async function load(): Promise<void> {
     problem = null;
   } catch (error) {
     problem = asProblem(error);
+    // a refused text has no answer, and the answer to another text would be taken for it
+    if (!problem.unreachable && problem.status !== 503) current = null;
     if (problem.status === 503) timer = setTimeout(() => void load(), RETRY_DELAY);
   }
   loading = false;

@@ -1,7 +1,8 @@
 // Tokens for display: bytes merged to whole characters, marks hidden, invisible characters escaped.
 import type { Axis } from "./types";
 
-export type DisplayToken = { text: string; first: number; last: number };
+/** `unknown`: not in the vocabulary; the text is what the user wrote, while the model gets <unk>. */
+export type DisplayToken = { text: string; first: number; last: number; unknown?: true };
 
 const SPACE = "␣";
 /** A space in the tokens of tokenisers. */
@@ -15,7 +16,18 @@ const SPACES = /^\p{Zs}+$/u;
 export function displayTokens(axis: Axis, raw: boolean): DisplayToken[] {
   if (raw) return axis.tokens.map((token, k) => ({ text: clean(token), first: k, last: k }));
   const labels = axis.labels.filter((label) => !label.mark);
-  return labels.map(({ text, first, last }) => ({ text: labelText(text), first, last }));
+  return labels.map((label) => {
+    const { first, last } = label;
+    const written = writtenText(axis, label);
+    return written === null ? { text: labelText(label.text), first, last } : { text: clean(written), first, last, unknown: true };
+  });
+}
+
+/** What the user wrote in place of an unknown token; null for any other token, and where the text was predicted. */
+export function writtenText(axis: Axis, { first, last }: { first: number; last: number }): string | null {
+  const text = axis.texts[first] ?? "";
+  if (first !== last || text === "" || !axis.unknown.includes(first)) return null;
+  return text.trim() || text;
 }
 
 /** The text of a label, with a tokeniser's space as ␣. */

@@ -143,9 +143,9 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
         summary=Title(
-            en="The decoder of the Transformer alone, as GPT (2018), but with the norm at the start of each layer; "
-            "keys and values of the past are cached.",
-            zh="与 GPT（2018）一样只用 Transformer 的解码器，但归一化放在每层的开头；过去的键和值保存在缓存里。",
+            en="The decoder of the Transformer alone, with the norm first in each layer, as in GPT-2 (GPT of 2018 has it "
+            "last); keys and values of the past are cached.",
+            zh="只用 Transformer 的解码器，与 GPT-2 一样把归一化放在每层开头（2018 年的 GPT 放在末尾）；过去的键和值保存在缓存里。",
         ),
     ),
     "ttt": ModelEntry(

@@ -1,4 +1,5 @@
 // Linked input tokens: models tokenise differently, so a token is identified by its range of characters.
+import { writtenText } from "../../lib/labels";
 import type { Axis } from "../../lib/types";
 
 export type CharRange = { start: number; end: number };
@@ -9,7 +10,8 @@ export function charRangesOf(axis: Axis): CharRange[] {
   let position = 0;
   for (const label of axis.labels) {
     if (label.mark) continue;
-    const count = [...label.text.replace(/[\s▁]/gu, "")].length;
+    const text = writtenText(axis, label) ?? label.text;
+    const count = [...text.replace(/[\s▁]/gu, "")].length;
     for (let k = label.first; k <= label.last; k += 1) ranges[k] = { start: position, end: position + count };
     position += count;
   }

@@ -25,7 +25,6 @@ export const t = texts({
     noRows: "{title} has no query rows",
     noRowsAttends: "Its words attend to each other in its layers; the heads are shown below.",
     noRowsNone: "It has no attention over the words, so there are no weights to show.",
-    unknown: "Not in the vocabulary: {words}",
   },
   zh: {
     lead: "输入一个句子，看它属于哪一类、其他类的概率，以及模型关注了哪些词。",
@@ -50,6 +49,5 @@ export const t = texts({
     noRows: "{title} 没有查询行",
     noRowsAttends: "它的词在各层中互相关注；各个头显示在下面。",
     noRowsNone: "它对词没有注意力，因此没有可显示的权重。",
-    unknown: "词表里没有：{words}",
   },
 });

@@ -22,8 +22,6 @@ export const t = texts({
     longTitle: "Too long for ribbons",
     longDetail:
       "{rows} by {columns} tokens: ribbons are drawn for up to {most} tokens per side, so only the heat map is shown. Zoom in with the buttons or Ctrl + wheel.",
-    droppedTitle: "The text is longer than the maximum of the model",
-    droppedDetail: "The last {count} tokens were left out.",
     noneTitle: "{title} has no attention",
     noneDetail: "It encodes the whole text in one vector of fixed size and generates the output from it. Compare it with models that attend.",
     toCompare: "Compare with others",
@@ -71,8 +69,6 @@ export const t = texts({
     longTitle: "太长，画不下连线",
     longDetail:
       "{rows} × {columns} 个词元：连线图每侧最多 {most} 个，因此只显示热力图。可用按钮或 Ctrl + 滚轮放大。",
-    droppedTitle: "文本超过模型的最大长度",
-    droppedDetail: "末尾的 {count} 个词元被略去。",
     noneTitle: "{title} 没有注意力",
     noneDetail: "它把整段文本编码成一个固定大小的向量，再由它生成输出。可以与有注意力的模型比较。",
     toCompare: "与其他系统比较",
