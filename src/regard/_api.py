@@ -64,40 +64,65 @@ def which_backend(target: Any, /, *inputs: Any, **options: Any) -> "BackendChoic
 
 
 @overload
-def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> "Predictor": ...
+def load(
+    folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> "Predictor": ...
 
 
 @overload
 def load(
-    folder: str | Path, *, verb: Literal["translate"], device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Literal["translate"],
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> "Translator": ...
 
 
 @overload
 def load(
-    folder: str | Path, *, verb: Literal["generate"], device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Literal["generate"],
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> "TextGenerator": ...
 
 
 @overload
 def load(
-    folder: str | Path, *, verb: Literal["classify"], device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Literal["classify"],
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> "Predictor": ...
 
 
 def load(
-    folder: str | Path, *, verb: Verb | None = None, device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Verb | None = None,
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> Any:
     """The predictor of a folder that `regard train` wrote.
 
     `device` is "auto" (the GPU if there is one), a torch.device, or its name, such as "cpu", "cuda:1" or "mps".
     `fused=False` runs the model's own readable code only. `verb` says what the predictor must be able to do, which a
     type checker then knows too; another predictor is an error.
+
+    Every file is compared with the SHA-256 that was recorded when it was saved, and a damaged one is refused.
+    `verify=False` skips that, as REGARD_VERIFY=0 does in the environment.
     """
     # renamed, since this function has the same name
     from regard.tasks import load as load_predictor
     from regard.tasks import load_as
 
     if verb is None:
-        return load_predictor(folder, device=device, fused=fused)
-    return load_as(verb, folder, device=device, fused=fused)
+        return load_predictor(folder, device=device, fused=fused, verify=verify)
+    return load_as(verb, folder, device=device, fused=fused, verify=verify)

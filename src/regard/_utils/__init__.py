@@ -7,6 +7,7 @@ from regard._utils.files import (
     atomic_folder,
     check_free,
     cut_lines,
+    find_scratch,
     load_json,
     make_folder,
     read_lines,
@@ -17,7 +18,7 @@ from regard._utils.files import (
     write_atomic,
     write_text,
 )
-from regard._utils.lock import is_unused, lock_folder
+from regard._utils.lock import LOCK, is_unused, lock_folder, lock_if_free
 from regard._utils.names import check_name, find_name, find_variant, hyphenated, nearest
 from regard._utils.references import (
     find_entry_points,
@@ -32,6 +33,7 @@ from regard._utils.version import VERSION
 
 __all__ = [
     "DEMO_SYSTEMS",
+    "LOCK",
     "VERSION",
     "append_line",
     "atomic_file",
@@ -41,6 +43,7 @@ __all__ = [
     "cut_lines",
     "find_entry_points",
     "find_name",
+    "find_scratch",
     "find_variant",
     "from_plain",
     "hyphenated",
@@ -51,6 +54,7 @@ __all__ = [
     "load_json",
     "load_last_demo",
     "lock_folder",
+    "lock_if_free",
     "make_folder",
     "module_reference",
     "nearest",
