@@ -34,7 +34,7 @@ from regard.data.batching import ExampleData, Examples
 from regard.data.batching.collate import Ragged
 from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import make_run
-from regard.tasks.load import build
+from regard.tasks.build import build
 from regard.training import train
 
 SYSTEMS = ("transformer", "bahdanau")

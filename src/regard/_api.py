@@ -62,27 +62,46 @@ def which_backend(target: Any, /, *inputs: Any, **options: Any) -> "BackendChoic
 
 
 @overload
-def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> "Predictor": ...
+def load(
+    folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> "Predictor": ...
 
 
 @overload
 def load(
-    folder: str | Path, *, verb: Literal["translate"], device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Literal["translate"],
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> "Translator": ...
 
 
 @overload
 def load(
-    folder: str | Path, *, verb: Literal["generate"], device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: Literal["generate"],
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> "TextGenerator": ...
 
 
 @overload
-def load(folder: str | Path, *, verb: str, device: str | torch.device = "auto", fused: bool = True) -> "Predictor": ...
+def load(
+    folder: str | Path, *, verb: str, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> "Predictor": ...
 
 
 def load(
-    folder: str | Path, *, verb: str | None = None, device: str | torch.device = "auto", fused: bool = True
+    folder: str | Path,
+    *,
+    verb: str | None = None,
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> Any:
     """The predictor of a folder that `regard train` wrote.
 
@@ -90,11 +109,14 @@ def load(
     `fused=False` runs the model's own readable code only. `verb` is that of the task, such as "translate" or one
     of a task of another package; a folder of a task with another verb is an error. Type checkers know the type of the
     predictor for the verbs that have options of their own.
+
+    Every file is compared with the SHA-256 that was recorded when it was saved, and a damaged one is refused.
+    `verify=False` skips that, as REGARD_VERIFY=0 does in the environment.
     """
     # renamed, since this function has the same name
     from regard.tasks import load as load_predictor
     from regard.tasks import load_as
 
     if verb is None:
-        return load_predictor(folder, device=device, fused=fused)
-    return load_as(verb, folder, device=device, fused=fused)
+        return load_predictor(folder, device=device, fused=fused, verify=verify)
+    return load_as(verb, folder, device=device, fused=fused, verify=verify)

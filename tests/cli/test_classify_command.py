@@ -141,7 +141,10 @@ def test_training_prints_warnings_and_commands_to_try(command, tmp_path, capsys)
     ("content", "sentence"),
     [
         (b"", "is empty"),
-        (b"A one\nA two\nA three\n", "have the class 'A'. Give sentences of two classes or more"),
+        (
+            b"".join(b"A text %d\n" % number for number in range(40)),
+            "have the class 'A'. Give sentences of two classes or more",
+        ),
         (b"A one\nB two\n", "too few to hold some out"),
         (b"A\nB\n", "holds no sentence to learn from"),
         ("A one\nB two\n".encode("utf-16"), "line 1 of"),

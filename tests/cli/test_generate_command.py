@@ -287,7 +287,10 @@ def test_one_line_of_many_words_trains(command, tmp_path, capsys):
     (tmp_path / "a.txt").write_text(" ".join(random.Random(0).choices(WORDS, k=200_000)))
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 3]
     # validation in many rows, for speed
-    assert command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64") == 0
+    assert (
+        command(*line, *SETS["lstm"], "--set=validation.rows=512", "--set=batch.rows=64", "--set=data.assignment=end")
+        == 0
+    )
     assert load(tmp_path / "run").run.recipe == "text"
 
 
@@ -301,7 +304,10 @@ def test_running_out_of_memory_raises_a_clear_error(command, text_file, tmp_path
 def test_one_word_of_many_letters_trains(command, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("x" * 20_000)
     line = ["train", "text", "--data", tmp_path / "a.txt", "--model", "lstm", "--out", tmp_path / "run", "--steps", 2]
-    assert command(*line, *SETS["lstm"], "--set=tokenizer.kind=characters", "--set=validation.rows=64") == 0
+    sets = ("--set=tokenizer.kind=characters", "--set=validation.rows=64")
+    assert command(*line, *SETS["lstm"], *sets) == 2
+    assert "--set data.assignment=end" in flat(capsys.readouterr().err), "one line cannot be in several splits"
+    assert command(*line, *SETS["lstm"], *sets, "--set=data.assignment=end") == 0
     captured = capsys.readouterr()
     # the perplexity per word is infinite, and not reported as NaN
     assert "perplexity not finite" in flat(captured.err) and "nan" not in captured.err

@@ -9,7 +9,8 @@ from regard._utils import VERSION, override
 from regard.models.translation import TRANSLATION_MODELS
 from regard.recipes import RECIPES, make_run
 from regard.tasks import TASKS, count_parameters
-from regard.tasks.load import build, from_config, to_config
+from regard.tasks.build import build
+from regard.tasks.load import from_config, to_config
 from regard.training import differences
 
 NEEDED = {

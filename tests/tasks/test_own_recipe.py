@@ -184,7 +184,7 @@ def test_a_class_of_a_function_is_refused_before_training(tiny_run, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-OLD = ("task", "corpus")
+OLD = ("task", "corpus", "files", "data_sha256", "sha256")
 """What a config of 0.1 does not have."""
 
 

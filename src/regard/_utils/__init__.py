@@ -8,6 +8,7 @@ from regard._utils.files import (
     atomic_folder,
     check_free,
     cut_lines,
+    find_scratch,
     load_json,
     make_folder,
     read_lines,
@@ -18,7 +19,7 @@ from regard._utils.files import (
     write_atomic,
     write_text,
 )
-from regard._utils.lock import is_unused, lock_folder
+from regard._utils.lock import LOCK, is_unused, lock_folder, lock_if_free
 from regard._utils.names import check_name, find_name, find_variant, hyphenated, nearest
 from regard._utils.references import (
     find_entry_points,
@@ -34,6 +35,7 @@ from regard._utils.version import VERSION
 
 __all__ = [
     "DEMO_SYSTEMS",
+    "LOCK",
     "VERSION",
     "append_line",
     "atomic_file",
@@ -44,6 +46,7 @@ __all__ = [
     "find_entry_points",
     "find_name",
     "find_object",
+    "find_scratch",
     "find_variant",
     "fixed",
     "from_plain",
@@ -55,6 +58,7 @@ __all__ = [
     "load_json",
     "load_last_demo",
     "lock_folder",
+    "lock_if_free",
     "make_folder",
     "module_reference",
     "nearest",

@@ -123,12 +123,16 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(scratch, ignore_errors=True)
 
 
+def find_scratch(folder: Path, names: Iterable[str] = ("*",)) -> list[Path]:
+    """The scratch folders that killed writers of these names left behind."""
+    # the exact form of a scratch name, so that other hidden folders that end in .part remain
+    return [scratch for name in names for scratch in folder.glob(f".{name}.{'[0-9a-f]' * 8}.part")]
+
+
 def remove_scratch(folder: Path, names: Iterable[str] = ("*",)) -> None:
     """Remove the scratch folders that killed writers of these names left behind."""
-    for name in names:
-        # the exact form of a scratch name, so that other hidden folders that end in .part remain
-        for scratch in folder.glob(f".{name}.{'[0-9a-f]' * 8}.part"):
-            shutil.rmtree(scratch, ignore_errors=True)
+    for scratch in find_scratch(folder, names):
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def save_json(path: Path, value: Any) -> None:

@@ -35,6 +35,23 @@ def lock_folder(folder: Path) -> Iterator[None]:
             lock.release()
 
 
+@contextmanager
+def lock_if_free(folder: Path) -> Iterator[bool]:
+    """Hold the lock of an existing folder and yield True; yield False if another process has it or there are none."""
+    try:
+        lock = _acquire(folder)
+    # held by another process
+    except ValueError:
+        lock = None
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            with suppress(OSError):
+                (folder / LOCK).unlink()
+            lock.release()
+
+
 def is_unused(folder: Path) -> bool:
     """True if the folder contains nothing but a lock file."""
     return all(path.name == LOCK for path in folder.iterdir())

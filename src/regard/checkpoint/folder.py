@@ -10,7 +10,7 @@ The package does not depend on any model class; the caller builds the model from
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import Any
 
 from torch import nn
 
-from regard._utils import atomic_folder, load_json, remove_folder, remove_scratch, save_json
+from regard._utils import atomic_folder, find_scratch, load_json, remove_folder, remove_scratch
+from regard.checkpoint.checksums import digest_file, is_enabled, save_signed_json, verify_files, verify_json
 from regard.checkpoint.tensors import load_weights
 
 
@@ -83,6 +84,21 @@ def _name(step: int) -> str:
     return f"step-{step:08d}"
 
 
+OWN_FILES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer.target.json",
+    "README.md",
+    "metrics.jsonl",
+    "evaluation-*.json",
+)
+"""The files that a run writes into its folder."""
+
+OLD = ".old-run"
+"""The folder that holds the old run until the new one has saved."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The files of one run."""
@@ -143,9 +159,10 @@ class RunFolder:
         """The report of an evaluation on a split."""
         return self.folder / f"evaluation-{split}.json"
 
-    def save_config(self, config: dict[str, Any]) -> None:
-        """Write the config."""
-        save_json(self.config, config)
+    def save_config(self, config: dict[str, Any], files: Iterable[str] = ()) -> None:
+        """Write the config with its SHA-256, and the SHA-256 of these files in the folder."""
+        digests = {name: digest_file(self.folder / name) for name in files}
+        save_signed_json(self.config, {**config, "files": digests})
 
     def load_config(self) -> dict[str, Any]:
         """Read the config."""
@@ -154,12 +171,22 @@ class RunFolder:
             raise ValueError(f"{self.config} holds a {type(config).__name__}, expected an object of settings.")
         return config
 
-    def load_weights(self, model: nn.Module) -> None:
+    def verify(self) -> None:
+        """Raise ValueError if the config, or a file that it names, differs from its SHA-256."""
+        if is_enabled():
+            config = self.load_config()
+            verify_json(self.config, config)
+            verify_files(self.folder, config.get("files", {}))
+
+    def load_weights(self, model: nn.Module, *, verify: bool = True) -> None:
         """Load the weights into a model built from the config."""
-        load_weights(self.weights, model)
+        load_weights(self.weights, model, verify=verify)
+
+    def scratch(self) -> list[Path]:
+        """What killed writers of the run's files left behind; the folder may hold files of the user too."""
+        return find_scratch(self.folder, (*OWN_FILES, OLD))
 
     def tidy(self) -> None:
         """Remove what a killed training left behind; other files are not touched."""
-        # only scratch of the run's own files: the folder may hold files of the user
-        remove_scratch(self.folder, (path.name for path in (self.config, self.weights, self.card, self.metrics)))
+        remove_scratch(self.folder, (*OWN_FILES, OLD))
         self.checkpoints.tidy()

@@ -1,29 +1,27 @@
-"""Overwrite guard: the old run of a folder is moved away and comes back if the new run fails before its first save."""
+"""Overwrite guard: the old run of a folder is moved away and comes back if the new run fails before its first save.
 
+A process killed with kill -9 restores nothing. The next command does, from what is in the folder; config.json, which is
+moved first in both directions and written last by a new run, tells the cases apart:
+
+    config.json of the old run | of the new run | the process was killed         | repair
+    in the folder              | -              | while the old run was restored | move the rest back
+    moved away                 | none           | while the old run was moved    | move it back
+    moved away                 | in the folder  | before the first save          | remove the new run, move it back
+    moved away                 | in the folder  | after the first save           | remove the old run
+"""
+
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoint.folder import RunFolder
+from regard._utils import LOCK, lock_if_free, remove_folder
+from regard.checkpoint.folder import OLD, OWN_FILES, RunFolder
 
-OWN = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer.target.json",
-    "README.md",
-    "metrics.jsonl",
-    "evaluation-*.json",
-    "training/step-*",
-    "training/weights",
-    "tensorboard/events.out.tfevents.*",
-)
-"""The files that a run writes into its folder."""
-
-OLD = ".old-run"
-"""The folder that holds the old run until the new one has saved."""
+OWN = (*OWN_FILES, "training/step-*", "training/weights", "tensorboard/events.out.tfevents.*")
+"""The files and folders that a run writes into its folder; config.json is the first."""
 
 
 def check_is_run(run_folder: RunFolder, *, is_run: Callable[[RunFolder], Any]) -> None:
@@ -48,32 +46,77 @@ def check_is_run(run_folder: RunFolder, *, is_run: Callable[[RunFolder], Any]) -
 def overwrite_guard(run_folder: RunFolder) -> Iterator[None]:
     """Move the old run away for the block; restore it if the block raises before its first save."""
     folder, backup = run_folder.folder, run_folder.folder / OLD
-    check_no_old_run(run_folder)
+    paths = own_paths(folder)
+    if not paths:
+        with remove_on_failure(run_folder, undo=True):
+            yield
+        return
     # a rename within one file system copies nothing, however large the run is
-    move(own_paths(folder), folder, backup)
+    move(paths, folder, backup)
     try:
         yield
     # KeyboardInterrupt and SystemExit too: an interrupted start must restore the old run
     except BaseException:
+        restore_old_run(run_folder)
+        raise
+    remove_folder(backup)
+
+
+def restore_old_run(run_folder: RunFolder) -> str:
+    """Move the old run back, unless the new one has saved, and return a sentence about it."""
+    folder, backup = run_folder.folder, run_folder.folder / OLD
+    was_moved, has_new = (backup / run_folder.config.name).exists(), run_folder.config.exists()
+    has_saved = run_folder.weights.exists() or run_folder.checkpoints.latest() is not None
+    if was_moved and has_new and has_saved:
         # from its first save on, the new run replaces the old one
-        if run_folder.checkpoints.latest() is None and not run_folder.weights.exists():
-            # files of the failed run first, or renaming would meet existing names
+        remove_folder(backup)
+        return f"{folder}: removed the old run, which the new one had replaced when its process was killed."
+    if was_moved and has_new:
+        # the config last: without it, the files that are left would be taken for those of the old run
+        for path in reversed(own_paths(folder)):
+            remove(path)
+    for path in own_paths(backup):
+        target = folder / path.relative_to(backup)
+        # a start of the new run that was killed before its config; a file of the old run has not been moved yet
+        if os.path.lexists(target):
+            remove(target)
+        move([path], backup, folder)
+    # all of its files are back
+    remove_folder(backup)
+    return f"{folder}: restored the run that was being overwritten when the process was killed."
+
+
+def repair(run_folder: RunFolder) -> str | None:
+    """Repair a folder that a killed process left in the middle of its start, and return a sentence about it.
+
+    The folder stays as it is while another process trains into it.
+    """
+    folder = run_folder.folder
+    if not (has_old_run(run_folder) or _is_killed_start(run_folder)):
+        return None
+    with lock_if_free(folder) as is_free:
+        if is_free and has_old_run(run_folder):
+            return restore_old_run(run_folder)
+        # tested again, since the process that held the lock may have written its config
+        if is_free and _is_killed_start(run_folder):
+            run_folder.tidy()
             for path in own_paths(folder):
                 remove(path)
-            move(own_paths(backup), backup, folder)
-        shutil.rmtree(backup, ignore_errors=True)
-        raise
-    shutil.rmtree(backup, ignore_errors=True)
+            return f"{folder}: removed the files of a training that was killed before its start was complete."
+    return None
 
 
-def check_no_old_run(run_folder: RunFolder) -> None:
-    """Raise ValueError if a killed process left a moved run behind."""
-    backup = run_folder.folder / OLD
-    if backup.exists():
-        raise ValueError(
-            f"{backup} holds a run that was being overwritten when the process was killed. Move its files back, or "
-            f"remove it."
-        )
+def has_old_run(run_folder: RunFolder) -> bool:
+    """True if a run of the folder is being overwritten, or was when its process was killed."""
+    return (run_folder.folder / OLD).is_dir()
+
+
+def _is_killed_start(run_folder: RunFolder) -> bool:
+    """True if the folder has tokenizers or scratch of a start without a config, and the lock of their writer."""
+    if run_folder.config.exists() or not (run_folder.folder / LOCK).exists():
+        return False
+    own = set(own_paths(run_folder.folder))
+    return own <= {run_folder.tokenizer, run_folder.target_tokenizer} and bool(own or run_folder.scratch())
 
 
 @contextmanager

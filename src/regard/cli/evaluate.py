@@ -1,5 +1,6 @@
 """`regard evaluate`: the report of a trained model, printed and written as a file."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from regard._utils import write_text
 from regard.checkpoint import RunFolder
 from regard.cli.streams import warn
 from regard.contracts import Cell, Report, ReportTable
-from regard.tasks import ExampleSource, Task, load, steps_of, task_of, write_report
+from regard.tasks import ExampleSource, Task, data_warning, load, steps_of, task_of, write_report
 
 MAX_COLUMNS = 16
 """Columns that fit into a terminal; wider tables are only in the file."""
@@ -39,6 +40,8 @@ def evaluate_folder(
     for name, examples in task.read_examples(predictor.run, example_source).items():
         with console.status(Text(f"evaluating on {name} ..")):
             report = predictor.evaluate(examples, split=name, steps=steps_of(folder), **options)
+        if sentence := data_warning(folder, name, examples):
+            report = replace(report, warnings=(*report.warnings, sentence))
         for sentence in report.warnings:
             warn(f"{name}: {sentence}")
         print_report(console, report)

@@ -19,7 +19,17 @@ from rich.text import Text
 from regard._utils import find_name, hyphenated, is_reference, override, read_lines
 from regard.checkpoint import RunFolder
 from regard.recipes import RECIPES, all_recipes, find_recipe, make_run
-from regard.tasks import TrainedModel, all_tasks, count_parameters, find_task, fit, read_run, task_of
+from regard.tasks import (
+    TrainedModel,
+    all_tasks,
+    count_parameters,
+    find_task,
+    fit,
+    read_run,
+    repair_folder,
+    several_processes,
+    task_of,
+)
 from regard.training import Interrupted, TensorBoard, is_main_process
 
 # 128 + SIGINT, as in a shell
@@ -55,6 +65,7 @@ Fused = Annotated[
     bool | None, typer.Option("--fused/--no-fused", help="Train with the model's fused code (default) or its own.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder; --steps makes it longer.")]
+DataChanged = Annotated[bool, typer.Option("--data-changed", help="Resume although the data have changed.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the run in the folder.")]
 TensorBoardEvents = Annotated[bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.")]
 
@@ -79,6 +90,7 @@ def train(
     precision: Precision = None,
     fused: Fused = None,
     resume: Resume = False,
+    data_changed: DataChanged = False,
     overwrite: Overwrite = False,
     tensorboard: TensorBoardEvents = False,
 ) -> None:
@@ -94,11 +106,14 @@ def train(
         "training.compute.precision": precision,
         "training.compute.fused": fused,
     }
+    # before the settings of the folder are read; several processes leave it to `fit`, which refuses
+    if not several_processes():
+        repair_folder(out)
     # a resumed run keeps its own settings, except for those of the options
     run = plan(recipe, model, arguments, settings, assignments or [], earlier=earlier_run(out) if resume else None)
     callbacks = [tensorboard_callback(out / "tensorboard")] if tensorboard else []
     try:
-        fitted = fit(run, out, resume=resume, overwrite=overwrite, callbacks=callbacks)
+        fitted = fit(run, out, resume=resume, data_changed=data_changed, overwrite=overwrite, callbacks=callbacks)
     except Interrupted:
         # the trainer has printed where it stopped and how to continue
         sys.exit(INTERRUPTED)
@@ -125,7 +140,7 @@ def plan(
     if is_same_model and label_of(name, model_name, arguments) == earlier.recipe:
         # continues with its own settings; the files may lie elsewhere now
         has_files = any(value is not None for value in arguments.values())
-        run = replace(earlier, data=make(name, earlier.model_name, arguments, None).data) if has_files else earlier
+        run = replace(earlier, data=moved_data(name, earlier, arguments)) if has_files else earlier
     else:
         run = make(name, model_name, arguments, settings["training.steps"])
     # a recipe may limit its training by epochs, which --steps replaces
@@ -134,6 +149,14 @@ def plan(
     # in this order --set takes precedence
     run = override(run, *(f"{key}={value}" for key, value in settings.items() if value is not None))
     return override(run, *assignments)
+
+
+def moved_data(recipe: str, earlier: Any, arguments: dict[str, Any]) -> Any:
+    """The corpus of a resumed run with its files elsewhere."""
+    data = make(recipe, earlier.model_name, arguments, None).data
+    # how sentences are assigned to splits is not a question of where they lie
+    former = {name: getattr(earlier.data, name) for name in getattr(data, "FORMER_VALUES", {})}
+    return replace(data, **former)
 
 
 def recipe_name(recipe: str) -> str:

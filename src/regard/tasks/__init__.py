@@ -27,8 +27,9 @@ from regard.tasks.base import (
     run_info,
     steps_of,
 )
-from regard.tasks.fit import TrainedModel, fit, model_card
-from regard.tasks.load import entry_of, from_config, load, load_as, read_run, to_config
+from regard.tasks.build import entry_of
+from regard.tasks.fit import TrainedModel, fit, model_card, several_processes
+from regard.tasks.load import data_warning, from_config, load, load_as, read_run, repair_folder, to_config
 from regard.tasks.reports import read_report, report_of, write_report
 from regard.tasks.table import TASKS, all_tasks, find_task, task_of
 
@@ -46,6 +47,7 @@ __all__ = [
     "configure",
     "count_numbers",
     "count_parameters",
+    "data_warning",
     "describe_run",
     "describe_site",
     "drop_empty_keys",
@@ -65,8 +67,10 @@ __all__ = [
     "override",
     "read_report",
     "read_run",
+    "repair_folder",
     "report_of",
     "run_info",
+    "several_processes",
     "steps_of",
     "task_of",
     "to_config",

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,8 @@ from regard._utils import check_name
 from regard.checkpoint import RunFolder, load_metadata
 from regard.contracts import Capabilities, Description, ModelEntry, Predictor, RunInfo, Title
 from regard.data.batching import Batching
-from regard.data.corpora import description_of
+from regard.data.corpora import SPLITS, description_of
+from regard.data.text import fingerprint
 from regard.models.translation import TRANSLATION_MODELS
 from regard.training import Objective, TrainingData
 
@@ -50,7 +52,8 @@ class TrainingSetup:
     """A run with the sizes that follow from its data, and everything that training needs.
 
     `files` maps names to the text of files saved beside the weights. `validate` is called with the model during
-    training. `example` is a validation input. `model` is a model that needs no gradient training, such as n-gram
+    training. `example` is a validation input. `fingerprints` are the SHA-256 of the examples of each split by its name,
+    because a run is resumed on the same data only. `model` is a model that needs no gradient training, such as n-gram
     counts; building it took `seconds`.
     """
 
@@ -60,6 +63,7 @@ class TrainingSetup:
     validate: Callable[[Any], Mapping[str, float]]
     example: str
     objective: Callable[..., nn.Module] = field(default=Objective)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     model: Any = None
     seconds: float = 0.0
 
@@ -114,6 +118,18 @@ def corpus_of(run: Any, folder: Path | None) -> Any:
 def read_splits(corpus: Any, split: str | None) -> dict[str, Any]:
     """One split, or all splits but the first (training), by name."""
     return {name: corpus.read(name) for name in ([split] if split else corpus.splits[1:])}
+
+
+def fingerprints_of(corpus: Any, splits: Mapping[str, Any]) -> dict[str, str]:
+    """The fingerprints of these splits, and of the other splits of the corpus, which are read for this."""
+    fingerprints = {name: fingerprint(examples) for name, examples in splits.items()}
+    # corpora of other packages may have no `splits`
+    for name in getattr(corpus, "splits", SPLITS):
+        if name not in fingerprints:
+            # a published test set need not be there for training
+            with suppress(ValueError, OSError):
+                fingerprints[name] = fingerprint(corpus.read(name))
+    return fingerprints
 
 
 def refuse_target(run: Any, source: ExampleSource) -> None:

@@ -18,13 +18,15 @@ from regard._utils import VERSION, append_line, cut_lines, is_unused, lock_folde
 from regard.checkpoint import (
     RunFolder,
     check_is_run,
-    check_no_old_run,
+    has_old_run,
     overwrite_guard,
     remove_on_failure,
+    repair,
     save_tensors,
 )
 from regard.tasks.base import TrainingSetup, count_parameters
-from regard.tasks.load import build, load, read_run, save_start, to_config
+from regard.tasks.build import build
+from regard.tasks.load import load, read_run, save_start, saved_fingerprints, to_config
 from regard.tasks.table import task_of
 from regard.training import Result, differences, is_main_process, train
 
@@ -85,11 +87,18 @@ def fit(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    data_changed: bool = False,
     console: Console | None = None,
     callbacks: Sequence[Callable[[dict[str, Any]], None]] = (),
 ) -> TrainedModel:
-    """Train a run into a folder. A folder in use is an error unless `resume` or `overwrite` is set."""
+    """Train a run into a folder. A folder in use is an error unless `resume` or `overwrite` is set.
+
+    A run is resumed on the data that it was trained on; `data_changed` resumes it on other data.
+    """
     checkpoint, console = RunFolder(Path(out)), console or Console(stderr=True)
+    if data_changed and not resume:
+        raise ValueError("--data-changed (data_changed=True) needs --resume (resume=True). Add it, or leave both out.")
+    repair_before(checkpoint, console)
     is_resumed = check_folder(checkpoint, resume=resume, overwrite=overwrite)
     # fails here, before training, if the task or the corpus could not be imported again by `load`
     config = to_config(run, VERSION)
@@ -103,7 +112,16 @@ def fit(
             raise ValueError(f"{run.model_name} is built by one process. Start it without a launcher.")
         # after the setup, which completes the sizes that follow from the data
         if is_resumed:
-            refuse_changes(checkpoint, differences(saved_config(checkpoint), to_config(setup.run, VERSION)))
+            changes = differences(saved_config(checkpoint), to_config(setup.run, VERSION))
+            if data_changed:
+                # counts of the data are not settings either
+                derived = ("data.", "model.") if setup.model is not None else ("data.",)
+                changes = [change for change in changes if not change.startswith(derived)]
+            else:
+                refuse_other_data(checkpoint, setup.fingerprints)
+            refuse_changes(checkpoint, changes)
+            # a damaged config or vocabulary would train another model
+            checkpoint.verify()
         # a new folder is removed again if training fails before its first save
         undo = is_main_process() and not is_resumed
         with overwrite_guard(checkpoint) if overwrite else remove_on_failure(checkpoint, undo=undo):
@@ -125,7 +143,7 @@ def train_setup(
     model = build(run) if setup.model is None else setup.model
     # before the weights: they cannot be loaded without a config and tokenizers
     if is_main_process():
-        save_start(checkpoint, run, setup.files)
+        save_start(checkpoint, run, setup.files, setup.fingerprints, resume=resume)
     if setup.model is None:
         result = train(
             model,
@@ -189,16 +207,12 @@ def check_folder(checkpoint: RunFolder, *, resume: bool, overwrite: bool) -> boo
             raise FileNotFoundError(f"there is no {folder} to resume. Leave out --resume to begin.")
         # other processes may find what the main process has written, so only that one checks
         if is_main_process() and not is_unused(folder):
-            check_no_old_run(checkpoint)
             raise ValueError(f"{folder} holds no run to resume. Leave out --resume, and choose another --out.")
     if overwrite and folder.is_dir():
         # a folder that regard did not write is never overwritten
         check_is_run(checkpoint, is_run=read_run)
     in_use = folder.is_dir() and not is_unused(folder)
     if in_use and is_main_process() and not overwrite:
-        # folders of older formats have an error of their own
-        if not checkpoint.config.exists():
-            check_no_old_run(checkpoint)
         raise ValueError(
             f"{folder} is not empty. Choose another --out, resume the run in it (--resume), or overwrite it "
             f"(--overwrite)."
@@ -232,6 +246,32 @@ def refuse_changes(checkpoint: RunFolder, changes: list[str]) -> None:
             f"{checkpoint.folder} was started with other settings: {'; '.join(changes)}. Resume with the same ones, or "
             f"choose another --out."
         )
+
+
+def refuse_other_data(checkpoint: RunFolder, fingerprints: Mapping[str, str]) -> None:
+    """Raise an error if a split differs from that of the run in the folder; runs of 0.1 have no fingerprints."""
+    saved = saved_fingerprints(checkpoint)
+    names = [name for name in fingerprints if name in saved and saved[name] != fingerprints[name]]
+    if names:
+        raise ValueError(
+            f"the data of {checkpoint.folder} have changed: {' and '.join(names)} are not the examples that it was "
+            f"trained with (their SHA-256 differs). Restore the files, continue on the new data with --data-changed "
+            f"(data_changed=True), or choose another --out."
+        )
+
+
+def repair_before(checkpoint: RunFolder, console: Console) -> None:
+    """Repair what a killed process left in the folder."""
+    # several processes cannot agree on the moment
+    if several_processes():
+        if has_old_run(checkpoint):
+            raise ValueError(
+                f"{checkpoint.folder} was being overwritten when its process was killed. Repair it with one process, "
+                f"such as `regard evaluate {checkpoint.folder}`, then start several."
+            )
+        return
+    if sentence := repair(checkpoint):
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 def notify(console: Console, split: str, sentence: str) -> None:

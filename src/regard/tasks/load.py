@@ -6,6 +6,7 @@ Task and corpus are names of their tables, or references (`file.py:name`, `modul
 of 0.1 name the recipe only, which determines the task and the corpus.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any, Literal, get_type_hints, overload
 import torch
 
 from regard._utils import VERSION, from_plain, nearest, to_plain, write_text
-from regard.checkpoint import RunFolder
-from regard.contracts import ModelEntry, Predictor
+from regard.checkpoint import RunFolder, repair
+from regard.contracts import Predictor
 from regard.data.corpora import corpus_name, find_corpus
+from regard.data.text import fingerprint
+from regard.tasks.build import build_for
 from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.table import find_task, task_name, task_of
 from regard.tasks.translation.predictor import Translator
@@ -40,6 +43,10 @@ RECIPES_0_1 = {
 """Task and corpus of every recipe of 0.1."""
 
 
+ADDED = ("regard", "task", "corpus", "files", "data_sha256", "sha256")
+"""Entries of config.json that are no settings: those of `to_config`, and checksums of the files and the data."""
+
+
 def to_config(run: Any, version: str) -> dict[str, Any]:
     """The content of config.json."""
     return {"regard": version, "task": task_name(run), "corpus": corpus_name(type(run.data)), **to_plain(run)}
@@ -49,8 +56,8 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     """The run that a config.json describes."""
     if "regard" not in config or "model_name" not in config:
         raise ValueError(f"{where} was not written by regard. Name a folder that `regard train` wrote.")
-    # what to_config added; the other entries are fields of the run
-    settings = {name: value for name, value in config.items() if name not in ("regard", "task", "corpus")}
+    # the other entries are fields of the run
+    settings = {name: value for name, value in config.items() if name not in ADDED}
     # before the names are checked, because older configs have other names
     settings = rename_settings(settings)
     if "task" in config:
@@ -70,7 +77,15 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
     for name in hints:
         if name not in settings:
             raise ValueError(f"{where} has no {name}, and needs one.")
-    return task.run_type(**{name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()})
+    # a file that was written before a field existed has the meaning of that time
+    if isinstance(settings["data"], dict):
+        settings["data"] = {**getattr(corpus, "FORMER_VALUES", {}), **settings["data"]}
+    try:
+        values = {name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()}
+        return task.run_type(**values)
+    except ValueError as error:
+        # a setting that is checked by its own class
+        raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from None
 
 
 def find_entry(table: Mapping[str, Any], name: Any, what: str) -> Any:
@@ -94,17 +109,45 @@ def import_named(find: Any, name: Any, what: str) -> Any:
         ) from error
 
 
-MAX_COUNT = 10**7
-"""Upper bound for any size in a model config; larger values are treated as typos."""
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def save_start(checkpoint: RunFolder, run: Any, files: Mapping[str, str]) -> None:
+def save_start(
+    checkpoint: RunFolder, run: Any, files: Mapping[str, str], fingerprints: Mapping[str, str], *, resume: bool
+) -> None:
     """Write config.json and the files that a model needs beside its weights."""
     for name, text in files.items():
-        write_text(checkpoint.folder / name, text)
+        # the files of a resumed run were read from its folder, and the config there has their checksums
+        if not (resume and (checkpoint.folder / name).exists()):
+            write_text(checkpoint.folder / name, text)
     # written last, because a folder with a config counts as a run
-    checkpoint.save_config(to_config(run, VERSION))
+    checkpoint.save_config({**to_config(run, VERSION), "data_sha256": dict(fingerprints)}, files)
+
+
+def saved_fingerprints(checkpoint: RunFolder) -> dict[str, Any]:
+    """The SHA-256 of the splits that the run in a folder was trained with, by name; none for runs of 0.1."""
+    fingerprints = checkpoint.load_config().get("data_sha256", {})
+    if not isinstance(fingerprints, dict):
+        raise ValueError(f"{checkpoint.config}: data_sha256 is no object. Restore it from a copy, or remove it.")
+    return fingerprints
+
+
+def data_warning(folder: str | Path, split: str, examples: Any) -> str | None:
+    """A sentence if the examples of a split are not those of the training; None if they are, or if it is unknown."""
+    saved = saved_fingerprints(RunFolder(Path(folder)))
+    # files of the user are in no fingerprint
+    if split not in saved or saved[split] == fingerprint(examples):
+        return None
+    return (
+        f"the {split} data have changed since the training: their SHA-256 is not the recorded one. Examples that the "
+        f"model was trained with may be among them."
+    )
+
+
+def repair_folder(folder: str | Path) -> None:
+    """Repair a folder whose process was killed while it replaced a run; a warning says what was done."""
+    if sentence := repair(RunFolder(Path(folder))):
+        warnings.warn(sentence, stacklevel=3)
 
 
 def read_run(checkpoint: RunFolder) -> Any:
@@ -118,45 +161,27 @@ def read_run(checkpoint: RunFolder) -> Any:
     return from_config(checkpoint.load_config(), str(checkpoint.config))
 
 
-def entry_of(run: Any) -> ModelEntry:
-    """The table entry of a run's model."""
-    return task_of(run).models[run.model_name]
-
-
-def build(run: Any) -> Any:
-    """The model of a run with weights drawn from torch's generator; impossible sizes are a ValueError."""
-    # before anything is allocated: a typo of a few zeros exhausts the memory
-    for name, value in vars(run.model).items():
-        if name.startswith("num_") or name.endswith("_size"):
-            check_count(f"model.{name}", value)
-    try:
-        return entry_of(run).build(run.model)
-    except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:
-        # torch's own errors for a layer of size -16, or for one that exceeds memory, do not name the setting
-        raise ValueError(f"{run.model_name} cannot be built from {run.model}: {error}. Check the sizes.") from error
-
-
-def check_count(name: str, value: object) -> None:
-    """Reject a size outside 1 .. MAX_COUNT."""
-    if isinstance(value, int) and not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{name} is {value}, expected 1 to {MAX_COUNT:,}.")
-
-
-def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor:
+def load(
+    folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> Predictor:
     """The predictor of a folder that `regard train` wrote.
 
     `device` is "auto" (the GPU if there is one), "cpu", "cuda", "cuda:1", "mps" or a torch.device. `fused=False`
-    disables fused implementations.
+    disables fused implementations. `verify=False` skips the comparison of the files with their SHA-256.
     """
+    repair_folder(folder)
     checkpoint = RunFolder(Path(folder))
     run = read_run(checkpoint)
     checkpoint = RunFolder.open(Path(folder))
     # the initial weights are overwritten; fork_rng keeps the caller's random state unchanged
     with torch.random.fork_rng(devices=[]):
-        model = build(run)
-    checkpoint.load_weights(model)
+        model = build_for(run, checkpoint)
+    checkpoint.load_weights(model, verify=verify)
     # evaluation mode, without dropout
     predictor = task_of(run).open(run, model.eval().to(choose_device(device)), checkpoint)
+    # after the files were read, whose own errors are more specific
+    if verify:
+        checkpoint.verify()
     if not fused and is_dataclass(predictor) and hasattr(predictor, "fused"):
         # predictors of other packages need not have the field
         predictor = replace(predictor, fused=False)
@@ -165,23 +190,37 @@ def load(folder: str | Path, *, device: str | torch.device = "auto", fused: bool
 
 @overload
 def load_as(
-    verb: Literal["translate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+    verb: Literal["translate"],
+    folder: str | Path,
+    *,
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> Translator: ...
 
 
 @overload
 def load_as(
-    verb: Literal["generate"], folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True
+    verb: Literal["generate"],
+    folder: str | Path,
+    *,
+    device: str | torch.device = "auto",
+    fused: bool = True,
+    verify: bool = True,
 ) -> TextGenerator: ...
 
 
 @overload
-def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Predictor: ...
+def load_as(
+    verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> Predictor: ...
 
 
-def load_as(verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True) -> Any:
+def load_as(
+    verb: str, folder: str | Path, *, device: str | torch.device = "auto", fused: bool = True, verify: bool = True
+) -> Any:
     """The predictor of a folder if its task has this verb; otherwise the error names the command that uses it."""
-    predictor = load(folder, device=device, fused=fused)
+    predictor = load(folder, device=device, fused=fused, verify=verify)
     task = task_of(predictor.run)
     if task.verb != verb:
         # the task's own example, because not every verb is a command of regard

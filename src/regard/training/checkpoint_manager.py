@@ -14,8 +14,18 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard._utils import atomic_file, cut_lines, load_json, save_json
-from regard.checkpoint import Checkpoint, RunFolder, load_metadata, load_tensors, load_weights, save_tensors
+from regard._utils import atomic_file, cut_lines
+from regard.checkpoint import (
+    Checkpoint,
+    RunFolder,
+    check_tensors,
+    load_metadata,
+    load_signed_json,
+    load_tensors,
+    load_weights,
+    save_signed_json,
+    save_tensors,
+)
 from regard.training.engine import EngineState
 from regard.training.loader import Position
 from regard.training.selection import BestTracker, average_tensors
@@ -92,6 +102,11 @@ class CheckpointManager:
         # an older best step is published already; only this checkpoint may have been killed before that
         if best == checkpoint.step != published:
             self.publish(checkpoint)
+        # now, and not when they are loaded at the end of the training
+        elif best:
+            check_tensors(self.run_folder.weights)
+        for step in progress.averaged_steps:
+            check_tensors(self.run_folder.checkpoints.weights(step))
 
     def save(self, progress: Progress, tensors: CheckpointTensors) -> Checkpoint:
         """Write a checkpoint."""
@@ -111,7 +126,7 @@ class CheckpointManager:
                 "optimizer": tensors.engine.optimizer_groups,
                 "settings": asdict(self.settings),
             }
-            save_json(folder / "state.json", state)
+            save_signed_json(folder / "state.json", state)
         # last, because an earlier checkpoint needs its weights until this one exists
         checkpoints.keep_weights(list(progress.averaged_steps))
         # the block had a scratch folder with the same name as the final one
@@ -203,7 +218,7 @@ def _from_plain(plain: dict[str, Any]) -> Progress:
 def _load_state(checkpoint: Checkpoint) -> dict[str, Any]:
     """The JSON part of a checkpoint, with all its parts present."""
     path = checkpoint.folder / "state.json"
-    state = load_json(path)
+    state = load_signed_json(path)
     parts = ("progress", "optimizer", "settings")
     if not isinstance(state, dict) or not all(isinstance(state.get(part), dict) for part in parts):
         raise ValueError(f"{path} is not what training wrote: it needs {', '.join(parts)}. Restore it from a copy.")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,15 @@ class ProgressDisplay:
     def advance(self, step: int) -> None:
         """Move the bar to a step."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=step)
+            with suppress(OSError):
+                self._bar.update(self._task, completed=step)
 
     def show(self, record: dict[str, Any]) -> None:
         """Show metrics: validations always, others at most once in SECONDS_BETWEEN_LINES seconds."""
         metrics = f"loss {record['loss']:.4f}  {record['tokens_per_second']:,.0f} {self._unit}/s"
         if self._bar is not None:
-            self._bar.update(self._task, metrics=metrics)
+            with suppress(OSError):
+                self._bar.update(self._task, metrics=metrics)
         # monotonic: the wall clock may be set back during a training
         now = time.monotonic()
         validation = record.get("validation")
@@ -87,12 +90,15 @@ class ProgressDisplay:
 
     def print(self, text: str) -> None:
         """Print one line above the bar."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        # a terminal that was closed, or a pipe, takes no more text, and the training must still be saved
+        with suppress(OSError):
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
 
 
 def _format(value: float | None) -> str:

@@ -30,9 +30,12 @@ from regard.training.schedules import Clock, complete_schedule, find_schedule, i
 from regard.training.selection import all_finite, is_better, metric_of
 from regard.training.settings import TrainingSettings
 
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals after which training saves and stops: Ctrl-C, kill, and a closed terminal (there is none on Windows)."""
+
 
 class InterruptHandler:
-    """Defers SIGINT and SIGTERM to the end of the current step; a second signal raises KeyboardInterrupt at once."""
+    """Defers SIGNALS to the end of the current step; a second signal raises KeyboardInterrupt at once."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -42,8 +45,10 @@ class InterruptHandler:
         """Install the handlers."""
         # Python allows signal handlers in the main thread only
         if threading.current_thread() is threading.main_thread():
-            signals = (signal.SIGINT, signal.SIGTERM)
-            self._old_handlers = {number: signal.signal(number, self._handle) for number in signals}
+            for number in SIGNALS:
+                # nohup ignores SIGHUP, so that a training outlives its terminal
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._old_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -185,7 +190,13 @@ class Trainer:
             self.engine.seed(self.settings.seed)
             return
         self.progress = self.manager.load_progress(checkpoint)
-        self.engine.restore(self.manager.load_engine(checkpoint))
+        try:
+            self.engine.restore(self.manager.load_engine(checkpoint))
+        # each library has errors of its own for a state that it did not write
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+            raise ValueError(
+                f"{checkpoint.folder} holds a state that does not fit this training: {error!r}. Restore it from a copy."
+            ) from error
         if self.average is not None:
             self.manager.load_average(checkpoint, self.average.module)
             # updated once per step, so the step is the number of updates

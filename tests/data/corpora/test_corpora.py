@@ -21,13 +21,21 @@ def lines(tmp_path):
     return tmp_path
 
 
-def test_files_without_validation_are_split_by_their_sources(lines):
-    corpus = FileCorpus(source=str(lines / "a.en"), target=str(lines / "a.zh"))
+@pytest.mark.parametrize(
+    ("assignment", "sizes"),
+    [
+        ("hash", {"train": 89, "validation": 2, "test": 9}),
+        # the exact share of runs before there was a choice
+        ("rank", {"train": 90, "validation": 5, "test": 5}),
+    ],
+)
+def test_files_without_validation_are_split_by_their_sources(lines, assignment, sizes):
+    corpus = FileCorpus(source=str(lines / "a.en"), target=str(lines / "a.zh"), assignment=assignment)
     assert corpus.languages == ("en", "zh")
     splits = {name: corpus.read(name) for name in ("train", "validation", "test")}
     sources = {name: {pair.source for pair in actual} for name, actual in splits.items()}
     assert sum(len(actual) for actual in splits.values()) == 101
-    assert {name: len(actual) for name, actual in sources.items()} == {"train": 90, "validation": 5, "test": 5}
+    assert {name: len(actual) for name, actual in sources.items()} == sizes
     assert not sources["train"] & sources["validation"] and not sources["validation"] & sources["test"]
     assert corpus.read("validation") == splits["validation"]
 

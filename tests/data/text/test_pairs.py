@@ -130,7 +130,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("lines")
 
 
-@given(lines=st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", codec="utf-8")), min_size=1))
+@given(lines=st.lists(st.text(st.characters(exclude_characters="\0\n\r\ufeff", codec="utf-8")), min_size=1))
 def test_lines_survive_writing_and_reading(folder, lines):
     path = folder / "a"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())

@@ -43,7 +43,8 @@ def test_a_loaded_folder_equals_the_trained_model(fitted):
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
     assert from_config(config, "config.json") == again.run
-    assert json.loads(json.dumps(to_config(again.run, VERSION))) == config
+    # the other entries are checksums
+    assert json.loads(json.dumps(to_config(again.run, VERSION))).items() <= config.items()
     assert config["model"]["vocab_size"] == again.tokenizer.vocab_size
     assert set(fitted.result.metrics) == {"loss", "perplexity", "bits_per_character"}
     assert fitted.result.metrics == pytest.approx(read_lines(folder / "metrics.jsonl")[-1]["validation"], rel=0.5)
@@ -192,7 +193,7 @@ def test_invalid_runs_raise_errors(model, changes, sentence, text_file, tmp_path
 
 
 def test_held_out_text_is_the_end_and_splits_are_disjoint(text_file):
-    corpus = FileTextCorpus(data=str(text_file))
+    corpus = FileTextCorpus(data=str(text_file), assignment="end")
     assert corpus.splits == ("train", "validation", "test")
     parts = [corpus.read(split) for split in corpus.splits]
     assert "".join(parts) == TEXT and all(part.endswith("\n") for part in parts[:2])
@@ -206,7 +207,7 @@ def test_split_files_leave_the_training_text_whole(text_file, tmp_path):
     assert (valid.read("train"), valid.read("validation")) == (TEXT, "other text\n")
     with pytest.raises(ValueError, match="this run has no test file"):
         valid.read("test")
-    test = FileTextCorpus(data=str(text_file), test=str(tmp_path / "b.txt"))
+    test = FileTextCorpus(data=str(text_file), test=str(tmp_path / "b.txt"), assignment="end")
     assert test.read("test") == "other text\n" and test.read("train") + test.read("validation") == TEXT
     both = FileTextCorpus(data=str(text_file), valid=str(tmp_path / "b.txt"), test=str(tmp_path / "b.txt"))
     assert both.splits == ("train", "validation", "test") and both.read("train") == TEXT

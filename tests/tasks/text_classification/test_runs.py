@@ -49,7 +49,8 @@ def test_a_loaded_folder_equals_the_trained_model(fitted):
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     config = json.loads((folder / "config.json").read_text())
     assert from_config(config, "config.json") == again.run
-    assert json.loads(json.dumps(to_config(again.run, VERSION))) == config
+    # the other entries are checksums
+    assert json.loads(json.dumps(to_config(again.run, VERSION))).items() <= config.items()
     assert config["model"]["num_classes"] == 3 and set(fitted.result.metrics) == {"loss", "accuracy"}
 
 
@@ -126,8 +127,8 @@ def test_a_class_that_occurs_in_the_test_only_is_reported_and_counts_as_an_error
     [
         ("", "is empty"),
         (
-            "A one\nA two\nA three\nA four\n",
-            "all 2 training sentences have the class 'A'. Give sentences of two classes or more",
+            "".join(f"A text {number}\n" for number in range(40)),
+            "all 29 training sentences have the class 'A'. Give sentences of two classes or more",
         ),
         ("A one\nB two\n", "2 different sentences are too few to hold some out"),
         ("A\nB\n", "holds no sentence to learn from"),
@@ -143,7 +144,7 @@ def test_files_without_usable_examples_raise_errors(content, sentence, tmp_path)
 def test_held_out_sentences_are_a_tenth_and_equal_texts_are_in_one_split(tmp_path):
     lines = [f"{label} text {number % 40}" for number, label in enumerate("AB" * 60)]
     (tmp_path / "a.all").write_text("\n".join(lines))
-    corpus = FileSentenceCorpus(data=str(tmp_path / "a.all"))
+    corpus = FileSentenceCorpus(data=str(tmp_path / "a.all"), assignment="rank")
     splits = {split: corpus.read(split) for split in corpus.splits}
     assert sum(map(len, splits.values())) == 120
     texts = {split: {one.text for one in sentences} for split, sentences in splits.items()}
@@ -151,14 +152,14 @@ def test_held_out_sentences_are_a_tenth_and_equal_texts_are_in_one_split(tmp_pat
     assert len(set.union(*texts.values())) == 40
     # the order of the file has no effect
     (tmp_path / "b.all").write_text("\n".join(reversed(lines)))
-    other = FileSentenceCorpus(data=str(tmp_path / "b.all"))
+    other = FileSentenceCorpus(data=str(tmp_path / "b.all"), assignment="rank")
     assert {one.text for one in other.read("test")} == texts["test"]
 
 
 def test_split_files_are_detected_by_their_names(tmp_path):
     (tmp_path / "T.train.all").write_text(SENTENCES)
     (tmp_path / "T.valid.all").write_text("A valid one\n")
-    corpus = FileSentenceCorpus(data=str(tmp_path / "T.train.all"))
+    corpus = FileSentenceCorpus(data=str(tmp_path / "T.train.all"), assignment="rank")
     assert [one.text for one in corpus.read("validation")] == ["valid one"]
     assert len(corpus.read("train")) == 81 and len(corpus.read("test")) == 9, "a split without a file is held out"
     (tmp_path / "T.test.all").write_text("B test one\n")

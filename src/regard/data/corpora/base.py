@@ -1,9 +1,9 @@
-"""Splits of synthetic data: the hash of a content determines its split, so that splits never overlap."""
+"""Splits by hashes: the content of an example determines its split, so that splits never overlap."""
 
 import random
-from collections.abc import Callable, Iterator
-from hashlib import blake2b
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b, sha1
+from typing import Any, Literal, TypeVar, get_args
 
 from regard._utils import check_name
 
@@ -47,6 +47,56 @@ def random_below(rng: random.Random, number: int) -> int:
     """A random integer in 0 .. number - 1."""
     # random() is the only method whose numbers Python guarantees never to change
     return int(rng.random() * number)
+
+
+Assignment = Literal["hash", "rank"]
+"""How examples are held out of a user's training files.
+
+    hash   by the SHA-1 of the example alone: it has the same split in every version of the files
+    rank   a share of all examples, sorted by SHA-1: sizes are exact, but an example may change its split when the files
+           grow; the assignment of runs before there was a choice
+"""
+
+MAX_HELD_OUT = 2000
+"""Held out examples that a split has at most, so that large corpora are not evaluated for hours."""
+
+
+def check_assignment(assignment: str) -> None:
+    """Raise ValueError for an unknown assignment."""
+    check_name(assignment, get_args(Assignment), "assignment")
+
+
+def digest(text: str) -> str:
+    """The SHA-1 of a sentence as hexadecimal digits."""
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def part_of(text: str, parts: int) -> int:
+    """The SHA-1 of a text modulo `parts`: the same on every machine."""
+    return int(digest(text), 16) % parts
+
+
+def held_out_by_hash(
+    texts: Iterable[str], names: Iterable[str], parts: int, *, origin: str, otherwise: str = "rank"
+) -> dict[str, set[str]]:
+    """The texts of validation and test, as far as they are in `names`: 1 / `parts` of all texts each, by their SHA-1.
+
+    `otherwise` is the assignment that an error suggests for data in which a split has no text.
+    """
+    held_out: dict[str, set[str]] = {name: set() for name in names}
+    for text in texts:
+        # part 0 is the test and part 1 validation, as in TatoebaCorpus
+        name = {0: "test", 1: "validation"}.get(part_of(text, parts))
+        if name in held_out:
+            held_out[name].add(text)
+    for name, members in held_out.items():
+        if not members:
+            raise ValueError(
+                f"{origin} is too short to hold out a part for {name}: none of its texts is among the one in {parts} "
+                f"that its SHA-1 selects. Give a file for it (--valid-source, --test-source), more text, or --set "
+                f"data.assignment={otherwise}."
+            )
+    return held_out
 
 
 def samples_of(corpus: Any) -> list[str]:

@@ -7,15 +7,22 @@ without splits is split by the SHA-1 of a sentence, so that a sentence is in the
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha1
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from regard._utils import check_name
 from regard.contracts import Description, Title
-from regard.data.corpora.base import SPLITS
+from regard.data.corpora.base import (
+    MAX_HELD_OUT,
+    SPLITS,
+    Assignment,
+    check_assignment,
+    digest,
+    held_out_by_hash,
+    part_of,
+)
 from regard.data.corpora.descriptions import describe_pairs, like_file
 from regard.data.text.pairs import Pairs, read_json_lines, read_parallel, read_tsv
 
@@ -204,30 +211,23 @@ def find_gzip(path: Path) -> Path:
     return path if path.exists() else path.with_name(f"{path.name}.gz")
 
 
-def digest(text: str) -> str:
-    """The SHA-1 of a sentence as hexadecimal digits."""
-    return sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def part_of(text: str, parts: int) -> int:
-    """The SHA-1 of a text modulo `parts`: the same on every machine."""
-    return int(digest(text), 16) % parts
-
-
 HELD_OUT = 20
 """1 / HELD_OUT of the sources are the test, as many are for validation."""
 
-MAX_HELD_OUT, MIN_SOURCES = 2000, 3
+MIN_SOURCES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCorpus:
     """Two files with the same number of lines, or one .tsv or .jsonl file with both sides (and no `target`).
 
-    Without files for validation, sources are held out of the training files, sorted by their SHA-1: the first 5 %
-    (2,000 at most) are the test, unless it has files, and the next 5 % validation. With files for validation only there
-    is no test.
+    Without files for validation, sources are held out of the training files: 5 % for validation, and 5 % for the test
+    unless it has files. The SHA-1 of a source determines its split (`assignment`), and of each split the 2,000 with the
+    lowest SHA-1 at most are used. With files for validation only there is no test.
     """
+
+    FORMER_VALUES: ClassVar[Mapping[str, Any]] = {"assignment": "rank"}
+    """The values of fields that configs of earlier versions lack."""
 
     source: str
     target: str | None = None
@@ -236,8 +236,10 @@ class FileCorpus:
     test_source: str | None = None
     test_target: str | None = None
     pair: str = ""
+    assignment: Assignment = "hash"
 
     def __post_init__(self) -> None:
+        check_assignment(self.assignment)
         if self.pair:
             split_pair(self.pair)
 
@@ -276,7 +278,8 @@ class FileCorpus:
         if self.valid_source is not None:
             return pairs
         # only splits without files are held out
-        return held_out_split(pairs, split, [name for name, paths in files.items() if paths == (None, None)])
+        without_files = [name for name, paths in files.items() if paths == (None, None)]
+        return held_out_split(pairs, split, without_files, assignment=self.assignment, origin=self.source)
 
     @property
     def description(self) -> Description:
@@ -303,23 +306,38 @@ def read_files(source: str | None, target: str | None) -> Pairs:
     raise ValueError(f"{source} has one side only. Give the other (--target), or one .tsv or .jsonl file with both.")
 
 
-def held_out_split(pairs: Pairs, split: str, held_out: list[str]) -> Pairs:
+def held_out_split(
+    pairs: Pairs, split: str, held_out: list[str], *, assignment: Assignment = "hash", origin: str = "the file"
+) -> Pairs:
     """The pairs of a split if those in `held_out` are held out of the training files."""
     # by distinct sources: a source with several targets must not be in two splits
-    # sorted by hash: the order of the file has no influence, and equal files give equal splits
-    sources = sorted({pair.source for pair in pairs}, key=digest)
+    sources = {pair.source for pair in pairs}
     if len(sources) < MIN_SOURCES:
         raise ValueError(
             f"{len(sources)} different sources are too few to hold some out. Give files with --valid-source, "
             f"--valid-target."
         )
-    # at least one each, and at most MAX_HELD_OUT, so that large corpora are not evaluated for hours
-    count = min(max(len(sources) // HELD_OUT, 1), MAX_HELD_OUT)
-    splits = {"test": set(sources[:count]), "validation": set(sources[count : 2 * count])}
-    # a split with files of its own is not in `held_out`: its part remains in the training text
-    all_held_out = set().union(*(splits[name] for name in held_out))
-    selection = set(sources) - all_held_out if split == "train" else splits[split]
+    splits = (
+        ranked_sources(sources)
+        if assignment == "rank"
+        else held_out_by_hash(sources, held_out, HELD_OUT, origin=origin)
+    )
+    if split == "train":
+        # a split with files of its own is not in `held_out`: its part remains in the training text
+        selection = sources - set().union(*(splits[name] for name in held_out))
+    else:
+        # sources beyond the limit are in no split, or they would be learned while the files are small
+        selection = set(sorted(splits[split], key=digest)[:MAX_HELD_OUT])
     return Pairs(tuple(pair for pair in pairs if pair.source in selection), pairs.dropped)
+
+
+def ranked_sources(sources: set[str]) -> dict[str, set[str]]:
+    """The first 5 % of the sources by SHA-1 for the test, the next 5 % for validation; 2,000 each at most."""
+    # sorted by hash: the order of the file has no influence
+    ranked = sorted(sources, key=digest)
+    # at least one each
+    count = min(max(len(ranked) // HELD_OUT, 1), MAX_HELD_OUT)
+    return {"test": set(ranked[:count]), "validation": set(ranked[count : 2 * count])}
 
 
 def language_suffix(name: str | None) -> str:

@@ -10,11 +10,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.contracts import Description, Title
+from regard.data.corpora.base import Assignment, check_assignment, digest, held_out_by_hash
 from regard.data.corpora.descriptions import CLASS, like_file
-from regard.data.corpora.parallel import check_split, digest, find_gzip
+from regard.data.corpora.parallel import check_split, find_gzip
 from regard.data.corpora.published_sentences import ClassName, PublishedSentences, published_set
 from regard.data.text.sentences import Sentences, read_sentences
 
@@ -45,14 +46,21 @@ class SentenceCorpus(Protocol):
 class FileSentenceCorpus:
     """Files in the formats of `read_sentences`.
 
-    A split without a file is a tenth of the training sentences, sorted by their SHA-1. `class_names` are those
-    of the labels; the recipe knows them for published sets.
+    A split without a file is a tenth of the training sentences, by the SHA-1 of the sentence (`assignment`).
+    `class_names` are those of the labels; the recipe knows them for published sets.
     """
+
+    FORMER_VALUES: ClassVar[Mapping[str, Any]] = {"assignment": "rank"}
+    """The values of fields that configs of earlier versions lack."""
 
     data: str
     valid: str | None = None
     test: str | None = None
     class_names: tuple[ClassName, ...] = ()
+    assignment: Assignment = "hash"
+
+    def __post_init__(self) -> None:
+        check_assignment(self.assignment)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -73,7 +81,9 @@ class FileSentenceCorpus:
         sentences = read_sentences(Path(self.data))
         # every split is checked, as the training text depends on which others have files
         without_file = [name for name in NEIGHBOURS if self.file_of(name) is None]
-        return hold_out(sentences, split, without_file) if without_file else sentences
+        if not without_file:
+            return sentences
+        return hold_out(sentences, split, without_file, assignment=self.assignment, origin=self.data)
 
     @property
     def published(self) -> PublishedSentences | None:
@@ -97,18 +107,29 @@ def class_titles(corpus: Any, labels: tuple[str, ...]) -> Mapping[str, Title]:
     return {label: names[label] for label in labels} if set(labels) <= set(names) else {}
 
 
-def hold_out(sentences: Sentences, split: str, without_file: list[str]) -> Sentences:
+def hold_out(
+    sentences: Sentences,
+    split: str,
+    without_file: list[str],
+    *,
+    assignment: Assignment = "hash",
+    origin: str = "the file",
+) -> Sentences:
     """The sentences of a split if those `without_file` are held out of the training file."""
     # by distinct texts: a duplicate must not be in two splits
-    texts = sorted({sentence.text for sentence in sentences}, key=digest)
+    texts = {sentence.text for sentence in sentences}
     if len(texts) < MIN_SENTENCES:
         raise ValueError(
             f"{len(texts)} different sentences are too few to hold some out. Give files for validation and test."
         )
-    count = max(len(texts) // HELD_OUT, 1)
-    # consecutive parts of the sorted texts, in the order of the splits
-    held_out = {name: set(texts[number * count : (number + 1) * count]) for number, name in enumerate(without_file)}
-    selection = held_out[split] if split in held_out else set(texts) - set().union(*held_out.values())
+    if assignment == "rank":
+        ranked, count = sorted(texts, key=digest), max(len(texts) // HELD_OUT, 1)
+        # consecutive parts, in the order of the splits
+        held_out = {name: set(ranked[count * n : count * (n + 1)]) for n, name in enumerate(without_file)}
+    else:
+        # the part of a split with a file of its own remains in the training sentences
+        held_out = held_out_by_hash(texts, without_file, HELD_OUT, origin=origin)
+    selection = held_out[split] if split in held_out else texts - set().union(*held_out.values())
     return replace(sentences, sentences=tuple(sentence for sentence in sentences if sentence.text in selection))
 
 

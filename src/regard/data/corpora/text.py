@@ -4,15 +4,17 @@ corpus.read("train" | "validation" | "test") -> the text, with a line end after 
 """
 
 import pydoc_data.topics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
+from regard._utils import check_name
 from regard.contracts import Description, Title
+from regard.data.corpora.base import held_out_by_hash, part_of
 from regard.data.corpora.descriptions import CONTINUATION, like_file
-from regard.data.corpora.parallel import check_split, find_folder, find_gzip, part_of
-from regard.data.text.pairs import check_is_text, read_lines
+from regard.data.corpora.parallel import check_split, find_folder, find_gzip
+from regard.data.text.pairs import read_lines
 
 PTB_FILES = {"train": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "ptb.test.txt"}
 PARTS = 10
@@ -25,6 +27,19 @@ MIN_DUPLICATE_WORDS = 4
 
 TRAIN_END, VALIDATION_END = 0.9, 0.95
 """The fractions of a text at which validation and test begin."""
+
+TextAssignment = Literal["hash", "end"]
+"""How lines are held out of a user's text.
+
+    hash   by the SHA-1 of the line alone: it has the same split in every version of the file
+    end    the last tenth, as one piece; a line may change its split when the file grows
+"""
+
+LINE_PARTS = 20
+"""1 / LINE_PARTS of the lines are the test, as many are for validation."""
+
+MIN_LINE_BYTES = 8
+"""Shorter lines stay with the line after them, because they are common phrases, such as headings."""
 
 
 @runtime_checkable
@@ -147,11 +162,18 @@ def topic_lines(parts: Iterable[int]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class FileTextCorpus:
-    """Text files. Without one for validation, the last tenth is held out: half for validation, half as test."""
+    """Text files. Without one for validation, a tenth is held out: half for validation, half as test (`assignment`)."""
+
+    FORMER_VALUES: ClassVar[Mapping[str, Any]] = {"assignment": "end"}
+    """The values of fields that configs of earlier versions lack."""
 
     data: str
     valid: str | None = None
     test: str | None = None
+    assignment: TextAssignment = "hash"
+
+    def __post_init__(self) -> None:
+        check_name(self.assignment, get_args(TextAssignment), "assignment")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -169,19 +191,30 @@ class FileTextCorpus:
         text = read_text(Path(self.data))
         if self.valid is not None:
             return text
-        # bounds in characters: training, validation, test
-        bounds = [0, *(find_split_point(text, fraction) for fraction in (TRAIN_END, VALIDATION_END)), len(text)]
-        if self.test is not None:
-            # validation has the whole tenth
-            bounds[2] = len(text)
-        number = ("train", "validation", "test").index(split)
-        part = text[bounds[number] : bounds[number + 1]]
+        has_test = self.test is None
+        part = end_part(text, split, has_test) if self.assignment == "end" else self.lines_of(text, split, has_test)
         if not part.strip():
             raise ValueError(
                 f"{self.data} is too short to hold out a part for {split}. Give a file with --valid-source, or more "
                 f"text."
             )
         return part
+
+    def lines_of(self, text: str, split: str, has_test: bool) -> str:
+        """The lines of a split by their SHA-1."""
+        names = ("validation", "test") if has_test else ("validation",)
+        lines = text.removesuffix("\n").split("\n")
+        long = {line.strip() for line in lines if is_long(line)}
+        held_out = held_out_by_hash(long, names, LINE_PARTS, origin=self.data, otherwise="end")
+        assigned = {line: name for name, members in held_out.items() for line in members}
+        selection: list[str] = []
+        # backwards, because a short line has the split of the line after it
+        current = "train"
+        for line in reversed(lines):
+            current = assigned.get(line.strip(), "train") if is_long(line) else current
+            if current == split:
+                selection.append(line)
+        return "".join(f"{line}\n" for line in reversed(selection))
 
     @property
     def description(self) -> Description:
@@ -193,11 +226,25 @@ class FileTextCorpus:
         return []
 
 
+def end_part(text: str, split: str, has_test: bool) -> str:
+    """The part of a split, of which validation and test are at the end of the text."""
+    # bounds in characters: training, validation, test
+    bounds = [0, *(find_split_point(text, fraction) for fraction in (TRAIN_END, VALIDATION_END)), len(text)]
+    if not has_test:
+        # validation has the whole tenth
+        bounds[2] = len(text)
+    number = ("train", "validation", "test").index(split)
+    return text[bounds[number] : bounds[number + 1]]
+
+
+def is_long(line: str) -> bool:
+    """Whether a line is long enough to be assigned to a split by its content."""
+    return len(line.strip().encode()) >= MIN_LINE_BYTES
+
+
 def read_text(path: Path) -> str:
     """Read a text; a missing line end after the last line is added."""
-    lines = read_lines(path)
-    check_is_text(lines, path)
-    return "\n".join(lines) + "\n"
+    return "\n".join(read_lines(path)) + "\n"
 
 
 def find_split_point(text: str, fraction: float) -> int:

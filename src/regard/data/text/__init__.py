@@ -1,5 +1,6 @@
 """Readers of text files, tokenizers and token streams."""
 
+from regard.data.text.fingerprint import fingerprint
 from regard.data.text.pairs import (
     Pair,
     Pairs,
@@ -36,6 +37,7 @@ __all__ = [
     "classes_of",
     "decode_text",
     "encode_text",
+    "fingerprint",
     "label_of",
     "make_stream",
     "merge_bytes",

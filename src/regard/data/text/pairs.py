@@ -148,6 +148,7 @@ def read_lines(path: Name) -> list[str]:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
+    check_is_text(lines, path)
     # a \r alone ends no line and remains in the text
     return [line.removesuffix("\r") for line in lines]
 
@@ -232,6 +233,7 @@ def _string(value: dict[str, object], key: str, where: str) -> str:
     text = value[key]
     if not isinstance(text, str):
         raise ValueError(f"{where} has a {type(text).__name__} under {key!r}, expected a string.")
+    check_is_text([text], f"the {key} in {where}")
     try:
         # JSON may escape an unpaired surrogate, which has no UTF-8 form
         text.encode()

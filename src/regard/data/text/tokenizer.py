@@ -6,17 +6,19 @@
 
 White space becomes one space, or with `spaces="kept"` is unchanged (not for words). `▁` marks the start of a
 word (bpe). BPE tokens never cross from letters to digits to punctuation, nor from Chinese or Japanese to other scripts.
-So Chinese needs no spaces, and text that spells a special token, such as "<eos>", is never a single token. Ties are
-broken by spelling: the same text gives the same vocabulary.
+So Chinese needs no spaces, and text that spells a special token, such as "<eos>", is never a single token. A word of
+more than MAX_WORD characters is cut before its merges, whose time grows with the square of its length; no character is
+lost. Ties are broken by spelling: the same text gives the same vocabulary.
 
 The ids 0..3 are the special tokens <pad>, <bos>, <eos> and <unk>; no text is encoded as one of the first three.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -37,6 +39,8 @@ _PIECE = (
     rf"{SPACE}?[{_HAN}]+|{SPACE}?[\p{{L}}\p{{M}}&&[^{_HAN}]]+|{SPACE}?\p{{N}}+"
     rf"|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}"
 )
+MAX_WORD = 1000
+"""Characters after which a word is cut, before its merges; far beyond the words of any language."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,7 @@ def _train_bpe(lines: Iterable[str], settings: TokenizerSettings) -> tokenizers.
     word_starts = [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
     # the marks of word starts after the other rules, which would replace them as white space
     tokenizer.normalizer = normalizers.Sequence([_normalizer(settings, settings.spaces), *word_starts])
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECE), "isolated")
+    tokenizer.pre_tokenizer = _with_limit(pre_tokenizers.Split(Regex(_PIECE), "isolated"))
     # the reverse of the normalizer: ▁ to spaces, tokens joined, without the space before the first word
     tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     # a list, as the texts are iterated twice: for the alphabet and for the merges
@@ -147,6 +151,17 @@ def _lookup(
     return tokenizer
 
 
+def _with_limit(pre_tokenizer: Any) -> Any:
+    """A pre-tokenizer that also cuts words after MAX_WORD characters."""
+    limit = f"(?m).{{1,{MAX_WORD}}}"
+    # the state of a pre-tokenizer is its JSON
+    if pre_tokenizer is not None and limit.encode() in pre_tokenizer.__getstate__():
+        return pre_tokenizer
+    # (?m): the dot stands for every character, line ends included
+    cut = pre_tokenizers.Split(Regex(limit), "isolated")
+    return cut if pre_tokenizer is None else pre_tokenizers.Sequence([pre_tokenizer, cut])
+
+
 def _most_frequent(counts: Counter[str], settings: TokenizerSettings) -> list[str]:
     frequent = [token for token, count in counts.items() if count >= settings.min_count]
     # ties by spelling, so that the same text gives the same vocabulary
@@ -177,6 +192,9 @@ class Tokenizer:
         self._library = library
         # otherwise the library encodes "<eos>" in a text as the special token
         library.encode_special_tokens = True
+        # also for a saved tokenizer, whose file stays as it is
+        if isinstance(library.model, models.BPE):
+            library.pre_tokenizer = _with_limit(library.pre_tokenizer)
 
     @classmethod
     def train(cls, lines: Iterable[str], settings: TokenizerSettings) -> "Tokenizer":
@@ -187,7 +205,8 @@ class Tokenizer:
     def from_json(cls, text: str) -> "Tokenizer":
         """The tokenizer that `to_json` wrote."""
         try:
-            library = tokenizers.Tokenizer.from_str(text)
+            with _refusing_panics():
+                library = tokenizers.Tokenizer.from_str(text)
             parts = json.loads(text)
         except Exception as error:  # the library raises plain Exceptions
             raise ValueError(f"the text is not a complete tokenizer file ({error}).") from None
@@ -218,12 +237,14 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without <bos> and <eos>; what is outside the vocabulary becomes <unk>."""
-        return _without_special(self._library.encode(text, add_special_tokens=False).ids)
+        with _refusing_panics():
+            return _without_special(self._library.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts, encoded in parallel."""
         # the fast variant computes no offsets, which are not needed here
-        encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        with _refusing_panics():
+            encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -249,11 +270,26 @@ class Tokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """For each token, its characters [start, end) in the text."""
-        return list(self._library.encode(text, add_special_tokens=False).offsets)
+        with _refusing_panics():
+            return list(self._library.encode(text, add_special_tokens=False).offsets)
 
     def texts(self, text: str) -> list[str]:
         """For each token, its characters in the text: those before normalisation, so the spelling is the user's."""
         return [text[start:end] for start, end in self.spans(text)]
+
+
+@contextmanager
+def _refusing_panics() -> Iterator[None]:
+    """Raise ValueError where the library panics, such as for a pattern of a file that backtracks without end."""
+    try:
+        yield
+    # a panic of a Rust library has no base class but BaseException, and its type cannot be imported
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(
+            f"the tokenizer cannot encode this text ({error}). Restore tokenizer.json from a copy, or train again."
+        ) from None
 
 
 def _without_special(ids: list[int]) -> list[int]:

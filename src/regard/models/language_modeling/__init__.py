@@ -143,9 +143,9 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         capturable=True,
         variants=({"positions": "sinusoidal"}, {"positions": "rotary"}, {"positions": "alibi"}),
         summary=Title(
-            en="The decoder of the Transformer alone, with the norm first in each layer, as in GPT-2 (GPT of 2018 has it "
-            "last); keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，与 GPT-2 一样把归一化放在每层开头（2018 年的 GPT 放在末尾）；过去的键和值保存在缓存里。",
+            en="The decoder of the Transformer alone, with the norm first in each layer, as in GPT-2 (last in GPT, "
+            "2018); keys and values of the past are cached.",
+            zh="只用 Transformer 的解码器，归一化在每层开头，与 GPT-2 相同（GPT 在末尾）；过去的键和值有缓存。",
         ),
     ),
     "ttt": ModelEntry(

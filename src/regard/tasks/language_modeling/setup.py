@@ -13,7 +13,15 @@ from regard.data.corpora import read_text
 from regard.data.text import Stream, Tokenizer, make_stream
 from regard.fused import fuse
 from regard.models.language_modeling import LANGUAGE_MODELS
-from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
+from regard.tasks.base import (
+    ExampleSource,
+    Notify,
+    TrainingSetup,
+    corpus_of,
+    fingerprints_of,
+    read_splits,
+    refuse_target,
+)
 from regard.tasks.language_modeling.evaluate import likelihood
 from regard.tasks.language_modeling.predictor import TextGenerator
 from regard.tasks.language_modeling.run import LanguageModelingRun
@@ -77,6 +85,7 @@ def setup_language_modeling(
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=data,
         validate=LanguageModelingValidation(stream=validation_stream, batch=run.batch, rows=run.validation.rows),
+        fingerprints=fingerprints_of(run.data, {"train": training, "validation": validation}),
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         # crops begin without a state, a stream carries it over
         objective=partial(CropObjective if run.batch.cut == "crops" else StreamObjective, fuse=fuse),

@@ -10,7 +10,15 @@ from regard.data.batching import ClassificationExamples, ExampleData, make_class
 from regard.data.text import Sentences, Tokenizer, classes_of, read_sentences
 from regard.fused import fuse
 from regard.models.text_classification import TEXT_CLASSIFICATION_MODELS
-from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of, read_splits, refuse_target
+from regard.tasks.base import (
+    ExampleSource,
+    Notify,
+    TrainingSetup,
+    corpus_of,
+    fingerprints_of,
+    read_splits,
+    refuse_target,
+)
 from regard.tasks.text_classification.evaluate import predict_all
 from regard.tasks.text_classification.predictor import TextClassifier
 from regard.tasks.text_classification.run import TextClassificationRun
@@ -71,6 +79,7 @@ def setup_text_classification(
         files={checkpoint.tokenizer.name: tokenizer.to_json()},
         data=ExampleData(examples, run.batch),
         validate=ClassificationValidation(examples=held_out),
+        fingerprints=fingerprints_of(run.data, {"train": training, "validation": validation}),
         example=validation[0].text,
         objective=partial(ClassificationObjective, fuse=fuse),
     )

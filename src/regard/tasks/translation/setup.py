@@ -11,7 +11,13 @@ from regard.data.corpora import SPLITS, read_files
 from regard.data.text import Pair, Pairs, Tokenizers
 from regard.fused import fuse
 from regard.models.translation import TRANSLATION_MODELS
-from regard.tasks.base import ExampleSource, Notify, TrainingSetup, corpus_of
+from regard.tasks.base import (
+    ExampleSource,
+    Notify,
+    TrainingSetup,
+    corpus_of,
+    fingerprints_of,
+)
 from regard.tasks.tokenizers import read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
 from regard.tasks.translation.predictor import Translator
@@ -69,6 +75,7 @@ def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: boo
         data=ExampleData(examples, run.batch),
         objective=partial(Objective, fuse=fuse),
         validate=TranslationValidation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
+        fingerprints=fingerprints_of(run.data, {"train": training, "validation": validation}),
         example=validation[0].source,
     )
 
