@@ -1,4 +1,4 @@
-"""Cancellation of long work between two steps: a loop asks, and whoever started the work decides.
+"""Cancellation of long work: a loop checks between two steps whether its caller has cancelled it.
 
 with cancellable(event.is_set):
     predictor.predict(..)     # raises CancelledError between two steps once the event is set

@@ -1,6 +1,7 @@
 """Sentence pairs from a user's own files."""
 
 from pathlib import Path
+from typing import Any
 
 from regard.data.corpora import FileCorpus
 from regard.models.translation import TRANSLATION_MODELS
@@ -29,7 +30,7 @@ def pairs(
         "test_target": test_target,
     }
     # absolute paths, because config.json is read in other working directories
-    paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
+    paths: dict[str, Any] = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return TranslationRun(
         recipe="pairs",
         model_name=model,

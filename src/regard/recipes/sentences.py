@@ -50,6 +50,7 @@ def sentences(
     """Your own files: `<label> <text>` lines, .tsv or .jsonl; absolute paths are recorded."""
     files = {"valid": valid, "test": test}
     published = published_set(str(data))
+    paths: dict[str, Any] = {name: None if path is None else find_file(path) for name, path in files.items()}
     return TextClassificationRun(
         recipe="sentences",
         model_name=model,
@@ -59,7 +60,7 @@ def sentences(
             data=find_file(data),
             # recorded in config.json, so that a trained folder has the names of its classes
             class_names=() if published is None else published.classes,
-            **{name: None if path is None else find_file(path) for name, path in files.items()},
+            **paths,
         ),
         # fewer distinct words, because the data are small
         tokenizer=TokenizerSettings(kind="words", vocab_size=30_000, lowercase=True),

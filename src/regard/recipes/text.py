@@ -67,7 +67,7 @@ def text(
     """Your own text files; absolute paths are recorded."""
     files = {"valid": valid, "test": test}
     # absolute paths, because config.json is read in other working directories
-    paths = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
+    paths: dict[str, Any] = {name: None if path is None else str(Path(path).resolve()) for name, path in files.items()}
     return LanguageModelingRun(
         recipe="text",
         model_name=model,
