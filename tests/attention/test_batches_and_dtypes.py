@@ -90,8 +90,8 @@ DENSE = torch.randn(2, 3, 8)
 OTHER_KINDS = {
     "float8": (lambda: DENSE.to(torch.float8_e4m3fn), r"have dtype torch\.float8_e4m3fn, .*\.to\(torch\.bfloat16\)"),
     "float8 of another kind": (lambda: DENSE.to(torch.float8_e5m2), r"have dtype torch\.float8_e5m2"),
-    "sparse": (lambda: DENSE.to_sparse(), r"are sparse \(torch\.sparse_coo\).*\.to_dense\(\)"),
-    "rows": (lambda: DENSE[0].to_sparse_csr(), r"are sparse \(torch\.sparse_csr\).*\.to_dense\(\)"),
+    "sparse": (DENSE.to_sparse, r"are sparse \(torch\.sparse_coo\).*\.to_dense\(\)"),
+    "rows": (DENSE[0].to_sparse_csr, r"are sparse \(torch\.sparse_csr\).*\.to_dense\(\)"),
     "nested": (lambda: nested(torch.strided), r"are nested, .*\.to_padded_tensor\(0\.0\) with mask=padding\(lengths\)"),
     "jagged": (lambda: nested(torch.jagged), r"are nested, .*\.to_padded_tensor\(0\.0\) with mask=padding\(lengths\)"),
 }
