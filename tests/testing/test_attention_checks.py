@@ -102,10 +102,36 @@ class Overflows(Formed):
         return scores + scores.exp() - scores.exp()
 
 
+class LowRank(nn.Module):
+    """score(q, k) = (A q) . (B k): right, and NaN where products of both signs overflow."""
+
+    def __init__(self):
+        super().__init__()
+        # every entry of the products counts, with both signs
+        signs = torch.tensor([[1.0], [-1.0], [1.0]])
+        self.query_matrix = nn.Parameter(signs * torch.linspace(0.5, 1.5, 8))
+        self.key_matrix = nn.Parameter(torch.linspace(0.8, 1.2, 8) * torch.ones(3, 1))
+
+    def prepare(self, keys):
+        return keys @ self.key_matrix.T
+
+    def forward(self, queries, keys):
+        return (queries @ self.query_matrix.T) @ keys.mT
+
+    def lower(self, queries, keys):
+        return Lowered(queries=queries @ self.query_matrix.T, keys=keys)
+
+
 class DropsLeadingDimension(Formed):
     def forward(self, queries, keys):
         scores = super().forward(queries, keys)
         return scores.mean(dim=0, keepdim=True) if scores.ndim == 4 else scores
+
+
+class AddsLeadingDimension(Formed):
+    def forward(self, queries, keys):
+        scores = super().forward(queries, keys)
+        return scores.unsqueeze(0) if scores.ndim == 4 else scores
 
 
 class BreaksTheGraph(Formed):
@@ -205,7 +231,13 @@ CASE_MUTANTS = [
     (CASE_CHECKS, "check_saved_and_loaded", NotSaved(), "saved and loaded gives the same, but"),
     (CASE_CHECKS, "check_autocast", DependsOnAutocast(), "under autocast the fused context equals the formed one, but"),
     (CASE_CHECKS, "check_huge_scores", Overflows(), r"an input of \S+, return_weights=True: the context has .* NaN"),
-    (CASE_CHECKS, "check_shapes", DropsLeadingDimension(), "have the shapes"),
+    (CASE_CHECKS, "check_shapes", AddsLeadingDimension(), "have the shapes"),
+    (
+        SCORE_CHECKS,
+        "check_score_protocol",
+        DropsLeadingDimension(),
+        r"have shape \(1, 3, 5, 7\), expected \(2, 3, 5, 7\)",
+    ),
     (SCORE_CHECKS, "check_score_protocol", NoLower(), "NoLower is no Score: it has no lower"),
     (SCORE_CHECKS, "check_score_protocol", OneQuery(), r"OneQuery: the scores have shape \(1, 7\), expected \(5, 7\)"),
     (SCORE_CHECKS, "check_lowering", WrongScale(), "WrongScale: the scores of lower are those of forward, but"),
@@ -221,6 +253,15 @@ CASE_MUTANTS = [
 def test_a_check_of_a_case_fails(checks, name, part, sentence):
     with pytest.raises(AssertionError, match=sentence):
         find(checks, name)(case_of(part))
+
+
+def test_a_right_score_may_be_nan_where_its_products_overflow():
+    case = case_of(LowRank())
+    queries, keys, _ = case.inputs(torch.float32)
+    queries[0, 0, 0] = keys[0, 1, 0] = 1e30
+    score = case.parts(torch.float32)["score"]
+    assert score(queries, score.prepare(keys)).isnan().sum() == 1
+    find(CASE_CHECKS, "check_huge_scores")(case)
 
 
 def test_without_keys_the_context_must_be_zeros():

@@ -11,9 +11,9 @@ from regard.attention.alignments.softmax import Softmax
 from regard.attention.masks.algebra import ComposableMask
 from regard.attention.scores.with_bias import Biased
 from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders, has_own_call
-from regard.kernels import AttentionRequest, BackendChoice, choose, is_concrete
+from regard.kernels import AttentionRequest, BackendChoice, choose
 from regard.kernels.additive import AdditiveRequest
-from regard.kernels.dot import DotRequest, expand_groups, join_groups, split_groups
+from regard.kernels.dot import DotRequest, expand_groups, join_groups, may_overflow, split_groups
 from regard.kernels.gaussian import dot_product_form
 
 
@@ -70,18 +70,37 @@ def lower(
     if reasons:
         return reasons[0]
     # heads of queries and keys must correspond: (.., H, Q, size) becomes (.., H / group, group * Q, size)
-    lowered = score.lower(queries if group_size == 1 else join_groups(queries, group_size), keys)
+    queries = queries if group_size == 1 else join_groups(queries, group_size)
+    lowered = score.lower(queries, keys)
     if isinstance(lowered, LoweredSquare):
         # no kernel computes squared distances; like `score.lower`, this may return a reason instead
         lowered = dot_product_form(lowered)
+    if not isinstance(lowered, str):
+        lowered = with_leading_dimensions(lowered, queries, keys)
     if group_size > 1 and not isinstance(lowered, str):
         # kernels take all query heads and the group size, while keys have one head per group
         lowered = replace(lowered, queries=split_groups(lowered.queries, group_size))
     if isinstance(lowered, Lowered) and lowered.drops_row_constant and not align.ignores_row_constant:
         return f"{type(align).__name__} depends on the constant per query that the lowering drops"
-    if isinstance(lowered, Lowered) and may_overflow(lowered):
+    if isinstance(lowered, Lowered) and may_overflow(
+        lowered.queries, lowered.keys, lowered.scale, lowered.key_bias, lowered.bias
+    ):
         return "scores may overflow or are NaN, which is defined only for formed scores"
     return lowered
+
+
+def with_leading_dimensions(
+    lowered: Lowered | LoweredSum, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"]
+) -> Lowered | LoweredSum:
+    """A score that ignores queries or keys may be lowered to vectors without their batch, which the context has."""
+    sides = (lowered.queries, queries), (lowered.keys, keys)
+    if all(vectors.shape[:-2] == side.shape[:-2] for vectors, side in sides):
+        return lowered
+    expanded = [
+        vectors.expand(*torch.broadcast_shapes(vectors.shape[:-2], side.shape[:-2]), *vectors.shape[-2:])
+        for vectors, side in sides
+    ]
+    return replace(lowered, queries=expanded[0], keys=expanded[1])
 
 
 def fused_request(
@@ -132,20 +151,3 @@ def choose_backend(
     return choose(
         fused_request(lowered, values, mask=mask, dropout=dropout, first_key=first_key, group_size=group_size)
     )
-
-
-def may_overflow(lowered: Lowered) -> bool:
-    """True if a score may exceed the largest number or is NaN; False where values cannot be read on the host.
-
-    Formed scores of +inf share the weight and NaN stays visible; fused kernels return NaN or zeros for both.
-    """
-    sides = (lowered.queries.detach(), lowered.keys.detach())
-    if not all(is_concrete(side) and side.numel() for side in sides):
-        return False
-    largest = [max(-float(low), float(high)) for low, high in map(torch.aminmax, sides)]
-    # half-precision products are summed in float32
-    accumulator = torch.finfo(torch.promote_types(sides[0].dtype, torch.float32))
-    # |q . k| <= size * max |q| * max |k|; a scale below 1 does not lower the bound, a kernel may apply it after the sum
-    bound = largest[0] * largest[1] * sides[0].shape[-1] * max(abs(lowered.scale), 1.0)
-    # written so that a NaN bound is an overflow too
-    return not bound < accumulator.max

@@ -48,12 +48,23 @@ def check_states(name: str, states: object, module: object = None) -> None:
     """Floating-point vectors of shape (.., length, size), with the device and dtype of the module's parameters."""
     if not isinstance(states, Tensor):
         raise TypeError(f"{name} must be a tensor of shape (.., length, size), not {type(states).__name__}.")
+    # before the shape, which a nested tensor has not
+    if states.is_nested:
+        raise TypeError(
+            f"{name} are nested, expected a dense tensor: {name}.to_padded_tensor(0.0) with mask=padding(lengths)."
+        )
+    if states.layout != torch.strided:
+        raise TypeError(f"{name} are sparse ({states.layout}), expected a dense tensor: {name}.to_dense().")
     if states.ndim < 2:
         raise ValueError(f"{name} have shape {tuple(states.shape)}, expected (.., length, size).")
     if not states.is_floating_point():
         raise TypeError(f"{name} have dtype {states.dtype}, expected a floating-point dtype. Embed tokens first.")
-    if states.layout != torch.strided:
-        raise TypeError(f"{name} are sparse ({states.layout}), expected a dense tensor: {name}.to_dense().")
+    # torch stores numbers of one byte, and has no arithmetic for them
+    if states.dtype.itemsize == 1:
+        raise TypeError(
+            f"{name} have dtype {states.dtype}, which torch cannot add or compare. Convert them with "
+            f"{name}.to(torch.bfloat16)."
+        )
     # the first parameter represents all: modules are moved and converted as a whole
     parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
     if parameter is None:

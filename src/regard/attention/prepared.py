@@ -165,9 +165,9 @@ def expand_like_values(
     scores: Float[Tensor, "... Q K"], values: Float[Tensor, "... K value"]
 ) -> Float[Tensor, "... Q K"]:
     """Broadcast scores to the batch shape of the values, so that masks can differ per batch element."""
-    # queries and keys without a batch axis give scores without one, while values and masks may have it
-    if values.ndim <= scores.ndim:
+    if values.shape[:-2] == scores.shape[:-2]:
         return scores
+    # queries and keys without a batch, or with one of size 1, give such scores, while values and masks may have one
     return scores.expand(*torch.broadcast_shapes(scores.shape[:-2], values.shape[:-2]), *scores.shape[-2:])
 
 

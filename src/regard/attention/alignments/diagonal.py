@@ -15,7 +15,7 @@ from regard.kernels import masked_softmax
 
 
 class Diagonal(nn.Module):
-    """Ignores the scores; needs position_info.positions.
+    """Ignores finite scores; needs position_info.positions.
 
     If the target's length T is known (position_info.target_lengths), the last query is at the last key. While decoding
     it is not, and `ratio` is used for S / T.
@@ -51,10 +51,12 @@ class Diagonal(nn.Module):
             slope = torch.full_like(step, self.ratio)
         # the formula counts from 1 and the tensors from 0, hence step + 1 and - 1; the distances are (.., Q, K)
         distance = key_steps(position_info, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
-        # as in every alignment, keys with a score of -inf are forbidden; the scores are not used otherwise
+        # as in every alignment, keys with a score of -inf are forbidden; finite scores are not used
         forbidden = scores.detach() == float("-inf")
         allowed = ~forbidden if mask is None else mask & ~forbidden
         # the distances may lack leading dimensions of the scores, which the mask and the weights have
         exponents = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
+        # a score that is NaN may be one of -inf: like every alignment, this one shows it
+        exponents = torch.where(scores.detach().isnan(), torch.nan, exponents)
         # computed in the float32 of the positions, returned in the precision of the scores
         return Aligned(weights=masked_softmax(exponents, allowed).to(scores.dtype))

@@ -113,12 +113,15 @@ class Hard(nn.Module):
             scores = scores.masked_fill(~mask, float("-inf"))
         # True for a query without an allowed key, and for one whose allowed keys all score -inf
         empty = (scores == float("-inf")).all(dim=-1, keepdim=True)
-        # empty queries pick from a distribution on the first key, and their weights are set to zero afterwards
+        broken = scores.detach().isnan().any(dim=-1, keepdim=True)
+        # these queries pick from a distribution on the first key, and their weights are replaced afterwards
         first = torch.zeros_like(scores).index_fill(-1, torch.zeros(1, dtype=torch.long, device=scores.device), 1.0)
-        # the scores of empty queries are finite, so that a pick needs no case for them
-        picked = self.pick(torch.where(empty, first, probabilities), scores.masked_fill(empty, 0.0))
+        # their scores are finite, so that a pick needs no case for them
+        picked = self.pick(torch.where(empty | broken, first, probabilities), scores.masked_fill(empty | broken, 0.0))
         log_prob = picked.sample_log_prob
         if log_prob is not None:
             # a query without a choice must add nothing to the loss
-            log_prob = log_prob.masked_fill(empty.squeeze(-1), 0.0)
-        return Aligned(weights=picked.weights.masked_fill(empty, 0.0), sample_log_prob=log_prob)
+            log_prob = log_prob.masked_fill(empty.squeeze(-1), 0.0).masked_fill(broken.squeeze(-1), torch.nan)
+        # there is no highest score beside NaN
+        weights = picked.weights.masked_fill(empty, 0.0).masked_fill(broken, torch.nan)
+        return Aligned(weights=weights, sample_log_prob=log_prob)

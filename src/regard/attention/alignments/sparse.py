@@ -7,7 +7,8 @@ Sparsemax: Martins and Astudillo 2016. https://arxiv.org/abs/1602.02068
 Entmax: Peters, Niculae and Martins 2019. https://arxiv.org/abs/1905.05702
 Entmax is softmax at alpha = 1 and sparsemax at alpha = 2.
 
-The functions of the entmax package raise for a query without allowed keys, and lose precision far from 0. Both maps
+The functions of the entmax package raise for a query without allowed keys and for NaN, which gives weights of NaN here
+as in every alignment, and lose precision far from 0. Both maps
 ignore a constant added to all scores and give 0 to scores more than `reach` below the largest, so scores are shifted to
 have their largest at 0, and forbidden and lower ones are clamped beyond that distance.
 """
@@ -39,7 +40,7 @@ def align_sparse(
     reach: Float[Tensor, ""] | float,
     function: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*B Q K"]:
-    """`function` over the allowed keys of each query; zeros for a query without any."""
+    """`function` over the allowed keys of each query; zeros for a query without any, NaN for one with a NaN score."""
     # amax over no keys would raise
     if scores.numel() == 0:
         return scores
@@ -50,15 +51,16 @@ def align_sparse(
     # inf - inf would be NaN below
     wide = wide.clamp(max=torch.finfo(wide.dtype).max)
     empty = (wide == float("-inf")).all(dim=-1, keepdim=True)
-    # any finite number: these rows are set to zero at the end, and no NaN enters their gradient
-    wide = wide.masked_fill(empty, 0.0)
+    broken = wide.detach().isnan().any(dim=-1, keepdim=True)
+    # any finite number: these rows are replaced at the end, and no NaN enters the gradient of empty ones
+    wide = wide.masked_fill(empty | broken, 0.0)
     # the result does not depend on the constant, so detaching it changes no gradient
     shifted = wide - wide.amax(dim=-1, keepdim=True).detach()
     # what is clamped here gets weight 0 and no gradient
     # weights are 0 from `reach` below the largest score; the factor 2 is a margin beyond it
     floor = torch.as_tensor(-2.0 * reach, dtype=wide.dtype, device=wide.device).detach()
     weights = function(torch.maximum(shifted, floor))
-    return weights.masked_fill(empty, 0.0).to(scores.dtype)
+    return weights.masked_fill(empty, 0.0).masked_fill(broken, torch.nan).to(scores.dtype)
 
 
 class Sparsemax(nn.Module):

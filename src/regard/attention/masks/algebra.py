@@ -250,6 +250,11 @@ def as_mask(mask: ComposableMask | Tensor) -> ComposableMask:
             f"mask must be a boolean tensor or a mask such as causal(), not {type(mask).__name__}. "
             f"True means may attend."
         )
+    if mask.is_nested or mask.layout != torch.strided:
+        raise TypeError(
+            f"mask is {'nested' if mask.is_nested else f'sparse ({mask.layout})'}, expected a dense boolean tensor, or "
+            f"a rule such as padding(lengths)."
+        )
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask has dtype {mask.dtype}, expected torch.bool (True = may attend). "

@@ -1,5 +1,6 @@
 """Dot-product attention: the formula and its fused kernels."""
 
+from regard.kernels.dot.overflow import may_overflow
 from regard.kernels.dot.packed import PackedRequest, attend_packed, packed_unsupported_reasons
 from regard.kernels.dot.reference import DotRequest, attend_plain, dot_scores, expand_groups, join_groups, split_groups
 
@@ -11,6 +12,7 @@ __all__ = [
     "dot_scores",
     "expand_groups",
     "join_groups",
+    "may_overflow",
     "packed_unsupported_reasons",
     "split_groups",
 ]

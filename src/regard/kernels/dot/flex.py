@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from regard.contracts import Grid, Mask, torch_private
-from regard.kernels.dot.reference import DotRequest
+from regard.kernels.dot.reference import DotRequest, with_positive_scale
 from regard.kernels.dot.sdpa import fold_key_bias, pad_size, to_four_dimensions
 from regard.kernels.triton_support import HALF
 
@@ -52,6 +52,7 @@ def unsupported_reasons(request: DotRequest) -> Iterator[str]:
 
 def attend_flex(request: DotRequest) -> Float[Tensor, "... Q value"]:
     """Fused attention that skips the blocks that the mask forbids."""
+    request = with_positive_scale(request)
     leading = request.shape[:-2]
     queries, keys = fold_key_bias(request)
     # its tiles need a size that is a multiple of 16, which the folded bias breaks

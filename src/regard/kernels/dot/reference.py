@@ -7,7 +7,7 @@ Vaswani et al. 2017, section 3.2.1. https://arxiv.org/abs/1706.03762
 Kernels are tested against `attend_plain`: outputs and gradients err at most twice as much against float64.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
@@ -47,6 +47,19 @@ def dot_scores(
     return (queries * scale if scale != 1.0 else queries) @ keys.transpose(-2, -1)
 
 
+def with_positive_scale(request: DotRequest) -> DotRequest:
+    """The same scores with a scale above 0.
+
+    A kernel may apply the scale after its mask, where a negative one would turn -inf into +inf and 0 into NaN.
+    """
+    if request.scale > 0:
+        return request
+    if request.scale < 0:
+        return replace(request, queries=-request.queries, scale=-request.scale)
+    # 0 has no sign to move, and NaN is not hidden
+    return replace(request, queries=request.queries * request.scale, scale=1.0)
+
+
 def join_groups(queries: Float[Tensor, "... H Q size"], group_size: int) -> Float[Tensor, "... G GQ size"]:
     """Lay the query heads that share a key head end to end, as more queries of that head."""
     return queries.unflatten(-3, (-1, group_size)).flatten(-3, -2)
@@ -70,4 +83,6 @@ def attend_plain(request: DotRequest) -> Float[Tensor, "... Q value"]:
         scores = scores + expand_groups(request.key_bias.unsqueeze(-2), request.group_size)
     if request.bias is not None:
         scores = scores + request.bias
-    return masked_softmax(scores, request.allowed()) @ values
+    weights = masked_softmax(scores, request.allowed())
+    # a bias may have more precision than the values
+    return weights.to(values.dtype) @ values

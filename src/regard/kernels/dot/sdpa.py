@@ -1,15 +1,20 @@
 """Dot attention by torch's scaled_dot_product_attention (SDPA): flash kernels on CPU and CUDA, linear memory.
 
-Three differences between our contract and SDPA are settled here:
+Differences between our contract and SDPA are settled here:
 
 - A bias per key becomes extra features: as a float mask that needs a gradient it would make SDPA form the scores.
 - Keys and values of different size are padded to one size: on the CPU SDPA is three times slower, and quadratic in
   memory, when they differ; on GPUs before Hopper there is no flash kernel for them.
 - A query with nothing to attend to gets zeros.
+- A scale of 0 or below is folded into the queries: SDPA multiplies the -inf of its causal mask by the scale.
+- NaN stays NaN, also where a kernel would return zeros for scores that are all NaN (overflow.py).
+- The weight of a single key is 1 whatever its score. Kernels subtract two roundings of one number in the gradient of
+  that score, and leave noise where it is 0; here such a query is multiplied by 0, which makes it exactly 0.
 
 Dao et al. 2022. https://arxiv.org/abs/2205.14135
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,7 +24,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.autograd import product_dtype
-from regard.kernels.dot.reference import DotRequest
+from regard.kernels.dot.overflow import without_overflow
+from regard.kernels.dot.reference import DotRequest, with_positive_scale
 from regard.kernels.triton_support import HALF
 
 
@@ -39,11 +45,14 @@ def attend_sdpa(request: DotRequest) -> Float[Tensor, "... Q value"]:
             return attend_sdpa(replace(request, **wide)).to(dtype)
     leading = request.shape[:-2]
     key_leading = leading if request.group_size == 1 else (*leading[:-1], leading[-1] // request.group_size)
+    # the plain triangle is an option of SDPA and needs no mask tensor
+    allowed = None if request.is_plain_causal else request.allowed()
+    request, factor = without_overflow(with_positive_scale(request), allowed)
+    request = without_single_keys(request, allowed)
     queries, keys = fold_key_bias(request)
     value_size = request.values.shape[-1]
     key_width, value_width = choose_sizes(queries, value_size)
-    # the plain triangle is an option of SDPA and needs no mask tensor
-    allowed, empty = open_empty_rows(None if request.is_plain_causal else request.allowed())
+    allowed, empty = open_empty_rows(allowed)
     mask = allowed
     if request.bias is not None:
         bias = request.bias if allowed is None else request.bias.masked_fill(~allowed, float("-inf"))
@@ -63,7 +72,27 @@ def attend_sdpa(request: DotRequest) -> Float[Tensor, "... Q value"]:
         context = context[..., :value_size]
     if len(leading) != 2:
         context = context.reshape(*leading, *context.shape[-2:])
+    if factor is not None:
+        # 1 for an empty row: its gradient is 0, and 0 times NaN would be NaN
+        context = context * (factor if empty is None else factor.masked_fill(empty, 1.0))
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def without_single_keys(request: DotRequest, allowed: Bool[Tensor, "..."] | None) -> DotRequest:
+    """Queries that may attend to one key are multiplied by 0, which changes no weight; only where gradients flow."""
+    queries, keys = request.queries, request.keys
+    if not (torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad)):
+        return request
+    if keys.shape[-2] == 1:
+        return replace(request, queries=queries * 0.0)
+    if request.is_plain_causal:
+        # the first query of the triangle
+        is_single = torch.arange(queries.shape[-2], device=queries.device)[:, None] == 0
+    elif allowed is not None and allowed.ndim > 1 and allowed.shape[-1] > 1:
+        is_single = allowed.sum(dim=-1, keepdim=True) == 1
+    else:
+        return request
+    return replace(request, queries=queries * (~is_single).to(queries.dtype))
 
 
 def choose_sizes(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:
@@ -97,23 +126,25 @@ def pad_size(tensor: Float[Tensor, "... L size"], size: int) -> Float[Tensor, ".
 def fold_key_bias(request: DotRequest) -> tuple[Float[Tensor, "... Q size"], Float[Tensor, "... K size"]]:
     """A bias that is the same for every query becomes features of the keys: [q, 1] . [k, bias] = q . k + bias.
 
-    In half precision one feature would round the bias, so a second one holds the remainder.
+    In half precision one feature would round the bias, so a second one holds the remainder. The scale, by which the
+    kernel multiplies features as well, is undone by the queries' feature but for a factor from 1/2 to 2: a power of
+    two, so that the product with it is exact.
     """
     if request.key_bias is None:
         return request.queries, request.keys
     dtype, product = request.keys.dtype, product_dtype(request.keys)
     limits = torch.finfo(product)
-    # divided by the scale, by which the kernel multiplies features as well; clamped, because a large bias would
-    # overflow half precision, and infinity minus infinity in the remainder is NaN
-    column = (request.key_bias / request.scale).clamp(limits.min, limits.max).unsqueeze(-1)
+    feature = 1.0 if request.scale == 1.0 else 2.0 ** min(max(-round(math.log2(request.scale)), -14), 15)
+    # clamped, because a large bias would overflow half precision, and infinity minus infinity in the remainder is NaN
+    column = (request.key_bias / (request.scale * feature)).clamp(limits.min, limits.max).unsqueeze(-1)
     parts = [column.to(product).to(dtype)]
     if product in HALF:
         parts.append((column.float() - parts[0].float()).to(dtype))
     batch = torch.broadcast_shapes(request.keys.shape[:-2], column.shape[:-2])
     columns = [part.expand(*batch, *part.shape[-2:]) for part in parts]
     keys = torch.cat([request.keys.expand(*batch, *request.keys.shape[-2:]), *columns], dim=-1)
-    ones = request.queries.new_ones(*request.queries.shape[:-1], len(parts))
-    return torch.cat([request.queries, ones], dim=-1), keys
+    features = request.queries.new_full((*request.queries.shape[:-1], len(parts)), feature)
+    return torch.cat([request.queries, features], dim=-1), keys
 
 
 def open_empty_rows(

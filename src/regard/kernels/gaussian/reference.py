@@ -62,11 +62,11 @@ def scaled(points: Float[Tensor, "... L size"], width: Float[Tensor, "..."]) -> 
 def median_of(keys: Float[Tensor, "... K size"]) -> Float[Tensor, "... 1 size"]:
     """The median of a sample of the keys.
 
-    Unlike the mean, it does not depend on padding that fills less than half of the keys. Only rounding depends on it,
-    so it needs no gradient.
+    Unlike the mean, it does not depend on padding that fills less than half of the keys, nor on single keys that are
+    NaN. Only rounding depends on it, so it needs no gradient.
     """
     step = max(1, keys.shape[-2] // MEDIAN_KEYS)
-    return keys.detach()[..., ::step, :].median(dim=-2, keepdim=True).values
+    return keys.detach()[..., ::step, :].nanmedian(dim=-2, keepdim=True).values
 
 
 def half_square(points: Float[Tensor, "... size"]) -> Float[Tensor, "..."]:
