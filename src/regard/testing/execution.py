@@ -128,7 +128,7 @@ def check_huge_scores(case: AttentionCase) -> None:
             where = f"{case}, {dtype}, an input of {scale:g}, return_weights={return_weights}"
             context = case.attend(inputs, mask=lengths_mask(), return_weights=return_weights).context
             assert not context.isnan().any(), f"{where}: the context has {int(context.isnan().sum())} NaN."
-            # clamped, because an infinite loss has gradients of NaN whatever the attention does
+            # clamped, because an infinite loss has NaN gradients for any attention
             loss = context.float().clamp(-1e4, 1e4).sum()
             for gradient in torch.autograd.grad(loss, inputs, allow_unused=True):
                 count = 0 if gradient is None else int(gradient.isnan().sum())
