@@ -202,7 +202,7 @@ def verdict(runs: Runs) -> str:
     """The verdict of `regard experiment attention-span` on these runs."""
     if len(attention_span.common_seeds(runs)) < attention_span.MIN_SEEDS:
         return ""
-    finding = attention_span.recorded(runs)
+    finding = attention_span.finding_of(runs)
     holds = "Holds" if finding.holds else "Does not hold"
     return (
         f"\nThe claim (Daniluk et al. 2017): {finding.claim} **{holds} on this text with this training.** "

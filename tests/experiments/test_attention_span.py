@@ -16,8 +16,8 @@ from regard.experiments.attention_span import (
     SpanResult,
     SpanTraining,
     common_seeds,
+    finding_of,
     judge,
-    recorded,
 )
 from regard.experiments.lib.finding import Measured
 from regard.experiments.lib.small_transformer import seeded
@@ -103,7 +103,7 @@ def test_the_verdict_covers_both_orders_of_a_simple_model(perplexity, comparison
 
 def test_recorded_runs_give_the_same_finding():
     results = results_of()
-    finding = recorded(as_runs(results) | {"ngram-0": {"test": {}}, "equal_lstm-7": {"validation": {}}})
+    finding = finding_of(as_runs(results) | {"ngram-0": {"test": {}}, "equal_lstm-7": {"validation": {}}})
     assert (finding.holds, finding.verdict) == judge(results)
     assert [row["system"] for row in finding.rows][-2:] == ["4-gram RNN", "uniform weights"]
     expected = Measured.of(result.perplexity for result in results["lstm"])
@@ -119,7 +119,7 @@ def test_seeds_missing_for_a_system_do_not_count():
     assert common_seeds(runs) == ["0", "2"]
     del runs["equal_lstm-0"]
     with pytest.raises(ValueError, match=r"1 seeds have a run of each of equal_lstm, .* Record 2 or more"):
-        recorded(runs)
+        finding_of(runs)
 
 
 def test_all_have_one_size_and_start_from_the_word_frequencies():

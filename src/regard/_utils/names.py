@@ -5,14 +5,14 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """The known name with the most similar spelling."""
-    return get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
+    return get_close_matches(name, list(names), n=1, cutoff=0.0)[0]
 
 
-def check_name(name: str, known: Iterable[str], what: str) -> None:
+def check_name(name: str, choices: Iterable[str], what: str) -> None:
     """Raise ValueError for an unknown name."""
-    names = list(known)
+    names = list(choices)
     if name not in names:
         raise ValueError(
             f"there is no {what} {name!r}; the nearest is {nearest(name, names)!r}. Known: {', '.join(names)}."
@@ -38,7 +38,7 @@ def hyphenated(name: str) -> str:
 
 def find_name(name: str, names: Iterable[str], what: str) -> str:
     """The entry of `names` that equals `name` up to case, surrounding spaces, hyphens and underscores."""
-    known = {hyphenated(entry): entry for entry in names}
+    spellings = {hyphenated(entry): entry for entry in names}
     spelling = hyphenated(name.strip().lower())
-    check_name(spelling, known, what)
-    return known[spelling]
+    check_name(spelling, spellings, what)
+    return spellings[spelling]

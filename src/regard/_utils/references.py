@@ -61,7 +61,7 @@ def import_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # registered before it runs: dataclasses look up their own module in sys.modules
+    # registered before it runs: dataclasses read their own module from sys.modules
     sys.modules[name] = module
     try:
         with _on_path(path.parent):

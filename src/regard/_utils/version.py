@@ -1,3 +1,3 @@
-"""Which regard this is: checkpoints say by which one they were written."""
+"""The version of regard, which checkpoints record."""
 
 VERSION = "0.1.0"

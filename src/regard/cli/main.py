@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        # --debug may stand behind the command, where typer would refuse it
+        # --debug may follow the command, where typer would refuse it
         app(args=[word for word in words if word != "--debug"], prog_name="regard")
     # errors with a message for the user; any other type is a defect and keeps its traceback
     except (ValueError, ImportError, OSError) as error:

@@ -138,7 +138,7 @@ def plan(
     model_name = None if model is None else find_model(model, name)
     is_same_model = earlier is not None and model_name in (None, earlier.model_name)
     if is_same_model and label_of(name, model_name, arguments) == earlier.recipe:
-        # continues with its own settings; the files may lie elsewhere now
+        # continues with its own settings; the files may have other paths now
         has_files = any(value is not None for value in arguments.values())
         run = replace(earlier, data=moved_data(name, earlier, arguments)) if has_files else earlier
     else:

@@ -83,7 +83,7 @@ def device_of(model: Any) -> torch.device:
 # taken from an instance, so that it fits the installed version of torch
 # torch.compile(model) marks the original model, whose own code is unchanged
 INTERNAL = frozenset(vars(nn.Module())) | {"_is_torch_compile"}
-"""What every module has; of these, hooks, children, parameters and the mode are compared by themselves."""
+"""Attributes of every module; hooks, children, parameters and the mode are compared separately."""
 RECURRENT_LISTS = frozenset({"_all_weights", "_flat_weight_refs", "_flat_weights", "_flat_weights_names"})
 """Where torch's recurrent layers list their own parameters again. Fused code calls such layers as they are."""
 CONSTANTS = (bool, int, float, str, type(None), type, FunctionType, BuiltinFunctionType, torch.dtype, torch.device)
@@ -149,7 +149,7 @@ def unsupported_reasons(model: Any, *, gradients: bool = False, autocast: bool =
     snapshot = _snapshots.get(module)
     # settings around the call are checked every time, the structure in full only after a change
     if snapshot is None or not snapshot.equals(module):
-        # taken before the comparison: an edit made meanwhile by another thread is found by the next call
+        # taken before the comparison: an edit by another thread in the meantime is detected by the next call
         snapshot = Snapshot.of(module)
         differences = differences_of(module)
         if differences:
@@ -232,7 +232,7 @@ def differences_of(model: nn.Module) -> list[str]:
     """How the model differs from what its class builds of its config."""
     # not type[nn.Module], which mypy takes for unhashable
     kind: Any = type(model)
-    # from the instance alone: a default of the class says nothing about this model
+    # from the instance alone: a default of the class need not be the config of this model
     config = vars(model).get("config")
     if config is None or not is_constant(config):
         return [f"{kind.__name__} has no frozen config to build a reference from"]
@@ -315,7 +315,7 @@ def compare_attributes(attributes: dict[str, Any], references: dict[str, Any], n
 
 
 def attributes_of(part: nn.Module) -> dict[str, Any]:
-    """What the module keeps beside what every module has."""
+    """The module's attributes other than those of every module."""
     ignored = INTERNAL | RECURRENT_LISTS if isinstance(part, nn.RNNBase) else INTERNAL
     return {key: value for key, value in vars(part).items() if key not in ignored}
 
@@ -336,7 +336,7 @@ BUILDERS = frozenset({"__init__", "__setstate__"})
 
 
 def replaced_methods(model: nn.Module) -> list[str]:
-    """Methods of the modules' classes that were put there from outside the class's own source."""
+    """Methods of the modules' classes that are not from the class's own source."""
     kinds = classes_of(list(model.modules()))
     foreign = [
         (kind, key)
@@ -361,7 +361,7 @@ def names_in(kinds: list[type]) -> set[str]:
 
 
 def is_own(kind: type, value: Any) -> bool:
-    """Whether a class attribute is no function, or one of the class's own source."""
+    """Whether a class attribute is not a function, or one of the class's own source."""
     # the function inside is what can be replaced
     if isinstance(value, (classmethod, staticmethod)):
         value = value.__func__

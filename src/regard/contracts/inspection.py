@@ -28,7 +28,7 @@ class Title:
 class Axis:
     """Labelled positions: source tokens, target tokens, the cells of an image, the frames of a sound.
 
-    `marks` are the positions of special tokens such as <eos>, which are no text. An <eos> that is not among them is
+    `marks` are the positions of special tokens such as <eos>, which are not text. An <eos> that is not among them is
     text: the end of a line. `texts` are the characters of the text that each position was encoded from, as the user
     wrote them, '' for a special token; it is empty if the positions were predicted. `unknown` are the positions of
     <unk>.
@@ -60,11 +60,11 @@ class AttentionSite:
     is_causal: bool = False
     """Queries never attend to later keys, so another mask must not let them."""
     is_stepwise: bool = False
-    """Each query is a call of its own."""
+    """Each query is a separate call."""
     keys_end_at_query: bool = False
     """The last key of each map is the one before (stepwise) or at the last query: a window, or a memory that grows."""
     key_memories: bool = False
-    """Each call has keys of its own, such as the growing tape of an LSTMN."""
+    """Each call has separate keys, such as the growing tape of an LSTMN."""
     numbers_per_key: int = 0
     """Of key and value together, in all heads: what one key costs in memory."""
 
@@ -144,7 +144,7 @@ class ClassesPanel:
 
 @runtime_checkable
 class InspectionPanel(Protocol):
-    """A further result of an inspection. The page draws the panels that it knows by name, and ignores others.
+    """A further result of an inspection. The page draws panels by name, and ignores unknown ones.
 
     A protocol and not a union, so that a task of another package may have panels of its own.
     """
@@ -193,7 +193,7 @@ class Inspection:
     """Module path -> the attention maps recorded there, in order (`AttentionMap`)."""
     panels: tuple[InspectionPanel, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Parts of the input that the vocabulary does not know, each once."""
+    """Parts of the input that are not in the vocabulary, each once."""
     num_dropped: int = 0
     response: Response | None = None
     call: ModelCall | None = None

@@ -1,7 +1,7 @@
-"""Predictor: a trained model that takes what users have (text, files) and gives what they want.
+"""Predictor: a trained model from users' inputs (text, files) to outputs.
 
-After `regard.load` everything asks this protocol, and nothing asks which task it is: the command line, the studio,
-`display` and the evaluation.
+After `regard.load` the command line, the studio, `display` and the evaluation use this protocol alone, and none depends
+on the task.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from regard.contracts.report import Report
 
 # a factory: a context manager made by `contextmanager` can be entered only once
 Around = Callable[[], AbstractContextManager[None]]
-"""Makes the context, such as an intervention, in which a model is run."""
+"""A function that creates the context, such as an intervention, in which a model is run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Predictor(Protocol):
         ...
 
     def parse(self, data: str | bytes) -> Any:
-        """An input from text or from the bytes of a file; what cannot be an input is refused with a sentence."""
+        """An input from text or from the bytes of a file; invalid inputs raise ValueError."""
         ...
 
     def predict(self, inputs: Sequence[Any], *args: Any, **options: Any) -> list[Any]:
@@ -107,7 +107,7 @@ class Predictor(Protocol):
         ...
 
     def samples(self) -> list[str]:
-        """Inputs that fit the model, to begin with; empty where none are known."""
+        """Example inputs for the model; empty if there are none."""
         ...
 
     def unknown_in(self, text: str, *, is_output: bool = False) -> list[str]:
@@ -120,7 +120,7 @@ class Predictor(Protocol):
 
 @runtime_checkable
 class StreamingPredictor(Protocol):
-    """A predictor whose outputs come piece by piece."""
+    """A predictor that returns its outputs in pieces."""
 
     def stream(self, inputs: Sequence[Any], **options: Any) -> Iterator[Any]:
         """Pieces (`number`, `text`, `token`, `log_prob`, `ended`) as they are generated."""

@@ -25,7 +25,7 @@ Context = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 
 
 def register_pytree(kind: Kind) -> Kind:
-    """Class decorator: torch's pytree functions see the fields of this dataclass as subtrees.
+    """Class decorator: torch's pytree functions treat the fields of this dataclass as subtrees.
 
     Fields annotated as a number or a string, and those declared with `field(metadata={"static": True})`, are part of
     the structure instead. So is a field that is None.

@@ -28,7 +28,7 @@ class AttentionMap:
     weights: Float[Tensor, "... Q K"]
     context: Float[Tensor, "... Q value"]
     allowed: Bool[Tensor, "..."] | None
-    # static: score and alignment are no tensors, so functions over pytrees leave them as they are
+    # static: score and alignment are not tensors, so functions over pytrees leave them unchanged
     score: Score = field(metadata={"static": True})
     align: Alignment = field(metadata={"static": True})
     position_info: PositionInfo

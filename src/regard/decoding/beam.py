@@ -109,16 +109,16 @@ def beam_step(logits: Float[Tensor, "rows vocab"], live: Float[Tensor, "n width"
     # a small vocabulary has fewer continuations than the beam has positions
     if width * num_each < size:
         totals = F.pad(totals, (0, size - width * num_each), value=IMPOSSIBLE)
-    totals, chosen = totals.topk(size, dim=1)
+    totals, indices = totals.topk(size, dim=1)
     # an index of the padding above is no candidate; its total of -inf excludes the hypothesis
-    chosen = chosen.clamp_(max=width * num_each - 1)
+    indices = indices.clamp_(max=width * num_each - 1)
     # the lowest of the `size` best continuations, <eos> included
     threshold = torch.cat([totals, ends], dim=1).topk(size, dim=1).values[:, -1:]
     return BeamStep(
         # columns count from <unk>, the first token that continues a hypothesis
-        tokens=columns.view(num_sources, width * num_each).gather(1, chosen) + UNK,
+        tokens=columns.view(num_sources, width * num_each).gather(1, indices) + UNK,
         # candidates of one hypothesis are adjacent, so the quotient is its position in the beam
-        parents=chosen.div(num_each, rounding_mode="floor"),
+        parents=indices.div(num_each, rounding_mode="floor"),
         live=totals,
         ends=ends.masked_fill(ends < threshold, IMPOSSIBLE),
     )
@@ -261,10 +261,10 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
                 remaining = open_positions
         live, tokens, state, rows = extended.live, extended.tokens, step.state, parent_rows(extended.parents, width)
         if len(remaining) < len(sources) or width < size:
-            chosen = torch.tensor(remaining, device=device)
+            indices = torch.tensor(remaining, device=device)
             # the encoded source is repeated or compacted here, and never follows the hypotheses
-            encoded = select_batch(encoded, source_rows(chosen, width, size))
-            live, tokens, rows = select_batch((live, tokens, rows), chosen)
+            encoded = select_batch(encoded, source_rows(indices, width, size))
+            live, tokens, rows = select_batch((live, tokens, rows), indices)
             sources, width = [sources[position] for position in remaining], size
             state = select_batch(state, rows.flatten())
         elif not is_identity(rows.flatten()):
@@ -278,11 +278,11 @@ def parent_rows(parents: Int[Tensor, "n size"], width: int) -> Int[Tensor, "n si
     return parents + first[:, None]
 
 
-def source_rows(chosen: Int[Tensor, " n"], width: int, size: int) -> Int[Tensor, " rows"]:
+def source_rows(indices: Int[Tensor, " n"], width: int, size: int) -> Int[Tensor, " rows"]:
     """The batch elements of the chosen sources: one is repeated `size` times after the first step, then all `size`."""
     if width < size:
-        return chosen.repeat_interleave(size)
-    return (chosen[:, None] * size + torch.arange(size, device=chosen.device)).flatten()
+        return indices.repeat_interleave(size)
+    return (indices[:, None] * size + torch.arange(size, device=indices.device)).flatten()
 
 
 def is_identity(rows: Int[Tensor, " rows"]) -> bool:

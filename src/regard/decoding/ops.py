@@ -20,8 +20,8 @@ def best_column(values: Float[Tensor, "N V"]) -> Int[Tensor, " N"]:
         return values.argmax(dim=1)
     blocks, tail = split_columns(values)
     # argmax gives the first block with the maximum, and candidates keep the order of their columns
-    chosen = blocks.amax(dim=2).argmax(dim=1, keepdim=True)
-    candidates, columns = candidates_of(blocks, tail, chosen)
+    block_indices = blocks.amax(dim=2).argmax(dim=1, keepdim=True)
+    candidates, columns = candidates_of(blocks, tail, block_indices)
     return columns.gather(1, candidates.argmax(dim=1, keepdim=True))[:, 0]
 
 
@@ -42,8 +42,8 @@ def best_columns(values: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor
         if not (highest.values[:, 1:] == highest.values[:, :-1]).any():
             return highest.values[:, :count].contiguous(), highest.indices[:, :count].contiguous()
     blocks, tail = split_columns(values)
-    chosen = blocks.amax(dim=2).topk(count, dim=1).indices
-    candidates, columns = candidates_of(blocks, tail, chosen)
+    block_indices = blocks.amax(dim=2).topk(count, dim=1).indices
+    candidates, columns = candidates_of(blocks, tail, block_indices)
     highest = candidates.topk(count, dim=1)
     return highest.values, columns.gather(1, highest.indices)
 
@@ -59,17 +59,19 @@ def split_columns(values: Tensor) -> tuple[Tensor, Tensor]:
     return values[:, :num_covered].unflatten(1, (-1, BLOCK)), values[:, num_covered:]
 
 
-def candidates_of(blocks: Tensor, tail: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+def candidates_of(blocks: Tensor, tail: Tensor, block_indices: Tensor) -> tuple[Tensor, Tensor]:
     """Values and columns of the chosen blocks and of the remaining columns."""
-    num_rows, count = chosen.shape
-    offsets = torch.arange(BLOCK, device=chosen.device)
-    values = blocks.gather(1, chosen[:, :, None].expand(num_rows, count, BLOCK)).flatten(1)
+    num_rows, count = block_indices.shape
+    offsets = torch.arange(BLOCK, device=block_indices.device)
+    values = blocks.gather(1, block_indices[:, :, None].expand(num_rows, count, BLOCK)).flatten(1)
     # (N, count, BLOCK) becomes (N, count * BLOCK)
-    columns = (chosen[:, :, None] * BLOCK + offsets).flatten(1)
+    columns = (block_indices[:, :, None] * BLOCK + offsets).flatten(1)
     if not tail.shape[1]:
         return values, columns
     num_covered = blocks.shape[1] * BLOCK
-    tail_columns = torch.arange(num_covered, num_covered + tail.shape[1], device=chosen.device).expand(num_rows, -1)
+    tail_columns = torch.arange(num_covered, num_covered + tail.shape[1], device=block_indices.device).expand(
+        num_rows, -1
+    )
     return torch.cat([values, tail], dim=1), torch.cat([columns, tail_columns], dim=1)
 
 

@@ -113,7 +113,7 @@ def as_int64(number: int) -> int:
 
 
 def shift_right(bits: Int[Tensor, " n"], count: int) -> Int[Tensor, " n"]:
-    """A shift to the right that brings in zeros; torch's own brings in the sign."""
+    """A logical shift to the right; torch's own is arithmetic."""
     return (bits >> count) & (2 ** (64 - count) - 1)
 
 

@@ -50,7 +50,7 @@ def score(model: Model, source: Source, target: PaddedTokens, labels: Int[Tensor
 
 
 def at_least_float32(logits: Float[Tensor, "N vocab"]) -> Float[Tensor, "N vocab"]:
-    """Logits in at least single precision, whatever autocast chose."""
+    """Logits in at least single precision, independent of autocast."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 

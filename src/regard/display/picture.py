@@ -38,7 +38,7 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """Module path and head, as far as they are given."""
+        """Module path and head, if present."""
         return " ".join(part for part in (self.path, self.head) if part)
 
 

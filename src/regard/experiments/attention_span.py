@@ -5,7 +5,7 @@ An LSTM, three forms of attention over its last 15 outputs, and the 4-gram RNN, 
 three outputs: all with the same number of parameters, trained the same way on the same text, from the same seeds.
 
     python -m regard experiment attention_span     Python's own documentation, small models
-    recorded(runs)                                 the same verdict from recorded runs, such as those on Penn Treebank
+    finding_of(runs)                               the same verdict from recorded runs, such as those on Penn Treebank
 """
 
 from collections.abc import Mapping, Sequence
@@ -187,7 +187,7 @@ def run(
     )
 
 
-def recorded(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "test") -> Finding:
+def finding_of(runs: Mapping[str, Any], *, prefix: str = "equal_", split: str = "test") -> Finding:
     """The finding of recorded runs `<prefix><system>-<seed>`, each with a language report of the split."""
     seeds = common_seeds(runs, prefix=prefix, split=split)
     if len(seeds) < MIN_SEEDS:

@@ -1,4 +1,4 @@
-"""Why a language model needs the causal mask: without it, it copies the next token and learns nothing else.
+"""Why a language model needs the causal mask: without it, the model copies the next token and learns nothing else.
 
 The language: two random numbers, then each is the sum of the two before it, plus 0 or 1 at random, modulo V. A step is
 legal or not. The random bit costs log 2 nats: a loss without access to the next token cannot be lower, and a model of

@@ -123,7 +123,7 @@ class DecodeGraph:
         """Record a step. What the warm-up writes at the current position, the step itself writes again."""
         self.graph, length, device = None, self.length.clone(), self.tokens.device
         stream = torch.cuda.Stream(device)
-        # capture needs a stream of its own, which must see the writes of the current one
+        # capture needs a separate stream, which must wait for the writes of the current one
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
             # libraries allocate workspaces and choose kernels in their first calls, which must precede the capture
@@ -173,7 +173,7 @@ class GraphSteps:
     def __init__(self, model: GPT, state: State, limit: int) -> None:
         ids = cast(Tensor, state.ids)
         self.model, self.length, self.context = model, ids.shape[1], model.config.context
-        # views of the modules' parameters, so that a replaced one is seen without a walk over all modules
+        # views of the modules' parameters, so that a replaced one is detected without a pass over all modules
         self.parameters = [part._parameters.values() for part in model.modules() if part._parameters]
         # rounded up to a multiple
         capacity = -(-min(self.length + limit, self.context) // MULTIPLE) * MULTIPLE
@@ -190,7 +190,7 @@ class GraphSteps:
     def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B vocab"]:
         """Read one token of each batch element; the next call may overwrite the logits."""
         if self.readable is None and mode_reasons():
-            # a trace, say, was opened between two tokens
+            # for example, a trace was opened between two tokens
             self.readable = self.graph.state(self.length)
         if self.readable is not None:
             step = self.model.step(tokens, self.readable)

@@ -1,6 +1,6 @@
 """Fused generation with GPT: its steps, and on a GPU a captured graph of them.
 
-A text is read by the model's own code: there, products dominate and nothing is gained.
+A text is read by the model's own code: there products dominate, and fused code would not be faster.
 """
 
 from collections.abc import Iterable
@@ -73,11 +73,11 @@ class FusedGPT:
         for layer, cache in zip(cast(Iterable[CausalLayer], model.layers), state.caches, strict=True):
             inputs = normalize(layer.attention_norm.norm, states)
             queries, keys, values = project_all(layer.attention, inputs)
-            grown = cache.append(keys, values)
-            assert grown.keys is not None
-            assert grown.values is not None
-            states = causal_layer_outputs(layer, states, attend(queries, grown.keys, grown.values))
-            caches.append(grown)
+            next_cache = cache.append(keys, values)
+            assert next_cache.keys is not None
+            assert next_cache.values is not None
+            states = causal_layer_outputs(layer, states, attend(queries, next_cache.keys, next_cache.values))
+            caches.append(next_cache)
         logits = model.readout(normalize(model.norm, states))
         # the readable step needs the ids when the context is full
         ids = torch.cat([cast(Tensor, state.ids), tokens[:, None]], dim=1)

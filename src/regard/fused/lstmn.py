@@ -92,7 +92,7 @@ def decode_deep_layer(layer: DeepLayer, inputs: Float[Tensor, "T B input"], memo
 
 
 class FusedLSTMNLanguageModel:
-    """The LSTMN language model with a fused loop wherever it reads more than one token."""
+    """The LSTMN language model with a fused loop for more than one token."""
 
     verb: ClassVar[str] = "trains"
 
@@ -118,7 +118,7 @@ class FusedLSTMNLanguageModel:
 
     def features(self, tokens: Int[Tensor, "B L"], state: tuple[WindowedMemory, ...]) -> ModelOutput:
         """Read many tokens, by the fused loop unless there is a reason against it."""
-        # a single step leaves nothing to compute once after the loop
+        # for a single step there is nothing to compute once after the loop
         if tokens.shape[1] < 2 or self.unsupported_reasons():
             return self.model.features(tokens, state)
         return self.loop(tokens, state)

@@ -17,7 +17,7 @@ from regard.attention.alignments import Softmax
 from regard.contracts import ModelOutput, OutputLayer, PaddedTokens, Step, device_of, unsupported_reasons
 
 LOOP_DEVICES = frozenset({"cuda"})
-"""Types of devices on which loops run. Tests add the CPU, where they hold a loop equal to the readable code."""
+"""Types of devices on which loops run. Tests add the CPU, to compare a loop with the readable code."""
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -74,7 +74,7 @@ class FusedTranslation(ABC, Generic[ModelT]):
         return self.model.start(encoded)
 
     def step(self, tokens: Int[Tensor, " B"], state: Any, encoded: Any) -> Step:
-        """The model's own: one step alone has nothing to leave until later."""
+        """The model's own: for a single step there is nothing to compute after the loop."""
         step: Step = self.model.step(tokens, state, encoded)
         return step
 

@@ -1,6 +1,6 @@
 """Fused decoding of the Transformer: its steps, one position at a time.
 
-The source is encoded by the model's own code: there, products dominate and nothing is gained.
+The source is encoded by the model's own code: there products dominate, and fused code would not be faster.
 """
 
 from collections.abc import Iterable
@@ -78,10 +78,10 @@ class FusedTransformer:
         layers = cast(Iterable[DecoderLayer], model.decoder)
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
             # only the weights of the last layer are returned, so only there are they formed
-            states, grown, weights = decoder_layer_step(
+            states, next_cache, weights = decoder_layer_step(
                 layer, states, memory, cache, bias=encoded.bias, return_weights=len(caches) == len(model.decoder) - 1
             )
-            caches.append(grown)
+            caches.append(next_cache)
         assert weights is not None
         return Step(
             logits=model.readout(model.decoder_norm(states)),

@@ -90,7 +90,7 @@ def attend(
 ) -> Float[Tensor, "B size"]:
     """Scaled dot-product attention of one query."""
     context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
-    # torch answers scores that are all NaN with zeros, which would hide broken weights; 0 * NaN is NaN
+    # torch returns zeros for scores that are all NaN, which would hide broken weights; 0 * NaN is NaN
     return torch.addcmul(context, queries, keys[:, :, :1], value=0).flatten(1)
 
 

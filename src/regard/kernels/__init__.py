@@ -1,4 +1,4 @@
-"""Fused computations of attention and of its neighbours. Nothing here depends on a model."""
+"""Fused computations of attention and related operations. Nothing here depends on a model."""
 
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_tracing
 from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, BackendChoice, attend_fused, choose

@@ -1,6 +1,6 @@
 """What custom autograd functions need: tracing checks, refusal of double backward, query blocks.
 
-A function with a backward of its own has no place under a compiler or torch.func, and may read values of a tensor only
+A custom autograd function cannot be used under a compiler or torch.func, and may read values of a tensor only
 where that waits for no device. Torch's `once_differentiable` raises an error only if the incoming gradient itself needs
 a gradient. After a sum it is a constant, and a second derivative would be wrong without an error; `differentiable_once`
 raises one there too.

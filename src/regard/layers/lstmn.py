@@ -231,12 +231,12 @@ def run_windowed(cell: LSTMNCell, inputs: Float[Tensor, "B L input"], window: Wi
     if not inputs.shape[1]:
         return WindowedRun(hidden=window.cells[:, :0, : cell.hidden_size], memory=window)
     memory = memory_of(cell, window)
-    span, written = memory.cells.shape[1], []
+    span, new_cells = memory.cells.shape[1], []
     for projected in cell.project(inputs).unbind(dim=1):
         # the step makes S + 1 cells, of which the oldest is dropped
         memory = cell(projected, memory).recent(span)
-        written.append(memory.cells[:, -1])
-    return advance_window(cell, window, torch.stack(written, dim=1), memory.summary)
+        new_cells.append(memory.cells[:, -1])
+    return advance_window(cell, window, torch.stack(new_cells, dim=1), memory.summary)
 
 
 def memory_of(cell: LSTMNCell, window: WindowedMemory) -> LSTMNMemory:
@@ -248,13 +248,13 @@ def memory_of(cell: LSTMNCell, window: WindowedMemory) -> LSTMNMemory:
 def advance_window(
     cell: LSTMNCell,
     window: WindowedMemory,
-    written: Float[Tensor, "B L both"],
+    new_cells: Float[Tensor, "B L both"],
     summary: Float[Tensor, "B H"],
 ) -> WindowedRun:
     """The window after L more cells, in the precision of the window before; each new cell replaces the oldest one."""
-    length = written.shape[1]
+    length = new_cells.shape[1]
     # autocast may change the dtype of new cells; a state must have the same one in every segment
-    cells = torch.cat([window.cells, written.to(window.cells.dtype)], dim=1)[:, length:]
-    valid = torch.cat([window.valid, window.valid.new_ones(len(written), length)], dim=1)[:, length:]
+    cells = torch.cat([window.cells, new_cells.to(window.cells.dtype)], dim=1)[:, length:]
+    valid = torch.cat([window.valid, window.valid.new_ones(len(new_cells), length)], dim=1)[:, length:]
     memory = WindowedMemory(cells=cells, valid=valid, summary=summary.to(window.summary.dtype))
-    return WindowedRun(hidden=written[..., : cell.hidden_size], memory=memory)
+    return WindowedRun(hidden=new_cells[..., : cell.hidden_size], memory=memory)

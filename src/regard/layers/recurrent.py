@@ -1,6 +1,6 @@
 """Recurrent layers over padded batches: padding never changes the outputs of a batch element.
 
-A forward layer has read nothing after a position, so its states at the positions of a text are right whatever follows
+A forward layer has read nothing after a position, so its states in a text do not depend on what follows
 the text. A backward layer reads each text reversed by its own length. A GRU's last state is gathered from its outputs.
 An LSTM's last cell is not among its outputs, so `run_lstm` with lengths freezes the cell at the end of each text. None
 of this reads a length from a device: no step waits for it, and a training step can be captured as a CUDA graph.

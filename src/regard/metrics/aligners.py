@@ -26,7 +26,7 @@ NULL = 0
 
 @dataclass(frozen=True)
 class DiagonalAligner:
-    """Link target word j to source word round(j S / T), whatever the words: the weakest baseline."""
+    """Link target word j to source word round(j S / T), independent of the words: the weakest baseline."""
 
     def align(self, source: Words, target: Words) -> list[Link]:
         """One link per target word, none if the source is empty."""

@@ -105,7 +105,7 @@ def overlap_sums(weights: Float[Tensor, "B rows L"], sentences: PaddedTokens) ->
     directions = F.normalize(weights, dim=-1)
     cosines = directions @ directions.transpose(1, 2)
     identity = torch.eye(num_rows, dtype=torch.bool, device=weights.device)
-    # a row's cosine with itself is always 1 and says nothing about overlap
+    # a row's cosine with itself is always 1 and no measure of overlap
     # a single row has no pair, and an overlap of 0
     cosine = (cosines * ~identity).sum(dim=(1, 2)) / max(num_rows * (num_rows - 1), 1)
     penalty = (gram - identity.to(gram.dtype)).square().sum(dim=(1, 2))

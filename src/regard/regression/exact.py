@@ -77,7 +77,7 @@ def gaussian_weights(
     indices: Int[Tensor, "Q K"],
     inside: Bool[Tensor, "Q K"],
 ) -> Float[Tensor, "Q K"]:
-    """exp(score - highest score), relative to a near key: |k|^2 would drown the differences, see `gaussian_totals`."""
+    """exp(score - highest score), relative to a near key: |k|^2 would cancel the differences, see `gaussian_totals`."""
     centre = training_set.keys[windows.nearest]
     keys = training_set.keys[indices] - centre[:, None]
     scores = torch.einsum("qkd,qd->qk", keys, windows.queries - centre) - keys.square().sum(dim=-1) / 2
@@ -107,7 +107,7 @@ def gaussian_totals(
     """Sums of weighted values and of weights, up to a factor per query, in a dtype whose scores are exact enough."""
     corners = training_set.corners.clone()
     corners[:, training_set.axis] = training_set.keys[[part.start, part.stop - 1], training_set.axis]
-    # clamped to the keys: relative to a centre far from all of them, |k|^2 would drown the differences between keys
+    # clamped to the keys: relative to a centre far from all of them, |k|^2 would cancel the differences between keys
     centre = windows.queries.mean(dim=0).clamp(*corners)
     farthest_key = min((corners - centre).abs().amax(dim=0).norm(), training_set.radius + centre.norm())
     # the largest term of a score, q . k, sets its rounding error

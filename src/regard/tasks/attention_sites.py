@@ -230,8 +230,8 @@ def join_weights(
     Keys that a step does not have yet get weight 0.
     """
     # a slice keeps the dimension of the heads
-    chosen = slice(None) if head is None else slice(head, head + 1)
-    parts = (batch_element(one.weights)[chosen] for one in maps)
+    heads = slice(None) if head is None else slice(head, head + 1)
+    parts = (batch_element(one.weights)[heads] for one in maps)
     padded = [pad_keys(part, first, num_tokens) for part, first in zip(parts, firsts or [0] * len(maps), strict=True)]
     # float32: weights may be in bfloat16
     return torch.cat(padded, dim=-2).float()

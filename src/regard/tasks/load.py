@@ -238,14 +238,14 @@ def choose_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         # torch raises RuntimeError for an unknown kind, TypeError for another type
-        chosen = torch.device(device)
+        target = torch.device(device)
     except (RuntimeError, TypeError):
-        chosen = None
-    if chosen is None or chosen.type not in DEVICES:
+        target = None
+    if target is None or target.type not in DEVICES:
         raise ValueError(f"device is {device!r}, expected auto, cpu, cuda, mps, or an indexed device such as cuda:1.")
     # without an index one device is enough
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device is {chosen}, but torch finds {torch.cuda.device_count()} CUDA devices. Choose auto.")
-    if chosen.type == "mps" and not torch.backends.mps.is_available():
+    if target.type == "cuda" and (target.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {target}, but torch finds {torch.cuda.device_count()} CUDA devices. Choose auto.")
+    if target.type == "mps" and not torch.backends.mps.is_available():
         raise ValueError("device is mps, but torch finds no such device. Choose auto or cpu.")
-    return chosen
+    return target

@@ -41,7 +41,7 @@ class FixedScores:
 
 
 def check_alignment_protocol(case: AttentionCase) -> None:
-    """The object has a call, and says whether a constant per query matters."""
+    """The object has a call, and declares whether a constant per query matters."""
     name = name_of(case.align)
     # member by member, because isinstance would not name the one that is absent
     assert callable(case.align), f"{name} is no Align: it cannot be called."

@@ -41,7 +41,7 @@ SHARING_INFINITY = ("ratio", "softmax", "sparsemax", "entmax")
 
 
 def check_weights(combination: Combination) -> None:
-    """Weights have the shape of the scores, are finite and not negative, and sum to one where the alignment says so."""
+    """Weights have the shape of the scores, are finite and not negative, and sum to one if declared."""
     allowed, attended = combination.allowed, combination.formed
     weights, context = attended.weights, attended.context
     tolerance = TOLERANCE[combination.dtype]
@@ -85,7 +85,7 @@ def check_context(combination: Combination) -> None:
 
 
 def check_masked_gradients(combination: Combination) -> None:
-    """Gradients are finite, and exactly 0 for keys and values that no query and for queries that no key may meet."""
+    """Gradients are finite, and exactly 0 for keys, values and queries that the mask excludes entirely."""
     assert_masked_gradients(combination, combination.gradients)
 
 
@@ -169,10 +169,10 @@ def formed_results(combination: Combination) -> list[Tensor]:
 def errors_of(combination: Combination, number: int, draws: int) -> tuple[float, float]:
     """Relative errors against float64 of one result of the fused and of the formed path, over several inputs."""
     # `replace` makes new objects without cached results, so each draw has inputs of its own
-    drawn = [combination, *(replace(combination, seed=100 + draw) for draw in range(1, draws))]
-    exact = torch.stack([each.exact[number] for each in drawn])
-    fused = torch.stack([fused_results(each)[number] for each in drawn])
-    formed = torch.stack([formed_results(each)[number] for each in drawn])
+    combinations = [combination, *(replace(combination, seed=100 + draw) for draw in range(1, draws))]
+    exact = torch.stack([each.exact[number] for each in combinations])
+    fused = torch.stack([fused_results(each)[number] for each in combinations])
+    formed = torch.stack([formed_results(each)[number] for each in combinations])
     return relative_error(fused, exact), relative_error(formed, exact)
 
 

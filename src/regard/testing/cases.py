@@ -43,9 +43,9 @@ MaskFactory: TypeAlias = Callable[[Tensor], ComposableMask | Tensor | None]
 
 def build_entry(entry: MechanismEntry, **arguments: Any) -> Any:
     """One of the entry; what it requires is found by name in `arguments` or among the sizes above."""
-    known = ENTRY_ARGUMENTS | arguments
+    arguments_by_name = ENTRY_ARGUMENTS | arguments
     required = {
-        name: known[name]
+        name: arguments_by_name[name]
         for name, parameter in inspect.signature(entry.build).parameters.items()
         # *args and **kwargs have no default, and need no value
         if parameter.default is parameter.empty
@@ -125,7 +125,7 @@ def write_out(
     shape = (batch_size, num_queries, num_keys)
     if mask is None:
         return torch.ones(shape, dtype=torch.bool)
-    # the last query stands at the last key
+    # the last query is aligned with the last key
     grid = Grid.of(shape, device=torch.device("cpu"), first_query=num_keys - num_queries)
     return as_mask(mask).allowed(grid).expand(shape)
 

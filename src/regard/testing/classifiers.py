@@ -66,17 +66,17 @@ def check_batch_of_one(case: ClassifierCase) -> None:
         assert_finite((together.logits,), f"{case}: the logits are finite")
         for element, words in enumerate(SENTENCES):
             # a batch of one has no padding
-            alone = model(PaddedTokens.from_lists([words]))
+            single = model(PaddedTokens.from_lists([words]))
             claim = f"{case}: text {element} alone gives what it gives in a batch"
-            assert_close(alone.logits[0], together.logits[element], 1e-10, claim)
+            assert_close(single.logits[0], together.logits[element], 1e-10, claim)
             if together.weights is not None:
                 # without the columns of padding
                 expected = together.weights[element, :, : len(words)]
-                assert_close(alone.weights[0], expected, 1e-10, f"{claim}, in its attention weights")
+                assert_close(single.weights[0], expected, 1e-10, f"{claim}, in its attention weights")
 
 
 def check_padding(case: ClassifierCase) -> None:
-    """Padding never changes the answer: neither other ids behind the end of a text, nor more padding."""
+    """Padding never changes the answer: neither other ids after the end of a text, nor more padding."""
     with torch.no_grad():
         model = case.make()
         texts, expected = case.batch(model).sentences, case.logits(model)

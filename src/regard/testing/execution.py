@@ -139,7 +139,7 @@ def check_huge_scores(case: AttentionCase) -> None:
             if undefined.any():
                 # keys and values are shared with the query that was left out, and so are their gradients
                 continue
-            # clamped, because an infinite loss has gradients of NaN whatever the attention does
+            # clamped, because an infinite loss has NaN gradients for any attention
             loss = context.float().clamp(-1e4, 1e4).sum()
             for gradient in torch.autograd.grad(loss, inputs, allow_unused=True):
                 count = 0 if gradient is None else int(gradient.isnan().sum())

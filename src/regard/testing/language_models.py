@@ -32,7 +32,7 @@ PIECES = ([1, 8], [4, 5], [8, 1], [2, 3, 4], [1] * LENGTH)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LanguageModelCase(ModelCase):
-    """A language model. `fixed_state` says that the shapes of its state do not depend on the number of tokens."""
+    """A language model. `fixed_state` declares that the shapes of its state do not depend on the number of tokens."""
 
     fixed_state: bool = False
 
@@ -139,10 +139,10 @@ def check_batch_selection(case: LanguageModelCase) -> None:
         model, elements = case.make(), torch.tensor([3, 3, 0, 1, 3])
         state = model.features(TOKENS[:, :4], model.start(BATCH_SIZE)).state
         whole = model.features(TOKENS[:, 4:], state)
-        chosen = model.features(TOKENS[elements, 4:], select_batch(state, elements))
+        selected = model.features(TOKENS[elements, 4:], select_batch(state, elements))
     claim = f"{case}: reading with selected batch elements equals reading with all"
-    assert_close(chosen.features, whole.features[elements], 1e-10, claim)
-    assert_states_close(chosen.state, select_batch(whole.state, elements), f"{claim}, in its state")
+    assert_close(selected.features, whole.features[elements], 1e-10, claim)
+    assert_states_close(selected.state, select_batch(whole.state, elements), f"{claim}, in its state")
 
 
 def check_batch_of_one(case: LanguageModelCase) -> None:
@@ -151,9 +151,9 @@ def check_batch_of_one(case: LanguageModelCase) -> None:
         model = case.make()
         together = case.logits(model)
         for element in range(BATCH_SIZE):
-            alone = model(TOKENS[element : element + 1])[0]
+            single = model(TOKENS[element : element + 1])[0]
             claim = f"{case}: text {element} alone gives what it gives in a batch"
-            assert_close(alone, together[element], 1e-10, claim)
+            assert_close(single, together[element], 1e-10, claim)
 
 
 def check_causality(case: LanguageModelCase) -> None:
@@ -183,7 +183,7 @@ def check_fresh_state(case: LanguageModelCase) -> None:
 
 
 def check_state_shape(case: LanguageModelCase) -> None:
-    """The state has one shape whatever was read, where `fixed_state` says so."""
+    """The state has one shape for any number of tokens, if `fixed_state` declares it."""
     if not case.fixed_state:
         return
     with torch.no_grad():

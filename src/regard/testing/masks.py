@@ -47,7 +47,7 @@ class MaskCase:
         return self.name
 
     def grid(self, first_key: int = 0) -> Grid:
-        """The positions of all queries and keys; the last query stands at the last key."""
+        """The positions of all queries and keys; the last query is aligned with the last key."""
         # queries end where the keys end, also when the first key is not at position 0
         shape, first_query = (BATCH_SIZE, NUM_QUERIES, NUM_KEYS), first_key + NUM_KEYS - NUM_QUERIES
         return Grid.of(shape, device=torch.device("cpu"), first_query=first_query, first_key=first_key)
@@ -138,7 +138,7 @@ def check_parts(case: MaskCase) -> None:
 
 
 def check_declarations(case: MaskCase) -> None:
-    """`per_example`, `per_query` and `is_triangle` say what the mask does."""
+    """`per_example`, `per_query` and `is_triangle` agree with the mask."""
     mask, allowed = case.mask, case.allowed()
     # a mask without structure declares nothing about batch elements
     if mask.structured and not mask.per_example:

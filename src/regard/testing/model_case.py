@@ -41,7 +41,7 @@ class ModelCase:
         return name_of(self.build)
 
     def changed_config(self, **changes: Any) -> Any:
-        """The config with these changes and, unless they say otherwise, without dropout."""
+        """The config with these changes and, unless they set it, without dropout."""
         names = {field.name for field in fields(self.config)}
         changes = {"dropout": 0.0} | changes
         # changes for which the config has no field are left out
@@ -160,13 +160,13 @@ def check_seed(case: ModelCase) -> None:
     """The same seed draws the same weights, another seed others."""
     if case.counts:
         return
-    drawn = []
+    states = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        drawn.append(case.build(case.changed_config()).state_dict())
-    different = [key for key, tensor in drawn[0].items() if not torch.equal(tensor, drawn[1][key])]
+        states.append(case.build(case.changed_config()).state_dict())
+    different = [key for key, tensor in states[0].items() if not torch.equal(tensor, states[1][key])]
     assert not different, f"{case}: the same seed draws other weights: {', '.join(different)}."
-    same = all(torch.equal(tensor, drawn[2][key]) for key, tensor in drawn[0].items())
+    same = all(torch.equal(tensor, states[2][key]) for key, tensor in states[0].items())
     assert not same, f"{case}: another seed draws the same weights."
 
 

@@ -106,14 +106,14 @@ def check_batch_of_one(case: TranslationCase) -> None:
         model = case.make()
         together = case.logits(model)
         for element, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-            alone = model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([target]))[0]
+            single = model(PaddedTokens.from_lists([source]), PaddedTokens.from_lists([target]))[0]
             claim = f"{case}: pair {element} alone gives what it gives in a batch"
             # behind its end, the target is padded in the batch
-            assert_close(alone, together[element, : len(target)], 1e-10, claim)
+            assert_close(single, together[element, : len(target)], 1e-10, claim)
 
 
 def check_padding(case: TranslationCase) -> None:
-    """Padding never changes the answer: neither other ids behind the end of a source, nor more padding."""
+    """Padding never changes the answer: neither other ids after the end of a source, nor more padding."""
     with torch.no_grad():
         model = case.make()
         source, target = case.pairs(model)
@@ -134,11 +134,11 @@ def check_batch_selection(case: TranslationCase) -> None:
         # one element twice, two not at all
         elements, token = torch.tensor([4, 4, 0, 2]), target.ids[:, 2]
         whole = model.step(token, state, encoded)
-        chosen = model.step(token[elements], select_batch(state, elements), select_batch(encoded, elements))
+        selected = model.step(token[elements], select_batch(state, elements), select_batch(encoded, elements))
     claim = f"{case}: a step on selected batch elements equals the step on all"
-    assert_close(chosen.logits, whole.logits[elements], 1e-10, claim)
+    assert_close(selected.logits, whole.logits[elements], 1e-10, claim)
     if whole.weights is not None:
-        assert_close(chosen.weights, whole.weights[elements], 1e-10, f"{claim}, in its attention weights")
+        assert_close(selected.weights, whole.weights[elements], 1e-10, f"{claim}, in its attention weights")
 
 
 def check_attention_weights(case: TranslationCase) -> None:

@@ -37,8 +37,10 @@ def check_lowering(case: AttentionCase) -> None:
     if isinstance(lowered, str):
         assert lowered.strip(), f"{name}: lower returns an empty text, expected the reason why there is no lowering."
         return
-    known = (Lowered, LoweredSum, LoweredSquare)
-    assert isinstance(lowered, known), f"{name}: lower returns a {type(lowered).__name__}, not a lowering or a text."
+    lowerings = (Lowered, LoweredSum, LoweredSquare)
+    assert isinstance(lowered, lowerings), (
+        f"{name}: lower returns a {type(lowered).__name__}, not a lowering or a text."
+    )
     actual = multiply_out(lowered).expand(scores.shape)
     if isinstance(lowered, Lowered) and lowered.drops_row_constant:
         # a constant per query may be missing, so only differences between keys are compared

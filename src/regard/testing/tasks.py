@@ -84,7 +84,7 @@ def missing_members(predictor: Any) -> list[str]:
 
 
 def check_predictions(predictor: Predictor, inputs: list[Any]) -> None:
-    """An output for each input, with text, the same alone as in company; scores are log-probabilities."""
+    """An output for each input, with text, equal alone and in a batch; scores are log-probabilities."""
     outputs = predictor.predict(inputs)
     texts = [str(output) for output in outputs]
     assert len(texts) == len(inputs), f"{len(inputs)} inputs have {len(texts)} outputs."
@@ -94,8 +94,8 @@ def check_predictions(predictor: Predictor, inputs: list[Any]) -> None:
         # rounding may exceed 0, the logarithm of 1
         assert value <= TOLERANCE, f"the score {value} is no log-probability."
         # alone, the input has other padding
-        (alone,) = predictor.score(inputs[number : number + 1], texts[number : number + 1])
-        assert math.isclose(alone, value, abs_tol=TOLERANCE), "a score depends on the other inputs."
+        (single,) = predictor.score(inputs[number : number + 1], texts[number : number + 1])
+        assert math.isclose(single, value, abs_tol=TOLERANCE), "a score depends on the other inputs."
 
 
 def check_loaded(predictor: Predictor, folder: Path, inputs: list[Any]) -> None:
@@ -113,8 +113,8 @@ def check_reports(task: Task, predictor: Predictor, folder: Path) -> None:
     """Every default set of examples has a report with a metric, which survives its file."""
     examples = task.read_examples(predictor.run, ExampleSource())
     assert examples, "the task reads no examples without a split."
-    for name, some in examples.items():
-        report = predictor.evaluate(some, split=name, steps=steps_of(folder), **task.evaluate_options)
+    for name, split_examples in examples.items():
+        report = predictor.evaluate(split_examples, split=name, steps=steps_of(folder), **task.evaluate_options)
         assert isinstance(report, Report), f"evaluate gave a {type(report).__name__}, not a Report."
         assert report.metrics, "the report has no metric."
         assert (report.info.task, report.info.split) == (task.name, name), "the report's task or split is another one."

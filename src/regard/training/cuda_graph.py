@@ -47,7 +47,7 @@ MOST_SHAPES = 128
 
 @dataclass(frozen=True, kw_only=True)
 class StepChoice:
-    """How training steps run; `reasons` says why "auto" did not choose CUDA graphs."""
+    """How training steps run; `reasons` are those against CUDA graphs for "auto"."""
 
     mode: StepMode
     reasons: tuple[str, ...] = ()

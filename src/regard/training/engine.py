@@ -330,8 +330,8 @@ def _select_device(device: str) -> None:
         return
     chosen, num_devices = torch.device(device), torch.cuda.device_count()
     if chosen.type == "cuda" and (chosen.index or 0) >= num_devices:
-        seen = f"{num_devices} CUDA devices" if num_devices else "no CUDA device"
-        raise ValueError(f"device is {device}, but torch sees {seen}. Choose device auto or cpu.")
+        available = f"{num_devices} CUDA devices" if num_devices else "no CUDA device"
+        raise ValueError(f"device is {device}, but torch sees {available}. Choose device auto or cpu.")
     if chosen.type == "mps" and not torch.backends.mps.is_available():
         raise ValueError("device is mps, but torch sees no such device. Choose device auto or cpu.")
     if chosen.index is not None and chosen.type == "cuda":

@@ -209,9 +209,9 @@ def _check_device(device: str) -> None:
         raise ValueError(f"device is {device!r}, expected auto, {', '.join(DEVICE_KINDS[1:])}, or one such as cuda:1.")
 
 
-def _check_name(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}.")
+def _check_name(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(choices)}.")
 
 
 def rename_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fixed diagonal: weights around the position that a constant pace gives, whatever the scores.
+"""Fixed diagonal: weights around the position of a constant pace, independent of the scores.
 
     p_t = t S / T (counted from 1),   weights_j proportional to exp(-(j - p_t)^2 / (2 spread^2))
 

@@ -130,22 +130,22 @@ class GPT(LanguageModelBase):
     def _num_free(self, state: State) -> int:
         """Number of tokens that can be processed in one pass."""
         context = self.config.context
-        held = 0 if state.ids is None else state.ids.shape[1]
+        cached_ids = 0 if state.ids is None else state.ids.shape[1]
         # a full context is first reduced to its last half
-        return context - (held if held < context else context // 2)
+        return context - (cached_ids if cached_ids < context else context // 2)
 
     def _forward_piece(self, tokens: Int[Tensor, "B T"], state: State) -> tuple[Float[Tensor, "B T size"], State]:
         """One pass; if the context is full, its last half is recomputed in front of the new tokens."""
         context, num_recomputed = self.config.context, 0
         if state.ids is not None:
-            held = state.ids
-            if held.shape[1] == context:
+            cached_ids = state.ids
+            if cached_ids.shape[1] == context:
                 # positions are added to the embeddings, so the kept tokens move and old caches are invalid
                 # the recomputed tokens become part of `tokens`, so nothing is held before them
-                held, num_recomputed = held[:, :0], context // 2
+                cached_ids, num_recomputed = cached_ids[:, :0], context // 2
                 tokens = torch.cat([state.ids[:, context - num_recomputed :], tokens], dim=1)
-                state = replace(state, caches=self._empty(), ids=held)
-            state = replace(state, ids=torch.cat([held, tokens], dim=1))
+                state = replace(state, caches=self._empty(), ids=cached_ids)
+            state = replace(state, ids=torch.cat([cached_ids, tokens], dim=1))
         states = self.embedding(tokens)
         # all layers have caches of equal length; it is a Python number, so no synchronisation is needed
         length = state.caches[0].length
@@ -158,8 +158,8 @@ class GPT(LanguageModelBase):
         mask = CAUSAL if length + tokens.shape[1] <= context else CAUSAL & window(context - 1)
         caches = []
         for layer, cache in zip(self.layers, state.caches, strict=True):
-            states, grown = layer(states, cache, mask)
-            caches.append(grown)
+            states, next_cache = layer(states, cache, mask)
+            caches.append(next_cache)
         # the outputs of recomputed tokens were returned with an earlier piece
         return self.norm(states)[:, num_recomputed:], replace(state, caches=tuple(caches))
 

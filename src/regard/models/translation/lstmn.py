@@ -95,7 +95,7 @@ class ShallowFusion(nn.Module):
         return self.stack.project(words)
 
     def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> ModelOutput:
-        """Attend to the source with the state before this word, then read word and context side by side."""
+        """Attend to the source with the state before this word, then process word and context together."""
         # (B, H) -> (B, 1, H): attention takes a sequence of queries
         attended = self.attention(state.tapes[-1].last.unsqueeze(1), memories[0], return_weights=True)
         assert attended.weights is not None

@@ -152,8 +152,12 @@ class Luong(nn.Module):
             # dropout between layers, never on the state that the next step receives
             below = self.dropout(hidden[-1]) if layer + 1 < len(self.gates) else hidden[-1]
         # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
-        look = PositionInfo(positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths)
-        attended = self.attention(hidden[-1].unsqueeze(1), encoded.memory, position_info=look, return_weights=True)
+        position_info = PositionInfo(
+            positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths
+        )
+        attended = self.attention(
+            hidden[-1].unsqueeze(1), encoded.memory, position_info=position_info, return_weights=True
+        )
         assert attended.weights is not None
         # the same h~, after dropout, is the input of the readout and of the next step
         features = self.dropout(torch.tanh(self.combine(torch.cat([attended.context[:, 0], hidden[-1]], dim=-1))))
