@@ -1,5 +1,6 @@
 """The training loop: results, files, selection of weights, errors and resumption."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -144,14 +145,16 @@ def test_a_running_average_starts_at_the_weights_and_then_decays():
         assert running.module.weight.item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_training_saves_and_resumes(tmp_path, signal_number):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupted_training_saves_and_resumes(tmp_path, name):
+    if not hasattr(signal, name):
+        pytest.skip(f"this platform has no {name}")
     whole, resumed, before = Toy(dropout=0.3), Toy(dropout=0.3), signal.getsignal(signal.SIGINT)
     fit(tmp_path / "whole", model=whole)
 
     def stop(record):
         if record["step"] == 6:
-            os.kill(os.getpid(), signal_number)
+            os.kill(os.getpid(), getattr(signal, name))
 
     with pytest.raises(Interrupted, match="after step 7 and is saved") as caught:
         fit(tmp_path / "cut", model=Toy(dropout=0.3), callbacks=[stop])
@@ -159,6 +162,35 @@ def test_an_interrupted_training_saves_and_resumes(tmp_path, signal_number):
     assert signal.getsignal(signal.SIGINT) is before
     fit(tmp_path / "cut", model=resumed, resume=True)
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this platform has no SIGHUP")
+def test_nohup_is_respected_and_a_closed_terminal_loses_no_step(tmp_path, monkeypatch):
+    class Terminal(StringIO):
+        is_open = True
+
+        def write(self, text):
+            if not self.is_open:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().write(text)
+
+    terminal = Terminal()
+
+    def hang_up(record):
+        if record["step"] == 6:
+            terminal.is_open = False
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    monkeypatch.setitem(globals(), "QUIET", Console(file=terminal))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert fit(tmp_path / "nohup", callbacks=[hang_up]).steps == 12
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    terminal.is_open = True
+    with pytest.raises(Interrupted, match="after step 7 and is saved"):
+        fit(tmp_path / "closed", callbacks=[hang_up])
+    assert RunFolder(tmp_path / "closed").checkpoints.latest().step == 7
 
 
 def test_a_finished_training_can_be_continued(tmp_path):

@@ -47,10 +47,11 @@ def sign_tensor_file(path: Path) -> None:
 
 
 def verify_tensor_file(path: Path) -> None:
-    """Raise ValueError if the file differs from its checksum."""
+    """Raise ValueError if a file that has a checksum differs from it."""
     with path.open("rb") as file:
         match = _find_in_header(file)
-        if match is not None and _digest_without(file, match) != match[1]:
+        # a checksum that is no checksum is damage too
+        if match is None or _digest_without(file, match) != match[1]:
             raise ValueError(damaged(path))
 
 

@@ -51,10 +51,26 @@ def unpack_optimizer(tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) ->
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
     """Load a packed state into an optimizer of the same parameters."""
     state = unpack_optimizer(tensors, plain)
+    check_optimizer(optimizer, state["state"])
     # fused and foreach depend on this machine, not on the one that saved
     for group, own in zip(state["param_groups"], optimizer.param_groups, strict=False):
         group.update({key: own[key] for key in ("fused", "foreach") if key in own})
     optimizer.load_state_dict(state)
+
+
+def check_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[int | str, Mapping[str, Any]]) -> None:
+    """Raise ValueError if a state has other parameters, shapes or names than the optimizer; torch accepts any."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    names = next(iter(state.values()), {}).keys()
+    for index, values in state.items():
+        if not isinstance(index, int) or index >= len(parameters):
+            raise ValueError(f"there is no parameter {index!r} of {len(parameters)}")
+        if values.keys() != names:
+            raise ValueError(f"parameter {index} has {', '.join(values)}, and others have {', '.join(names)}")
+        for name, value in values.items():
+            # counts of steps are scalars
+            if isinstance(value, Tensor) and value.ndim and value.shape != parameters[index].shape:
+                raise ValueError(f"{name} of parameter {index} has the shape {tuple(value.shape)}")
 
 
 def pack_random(device: torch.device) -> dict[str, Tensor]:

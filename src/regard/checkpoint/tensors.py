@@ -45,8 +45,9 @@ def load_tensors(path: Path, device: str | torch.device = "cpu", *, verify: bool
     """
     try:
         with _open(path, device) as file:
-            aliases = _header(file, path)["aliases"]
-            if is_enabled(verify):
+            header = _header(file, path)
+            aliases = header["aliases"]
+            if KEY in header and is_enabled(verify):
                 verify_tensor_file(path)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
@@ -61,8 +62,8 @@ def load_tensors(path: Path, device: str | torch.device = "cpu", *, verify: bool
 def check_tensors(path: Path) -> None:
     """Raise an error if a tensor file is missing, incomplete or damaged."""
     with _open(path, "cpu") as file:
-        _header(file, path)
-    if is_enabled():
+        header = _header(file, path)
+    if KEY in header and is_enabled():
         verify_tensor_file(path)
 
 
@@ -96,7 +97,7 @@ def _header(file: Any, path: Path) -> dict[str, Any]:
         raise ValueError(f"the aliases of {path} are no names of tensors: {str(aliases)[:60]}. Restore it from a copy.")
     if not isinstance(facts, dict):
         raise ValueError(f"the facts of {path} are a {type(facts).__name__}, expected an object. Restore it.")
-    return {"aliases": aliases, "facts": facts}
+    return {**header, "aliases": aliases, "facts": facts}
 
 
 def _open(path: Path, device: str | torch.device) -> Any:

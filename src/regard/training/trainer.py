@@ -190,10 +190,11 @@ class Trainer:
             self.engine.seed(self.settings.seed)
             return
         self.progress = self.manager.load_progress(checkpoint)
+        state = self.manager.load_engine(checkpoint)
         try:
-            self.engine.restore(self.manager.load_engine(checkpoint))
+            self.engine.restore(state)
         # each library has errors of its own for a state that it did not write
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{checkpoint.folder} holds a state that does not fit this training: {error!r}. Restore it from a copy."
             ) from error

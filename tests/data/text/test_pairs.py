@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.text import Pair, read_json_lines, read_lines, read_parallel, read_tsv
+from regard.data.corpora import read_text
+from regard.data.text import Pair, read_json_lines, read_lines, read_parallel, read_sentences, read_tsv
 
 
 def write_file(folder, name, content):
@@ -135,3 +136,25 @@ def test_lines_survive_writing_and_reading(folder, lines):
     path = folder / "a"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     assert read_lines(path) == lines
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a.all", "a.escaped.jsonl"])
+def test_a_zero_byte_is_refused_by_every_reader(tmp_path, name):
+    contents = {
+        "a.txt": "good\nb\0ad\n",
+        "a.tsv": "good\tgut\nb\0ad\tschlecht\n",
+        "a.jsonl": '{"source": "good", "target": "gut"}\n{"source": "b\0ad", "target": "schlecht"}\n',
+        "a.all": "A good\nB b\0ad\n",
+        "a.escaped.jsonl": '{"text": "good", "label": "A"}\n{"text": "b\\u0000ad", "label": "B"}\n',
+    }
+    readers = {
+        "a.txt": [read_lines, lambda path: read_parallel(path, path), read_text],
+        "a.tsv": [read_tsv, read_sentences],
+        "a.jsonl": [read_json_lines],
+        "a.all": [read_sentences],
+        "a.escaped.jsonl": [read_sentences, lambda path: read_json_lines(path, "text", "label")],
+    }
+    path = wrote(tmp_path, name, contents[name])
+    for reader in readers[name]:
+        with pytest.raises(ValueError, match=r"line 2 of .* has a zero byte"):
+            reader(path)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from itertools import pairwise
 
 import pytest
 import tokenizers
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from regard.contracts import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from regard.data.text import Pair, Tokenizer, Tokenizers, TokenizerSettings
-from regard.data.text.tokenizer import TOKENIZER_KINDS
+from regard.data.text.tokenizer import MAX_WORD, TOKENIZER_KINDS
 
 LINES = [
     "A man rides a bike, and a dog runs behind the man.",
@@ -215,3 +216,47 @@ def test_an_unknown_kind_is_refused_with_the_known_ones():
         ValueError, match=r"the model of this tokenizer is Unigram.*Train one of bpe, words, characters"
     ):
         Tokenizer.from_json(tokenizers.Tokenizer(model).to_str())
+
+
+LONG = "acgt" * 5000 + "日本" * 3000 + "7" * 4000 + "!?" * 2000
+
+
+def test_a_very_long_word_is_cut_and_no_character_is_lost():
+    tokenizer = Tokenizer.train([LONG, "the cat, acgt 77"], TokenizerSettings(vocab_size=400))
+    ids = tokenizer.encode(LONG)
+    assert tokenizer.decode(ids) == LONG
+    spans = tokenizer.spans(LONG)
+    assert spans[0][0] == 0 and spans[-1][1] == len(LONG)
+    assert all(start == end for (_, end), (start, _) in pairwise(spans))
+    # no merge is wider than a piece
+    assert max(map(len, tokenizer.tokens(ids))) <= MAX_WORD
+
+
+def test_a_saved_tokenizer_without_the_limit_answers_alike_and_does_not_stall():
+    lines = ["the cat sat on the mat, 12 times", "日本語のテキスト", "a  b"] * 3
+    tokenizer = Tokenizer.train(lines, TokenizerSettings(vocab_size=80))
+    document = json.loads(tokenizer.to_json())
+    # as it was saved before there was a limit
+    document["pre_tokenizer"] = document["pre_tokenizer"]["pretokenizers"][0]
+    former = Tokenizer.from_json(json.dumps(document))
+    for text in (*lines, "unknown ☃ words", "x" * (MAX_WORD - 1)):
+        assert former.encode(text) == tokenizer.encode(text)
+        # the library without the limit
+        library = tokenizers.Tokenizer.from_str(json.dumps(document))
+        library.encode_special_tokens = True
+        assert library.encode(text, add_special_tokens=False).ids == tokenizer.encode(text)
+    assert former.encode(LONG) == tokenizer.encode(LONG)
+    # the limit is added once, however often the tokenizer is saved and read
+    assert Tokenizer.from_json(tokenizer.to_json()).to_json() == tokenizer.to_json() == former.to_json()
+
+
+def test_a_panic_of_the_library_is_a_sentence(capfd):
+    document = json.loads(Tokenizer.train(["a cat"], TokenizerSettings(vocab_size=20)).to_json())
+    pattern = {"type": "Split", "pattern": {"Regex": "(a|a|aa)+$"}, "behavior": "Isolated", "invert": False}
+    tokenizer = Tokenizer.from_json(json.dumps({**document, "pre_tokenizer": pattern}))
+    text = "a" * 60 + "b"
+    for call in (tokenizer.encode, tokenizer.spans, lambda text: tokenizer.encode_batch([text])):
+        with pytest.raises(ValueError, match=r"the tokenizer cannot encode this text .* Restore tokenizer\.json"):
+            call(text)
+    # the library prints its own message
+    capfd.readouterr()

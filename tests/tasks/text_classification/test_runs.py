@@ -128,7 +128,7 @@ def test_a_class_that_occurs_in_the_test_only_is_reported_and_counts_as_an_error
         ("", "is empty"),
         (
             "".join(f"A text {number}\n" for number in range(40)),
-            "all 29 training sentences have the class 'A'. Give sentences of two classes or more",
+            "all 35 training sentences have the class 'A'. Give sentences of two classes or more",
         ),
         ("A one\nB two\n", "2 different sentences are too few to hold some out"),
         ("A\nB\n", "holds no sentence to learn from"),

@@ -233,7 +233,8 @@ def _string(value: dict[str, object], key: str, where: str) -> str:
     text = value[key]
     if not isinstance(text, str):
         raise ValueError(f"{where} has a {type(text).__name__} under {key!r}, expected a string.")
-    check_is_text([text], f"the {key} in {where}")
+    if "\0" in text:
+        raise ValueError(f"{where} has a zero byte under {key!r}, which is no text. Remove it.")
     try:
         # JSON may escape an unpaired surrogate, which has no UTF-8 form
         text.encode()

@@ -123,6 +123,8 @@ def read_sentence_json(path: Name, *, text_key: str = "text", label_key: str = "
             if not isinstance(value[key], types) or isinstance(value[key], bool):
                 name = type(value[key]).__name__
                 raise ValueError(f"line {number} of {path} has a {name} under {key!r}, expected {needed}.")
+            if "\0" in str(value[key]):
+                raise ValueError(f"line {number} of {path} has a zero byte under {key!r}, which is no text. Remove it.")
         # integer labels become names, so that 1 and "1" are one class
         cells.append((str(value[text_key]), str(value[label_key])))
     return _sentences(cells, path)
