@@ -195,6 +195,9 @@ class Inspection:
     unknown: tuple[str, ...] = ()
     """Parts of the input that are not in the vocabulary, each once."""
     num_dropped: int = 0
+    """Tokens of the input that were left out because it is too long."""
+    drops_start: bool = False
+    """They are the first ones, as in a language model, whose continuation depends on the last; otherwise the last."""
     response: Response | None = None
     call: ModelCall | None = None
     tokens: Any = field(default=None, repr=False)
