@@ -121,11 +121,11 @@ def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[in
         f"{digits(scaled[-1].entropy.mean)} nats, gradient times {digits(scaled_gradient_ratio)}."
     )
     chinese = (
-        f"Var(q.k) / d 介于 {min(ratios):.2f} 与 {max(ratios):.2f} 之间，{'与' if as_claimed else '不与'}所说的一致。"
+        f"Var(q.k) / d 介于 {min(ratios):.2f} 与 {max(ratios):.2f} 之间，与说法{'一致' if as_claimed else '不一致'}。"
         f"d 从 {sizes[0]} 增大到 {sizes[-1]}，不缩放的 softmax {'会' if saturates else '不会'}饱和：最大权重由 "
         f"{first.largest.mean:.2f} 变为 {last.largest.mean:.2f}，熵由 {digits(first.entropy.mean)} 变为 "
         f"{digits(last.entropy.mean)} 纳特，梯度变为 {digits(gradient_ratio)} 倍。除以 √d 之后"
-        f"{'不会' if survives else '也不稳定'}：熵由 {digits(scaled[0].entropy.mean)} 变为 "
+        f"{'不会饱和' if survives else '也不稳定'}：熵由 {digits(scaled[0].entropy.mean)} 变为 "
         f"{digits(scaled[-1].entropy.mean)} 纳特，梯度变为 {digits(scaled_gradient_ratio)} 倍。"
     )
     return as_claimed and saturates and survives, Title(en=english, zh=chinese)
