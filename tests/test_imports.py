@@ -52,10 +52,11 @@ OPTIONAL = {
     "fastapi": "studio",
     "pydantic": "studio",
     "starlette": ("studio", "serving"),
-    "uvicorn": "studio",
+    "uvicorn": "serving",
+    "h11": "serving",
 }
 # what may be imported at the top of its place: sklearn's and the studio's are extras as a whole
-AT_THE_TOP = {"sklearn", "triton", "fastapi", "pydantic", "starlette", "uvicorn"}
+AT_THE_TOP = {"sklearn", "triton", "fastapi", "pydantic", "starlette", "uvicorn", "h11"}
 
 
 def reachable(package):

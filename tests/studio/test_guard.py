@@ -1,6 +1,5 @@
 """Who may ask, and what happens to the hostile."""
 
-import anyio
 import pytest
 from fastapi.testclient import TestClient
 
@@ -108,34 +107,6 @@ def test_strange_letters_are_letters(client, text):
 def test_bodies_that_are_none(client, body):
     answer = client.post("/api/inspections", content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500 and isinstance(answer.json()["detail"], str)
-
-
-def test_a_full_queue_says_busy_and_a_request_given_up_is_not_begun():
-    from regard.serving.job_queue import BusyError, GoneError, JobQueue
-
-    class Client:
-        def __init__(self, gone=False):
-            self.gone = gone
-
-        async def is_disconnected(self):
-            return self.gone
-
-    async def scene():
-        queue, results = JobQueue(max_waiting=2), []
-        async with anyio.create_task_group() as group:
-
-            async def one(name, client):
-                try:
-                    await queue.run(client, lambda: results.append(name))
-                except (BusyError, GoneError) as error:
-                    results.append(type(error).__name__)
-
-            for name, client in (("a", Client()), ("b", Client(gone=True)), ("c", Client())):
-                group.start_soon(one, name, client)
-        assert sorted(results) == ["BusyError", "GoneError", "a"] and queue.num_waiting == 0
-        queue.close()
-
-    anyio.run(scene)
 
 
 def test_a_bug_of_ours_is_no_sentence_of_the_users(studio, monkeypatch):

@@ -183,3 +183,30 @@ def test_a_card_says_what_its_system_reads_and_writes(client, inspect_small, sma
     assert cards["cnn"]["reads"]["en"] == "sentences like those of questions.txt" and cards["cnn"]["samples"] == []
     assert cards["cnn"]["writes"]["en"] == "one of 3 classes: HUM, LOC, NUM"
     assert cards["gpt"]["writes"]["en"] == "its continuation"
+
+
+def test_a_request_is_cancelled_by_the_name_that_its_client_chose(studio, client, monkeypatch):
+    import threading
+
+    from regard.contracts import check_cancelled
+
+    started = threading.Event()
+
+    def steps_without_end(model, request):
+        started.set()
+        while True:
+            check_cancelled()
+
+    monkeypatch.setattr("regard.studio.routes.pages.inspections.predict_one", steps_without_end)
+    answers = []
+    body = {"model": "bahdanau", "text": TEXT}
+    request = threading.Thread(
+        target=lambda: answers.append(client.post("/api/predict", json=body, headers={"X-Job": "mine"}))
+    )
+    request.start()
+    assert started.wait(20)
+    assert client.delete("/api/jobs/other").status_code == 404
+    assert client.delete("/api/jobs/mine").status_code == 204
+    request.join(20)
+    assert answers[0].status_code == 499 and "cancelled" in answers[0].json()["detail"]
+    assert studio.jobs.num_waiting == 0

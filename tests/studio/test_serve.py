@@ -1,12 +1,14 @@
 """From the command to the open page."""
 
 import re
+import shlex
 import shutil
 import socket
 import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -143,11 +145,73 @@ def test_the_last_demo_is_opened(folder, tmp_path):
     assert not is_finished(demo)
 
 
-def test_the_command_serves_the_page_and_the_api(folder):
+def test_the_token_can_be_replaced(tmp_path):
+    first = own_token()
+    second = own_token(new=True)
+    assert first != second == own_token() and len(second) == 48
+    (tmp_path / "home" / "regard" / "studio-token").unlink()
+    (tmp_path / "home" / "regard" / "studio-token" / "x").mkdir(parents=True)
+    # the caller must not believe that the old token is refused
+    with pytest.raises(ValueError, match="old one is still valid"):
+        own_token(new=True)
+
+
+class OneRequest:
+    """A server that ends at once, and what its start left in the user's folder."""
+
+    def __init__(self, app):
+        pass
+
+    def run(self, sockets):
+        sockets[0].close()
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_the_token_is_not_on_the_command_line_of_the_browser(folder, monkeypatch, tmp_path, is_writable):
+    from regard.studio import serve
+
+    opened, printed, ends = [], [], []
+    if not is_writable:
+        (tmp_path / "home").write_text("")
+
+    class Now:
+        def __init__(self, target, args, daemon):
+            self.start = lambda: target(*args)
+
+    def open_browser(address):
+        path = Path(address.removeprefix("file://"))
+        opened.append((address, path.read_text() if is_writable else "", path))
+        if is_writable:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    monkeypatch.setattr(serve.threading, "Thread", Now)
+    monkeypatch.setattr(serve.webbrowser, "open", open_browser)
+    monkeypatch.setattr(serve, "BoundedServer", OneRequest)
+    monkeypatch.setattr(serve.os, "_exit", ends.append)
+    serve.serve_studio([folder], host="127.0.0.1", port=None, browser=True, show=printed.append)
+    ((address, page, path),) = opened
+    token = printed[0].partition("token=")[2]
+    assert token and token not in address and ends == [0]
+    if is_writable:
+        assert printed[0] in page and not path.exists(), "the file is removed when the studio ends"
+    else:
+        assert address.startswith("http://127.0.0.1:") and address.endswith("/")
+
+
+def half_open(port):
+    """A connection with half a header, and without a token."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(b"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    return connection
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of open files")
+def test_the_command_serves_the_page_and_the_api_beside_300_half_requests(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser", "--port", str(port)]
+    words = [sys.executable, "-m", "regard", "studio", str(folder), "--no-browser", "--port", str(port)]
+    command = ["sh", "-c", f"ulimit -n 256; exec {shlex.join(words)}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         message = server.stdout.readline()
@@ -161,6 +225,11 @@ def test_the_command_serves_the_page_and_the_api(folder):
         assert "<html" in page.text or "make page" in page.text
         state = httpx.get(f"{address[1]}/api/state", headers={"Authorization": f"Bearer {address[2]}"}).json()
         assert sum(not card["fixed_input"] for card in state["models"]) == 6
+        connections = [half_open(port) for _ in range(300)]
+        again = httpx.get(f"{address[1]}/api/state", headers={"Authorization": f"Bearer {address[2]}"}, timeout=15)
+        assert again.status_code == 200
+        for connection in connections:
+            connection.close()
     finally:
         server.terminate()
         assert server.wait(timeout=20) in (0, -15)

@@ -22,6 +22,9 @@ def studio(
         str, typer.Option(help="Any address but loopback is open to other machines; they need the token.")
     ] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Replace the token: addresses with the old one are refused.")
+    ] = False,
 ) -> None:
     # both are checked at once; an ImportError would name one of them
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
@@ -38,5 +41,6 @@ def studio(
         host=host,
         port=port,
         browser=browser,
+        new_token=new_token,
         show=lambda address: console.print(Text(f"regard studio: {address}   (Ctrl-C ends it)"), soft_wrap=True),
     )

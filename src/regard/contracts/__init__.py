@@ -14,6 +14,7 @@ from regard.contracts.attention import (
     Score,
 )
 from regard.contracts.batch import Batch, ClassificationBatch, Segment
+from regard.contracts.cancellation import CancelledError, cancellable, check_cancelled
 from regard.contracts.decoding import DecodingEngine, Hypothesis, LengthLimit, Search, SearchInput
 from regard.contracts.execution import (
     active_recorders,
@@ -73,6 +74,7 @@ __all__ = [
     "Axis",
     "Batch",
     "Cache",
+    "CancelledError",
     "Capabilities",
     "Cell",
     "ClassesPanel",
@@ -126,6 +128,8 @@ __all__ = [
     "Title",
     "Trace",
     "active_recorders",
+    "cancellable",
+    "check_cancelled",
     "device_of",
     "evaluating",
     "has_hooks",

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, UNK, Hypothesis, SearchInput, select_batch
+from regard.contracts import BOS, EOS, UNK, Hypothesis, SearchInput, check_cancelled, select_batch
 from regard.decoding.greedy import Greedy
 from regard.decoding.ops import (
     StepValues,
@@ -242,6 +242,7 @@ def beam_loop(inputs: SearchInput, size: int, pointers: BackPointers) -> None:
     tokens = torch.full((len(sources),), BOS, device=device)
     interval, last = transfer_interval(device), max(inputs.limits)
     for number in range(1, last + 1):
+        check_cancelled()
         step = inputs.model.step(tokens, state, encoded)
         extended = beam_step(step.logits, live, size)
         weights = step.weights if inputs.return_weights else None

@@ -14,7 +14,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import PAD, LanguageModel, StepFunction, device_of, evaluating, select_batch, unwrap
+from regard.contracts import (
+    PAD,
+    LanguageModel,
+    StepFunction,
+    check_cancelled,
+    device_of,
+    evaluating,
+    select_batch,
+    unwrap,
+)
 from regard.decoding.greedy import log_prob_of
 from regard.decoding.ops import check_not_nan, compaction_pays, transfer_interval
 from regard.decoding.sampling import Generation, TokenSampler
@@ -226,6 +235,7 @@ class GenerationBatch:
         pending: list[tuple[int, Tensor, Tensor]] = []
         # every position is stepped on the device without a transfer; the host receives them together
         while self.position < self.end and len(pending) < transfer_interval(self.device):
+            check_cancelled()
             if self.tokens is not None:
                 self.logits = self.step(self.tokens)
             # drawn for texts still in their prompts too, and replaced below: one kernel serves the whole batch

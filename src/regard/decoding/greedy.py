@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.contracts import BOS, EOS, Hypothesis, SearchInput, select_batch
+from regard.contracts import BOS, EOS, Hypothesis, SearchInput, check_cancelled, select_batch
 from regard.decoding.ops import (
     StepValues,
     best_column,
@@ -72,6 +72,7 @@ def decode_loop(inputs: SearchInput, choose: TokenChoice) -> list[list[Hypothesi
     pending: list[tuple[Tensor, Tensor]] = []
     interval, last = transfer_interval(device), max(inputs.limits)
     for number in range(1, last + 1):
+        check_cancelled()
         step = inputs.model.step(tokens, state, encoded)
         state = step.state
         tokens = choose(step.logits, numbers, number)

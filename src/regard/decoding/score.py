@@ -12,7 +12,17 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.contracts import EOS, PAD, LanguageModel, Model, PaddedTokens, Source, device_of, evaluating
+from regard.contracts import (
+    EOS,
+    PAD,
+    LanguageModel,
+    Model,
+    PaddedTokens,
+    Source,
+    check_cancelled,
+    device_of,
+    evaluating,
+)
 from regard.decoding.ops import outside_inference
 
 POSITIONS_AT_ONCE = 1024
@@ -51,6 +61,7 @@ def forced_alignment(model: Model, source: Source, target: PaddedTokens) -> list
         encoded = model.encode(source)
         state = model.start(encoded)
         for tokens in target.ids.unbind(dim=1):
+            check_cancelled()
             step = model.step(tokens, state, encoded)
             state = step.state
             if step.weights is None:

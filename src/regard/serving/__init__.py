@@ -1,10 +1,12 @@
-"""The base of the package's HTTP servers: guard, job queue, sockets and host names."""
+"""The base of the package's HTTP servers: connections, guard, job queue, sockets and host names."""
 
-from regard.serving.guard import Guard, own_token
+from regard.serving.connections import BoundedServer
+from regard.serving.guard import Guard, own_token, write_redirect
 from regard.serving.job_queue import BusyError, GoneError, JobQueue, MissingError, RefusedError, refusing
 from regard.serving.server import bind, names_of
 
 __all__ = [
+    "BoundedServer",
     "BusyError",
     "GoneError",
     "Guard",
@@ -15,4 +17,5 @@ __all__ = [
     "names_of",
     "own_token",
     "refusing",
+    "write_redirect",
 ]

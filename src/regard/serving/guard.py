@@ -5,6 +5,7 @@ token, and without CORS headers it cannot read a response.
 """
 
 import hmac
+import html
 import json
 import os
 import re
@@ -12,12 +13,14 @@ import secrets
 import stat
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from regard._utils import make_folder, user_data_folder
+from regard.serving.connections import HAS_TOKEN
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -82,11 +85,13 @@ class Guard:
         if refusal is not None:
             await refuse(send, *refusal)
             return
+        # a connection with the token is not closed in favour of another
+        scope.setdefault("state", {})[HAS_TOKEN] = is_api(scope["path"])
         await self.app(scope, bounded(receive), with_headers(send, scope["path"]))
 
     def refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Status and sentence of a refusal, or None."""
-        if path.startswith("/api/") or path == "/api":
+        if is_api(path):
             # compare_digest takes the same time for every wrong token
             scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(value.strip(), self.token):
@@ -98,6 +103,11 @@ class Guard:
         if int(length) > MAX_BODY:
             return 413, f"the body has {int(length):,} bytes, and {MAX_BODY:,} may be sent. Send less."
         return None
+
+
+def is_api(path: str) -> bool:
+    """True for the paths that need the token; the page itself needs none."""
+    return path.startswith("/api/") or path == "/api"
 
 
 def bounded(receive: Receive) -> Receive:
@@ -146,22 +156,51 @@ def is_private(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size < 1000 and is_own
 
 
-def own_token() -> str:
-    """A random token in a file of the user: the same after a restart, so that an open page keeps working."""
+def own_token(*, new: bool = False) -> str:
+    """A random token in a file of the user: the same after a restart, so that an open page keeps working.
+
+    With `new` it is replaced, and pages with the old one are refused.
+    """
     path = user_data_folder() / "studio-token"
     with suppress(OSError, UnicodeDecodeError):
         # lstat: a link could name a file of another user
-        if is_private(path.lstat()):
+        if not new and is_private(path.lstat()):
             token = path.read_text(encoding="ascii").strip()
             if 32 <= len(token) <= 100 and token.isalnum():
                 return token
     token = secrets.token_hex(24)
+    # a file that is not private is replaced, because others may have read it
+    is_saved = write_private(path, token)
+    if new and not is_saved:
+        raise ValueError(f"the new token cannot be written to {path}, and the old one is still valid. Free the path.")
     # without a writable folder the token is valid for this process only
-    with suppress(OSError, ValueError):
-        make_folder(user_data_folder())
-        # a file that is not private is replaced, because others may have read it
+    return token
+
+
+def write_private(path: Path, text: str) -> bool:
+    """Replace a file in the user's folder by one that only its owner may read; False if that is not possible."""
+    try:
+        make_folder(path.parent)
         path.unlink(missing_ok=True)
         # O_EXCL: the call fails if the file exists, so no other process can have prepared it
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(token)
-    return token
+            file.write(text)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+REDIRECT = """<!doctype html>
+<meta charset=utf-8><meta name=referrer content=no-referrer>
+<meta http-equiv=refresh content="0; url={address}">
+<title>regard studio</title><a href="{address}">regard studio</a>
+"""
+
+
+def write_redirect(address: str) -> Path | None:
+    """A page that only the user can read and that leads to an address with a token; None if it cannot be written.
+
+    A browser gets the file instead of the address, because its command line is readable by every user of the machine.
+    """
+    path = user_data_folder() / f"studio-{os.getpid()}.html"
+    return path if write_private(path, REDIRECT.format(address=html.escape(address))) else None

@@ -2,9 +2,11 @@
 
 import socket
 
+from regard.serving.connections import BACKLOG
+
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = ("0.0.0.0", "::")
-PORT, TRIES, BACKLOG = 8765, 20, 2048
+PORT, TRIES = 8765, 20
 
 
 def bind(host: str, port: int | None) -> socket.socket:

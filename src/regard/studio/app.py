@@ -20,7 +20,7 @@ from regard.studio.schema.base import Problem
 from regard.studio.state import Studio
 
 GONE = 499
-"""The client has disconnected; the code of nginx."""
+"""The client has disconnected or cancelled its job; the code of nginx."""
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description}
     for status, description in (
@@ -118,8 +118,8 @@ async def on_busy(request: Request, error: Exception) -> Response:
 
 
 async def on_gone(request: Request, error: Exception) -> Response:
-    # without a body, because no client receives it
-    return Response(status_code=GONE)
+    # a client that has disconnected does not receive it, one that cancelled its job does
+    return respond(GONE, str(error))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

@@ -7,11 +7,9 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import uvicorn
-
 from regard._utils import DEMO_SYSTEMS, load_last_demo, user_data_folder
 from regard.checkpoint import RunFolder
-from regard.serving import bind, names_of, own_token
+from regard.serving import BoundedServer, bind, names_of, own_token, write_redirect
 from regard.studio.app import make_app
 from regard.studio.demo_training import DemoTraining
 from regard.studio.model_registry import ModelRegistry, runs_below
@@ -45,32 +43,41 @@ def is_finished(demo: Path) -> bool:
 
 
 def serve_studio(
-    folders: Sequence[Path], *, host: str, port: int | None, browser: bool, show: Callable[[str], None]
+    folders: Sequence[Path],
+    *,
+    host: str,
+    port: int | None,
+    browser: bool,
+    show: Callable[[str], None],
+    new_token: bool = False,
 ) -> None:
     """Serve until interrupted; `show` is called with the address as soon as the page can be opened."""
     # bound before the models are scanned, so that a taken port is reported at once
     listener = bind(host, port)
     studio = make_studio(folders)
     # port 0 lets the system choose
-    token, bound_port = own_token(), listener.getsockname()[1]
+    token, bound_port = own_token(new=new_token), listener.getsockname()[1]
     # the guard accepts these as Host headers
     names = names_of(host, bound_port)
     app = make_app(studio, token=token, hosts=names)
-    address = f"http://{names[0]}/?token={token}"
-    # no access log: the first address contains the token
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
+    address = f"http://{names[0]}/"
+    server = BoundedServer(app)
     # the socket is open already, so that a page opened now waits in its backlog
-    show(address)
+    show(f"{address}?token={token}")
+    redirect = write_redirect(f"{address}?token={token}") if browser else None
     if browser:
+        # without the file the page asks for the token
+        target = address if redirect is None else redirect.as_uri()
         # a thread, because opening a browser may block
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(target,), daemon=True).start()
     try:
         server.run(sockets=[listener])
     # uvicorn raises the signal again after its own shutdown
     except KeyboardInterrupt:
         pass
     finally:
+        if redirect is not None:
+            redirect.unlink(missing_ok=True)
         studio.close()
     # exit without waiting for a running inspection or experiment
     # _exit runs no handlers and flushes no streams

@@ -45,6 +45,12 @@ async def generate(body: GenerateRequest, request: Request, studio: CurrentStudi
     return await studio.jobs.run(request, lambda: inspections.generate(studio.registry.load(body.model), body))
 
 
+@router.delete("/jobs/{name}", status_code=204)
+async def cancel(name: str, studio: CurrentStudio) -> None:
+    """Cancel the request that was sent with this name in its header X-Job; closing its connection does the same."""
+    studio.jobs.cancel(name)
+
+
 @router.get("/runs")
 def all_runs(studio: CurrentStudio) -> list[RunCard]:
     """Every run below the studio's folders."""

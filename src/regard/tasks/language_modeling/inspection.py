@@ -29,6 +29,7 @@ from regard.contracts import (
     StatePart,
     Title,
     Trace,
+    check_cancelled,
     device_of,
     evaluating,
     leaves,
@@ -186,6 +187,7 @@ def measure_state(model: Any, ids: Sequence[int]) -> StatePanel:
         state = model.start(1)
         at_start = num_bytes(leaves(state))
         for position, token in enumerate(ids):
+            check_cancelled()
             state = model.step(torch.tensor([token], device=device), state).state
             allocated.append(num_bytes(leaves(state)))
             total_unused = 0
