@@ -1,12 +1,14 @@
 """`regard demo`: three systems, a table, a picture, and folders that go on to be used."""
 
+import os
+import signal
 import sys
 
 import pytest
 
 import regard.cli.demo as demo
 from regard._utils import load_last_demo, override
-from regard.tasks import read_report
+from regard.tasks import fit, read_report
 
 
 @pytest.fixture
@@ -48,3 +50,41 @@ def test_without_babel_it_says_so(command, tmp_path, capsys, monkeypatch):
     assert command("demo", "--out", tmp_path / "demo") == 2
     assert "Dates needs the babel package" in capsys.readouterr().err
     assert not (tmp_path / "demo").exists()
+
+
+def test_an_interrupted_demo_continues_when_the_command_is_given_again(hurried, command, tmp_path, capsys, monkeypatch):
+    interrupted = []
+
+    def stop_once(record):
+        if not interrupted:
+            interrupted.append(record["step"])
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def fit_or_stop(run, out, **options):
+        # two steps more than those of the other tests, so that the signal arrives between two of them
+        run = override(run, "training.steps=4")
+        stop = [stop_once] if out.name == "bahdanau" else []
+        return fit(run, out, callbacks=stop, **options)
+
+    monkeypatch.setattr(demo, "fit", fit_or_stop)
+    words = ("demo", "--quick", "--out", tmp_path / "demo")
+    assert command(*words) == 130
+    output = " ".join("".join(capsys.readouterr()).split())
+    assert interrupted == [2] and "Training stopped after step 3 and is saved." in output
+    assert "Give the same command again to continue." in output
+    assert "--resume" not in output and "--overwrite" not in output
+    finished = (tmp_path / "demo" / "seq2seq" / "model.safetensors").read_bytes()
+    assert command(*words) == 0
+    output = " ".join("".join(capsys.readouterr()).split())
+    # the finished system keeps its weights, the other one continues after the step that was saved
+    assert "Resuming from step 3" in output and "parameters" in output
+    assert (tmp_path / "demo" / "seq2seq" / "model.safetensors").read_bytes() == finished
+    assert (tmp_path / "demo" / "alignment.html").exists()
+    assert command(*words) == 2, "a demo that is complete is not trained again"
+    assert command(*words[:1], *words[2:]) == 2
+
+
+def test_other_files_are_not_taken_for_an_interrupted_demo(command, tmp_path, capsys):
+    (tmp_path / "demo" / "bahdanau").mkdir(parents=True)
+    assert command("demo", "--out", tmp_path / "demo") == 2
+    assert "Choose another --out" in capsys.readouterr().err

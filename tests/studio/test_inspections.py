@@ -210,3 +210,20 @@ def test_a_request_is_cancelled_by_the_name_that_its_client_chose(studio, client
     request.join(20)
     assert answers[0].status_code == 499 and "cancelled" in answers[0].json()["detail"]
     assert studio.jobs.num_waiting == 0
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\t", "▁", "\x1f"])
+@pytest.mark.parametrize("path", ["predict", "inspections"])
+def test_a_blank_text_is_refused_with_one_sentence_everywhere(small_client, path, text):
+    for model in ("bahdanau", "cnn", "gpt"):
+        answer = small_client.post(f"/api/{path}", json={"model": model, "text": text})
+        assert answer.status_code == 422 and answer.json() == {"detail": "the text has no tokens. Type a word."}
+
+
+@pytest.mark.parametrize("path", ["predict", "inspections", "generate"])
+def test_an_error_has_nothing_of_an_earlier_answer(small_client, path):
+    body = {"model": "gpt", "text": "the cat"}
+    assert small_client.post(f"/api/{path}", json=body).status_code == 200
+    answer = small_client.post(f"/api/{path}", json=body | {"text": "the cat" * 1000})
+    assert answer.status_code == 422 and list(answer.json()) == ["detail"]
+    assert answer.headers["cache-control"] == "no-store" and "Shorten it" in answer.json()["detail"]

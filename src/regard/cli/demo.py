@@ -1,7 +1,8 @@
 """`regard demo`: three models learn to translate dates, to show what attention is for.
 
 Seq2Seq encodes the source in one state, Bahdanau's decoder attends to all source states, the Transformer consists of
-attention. The three have similar numbers of parameters, the same training dates, and test dates from outside them.
+attention. The three have similar numbers of parameters, the same training dates, and test dates from outside them. A
+demo that was interrupted continues when the command is given again.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ def demo(
     console = Console()
     pictures = picture_files(out)
     # before the training, which takes minutes
-    check_demo(out, pictures, overwrite=overwrite)
+    is_resumed = check_demo(out, pictures, overwrite=overwrite)
     console.print("English dates to Chinese, character by character; the test dates are not in the training data.\n")
     test: Sequence[Pair] = ()
     systems = []
@@ -66,10 +67,15 @@ def demo(
         # the same for all systems, which have the same seed of the data
         test = run.data.read("test")
         try:
-            fitted = fit(run, out / name, overwrite=overwrite, console=console)
-        except Interrupted:
-            # a demo has no --resume
-            console.print("The demo is not finished. Run it again with --overwrite.")
+            # a system whose training has not begun has nothing to resume
+            resume = is_resumed and RunFolder(out / name).config.exists()
+            fitted = fit(run, out / name, resume=resume, overwrite=overwrite, console=console)
+        except Interrupted as interrupted:
+            without = " without --overwrite" if overwrite else ""
+            console.print(
+                f"Training stopped after step {interrupted.step} and is saved. Give the same command again{without} to "
+                f"continue."
+            )
             raise typer.Exit(INTERRUPTED) from None
         # greedy, as in the report below
         translations = fitted.system.predict([pair.source for pair in test], beam=1)
@@ -79,7 +85,7 @@ def demo(
     predictor = next(system.fitted.system for system in systems if system.name == DRAWN_SYSTEM)
     # the longest source that fits
     text = max((pair.source for pair in test if len(pair.source) <= MAX_LETTERS), key=len)
-    draw_attention(console, predictor, text, pictures, overwrite=overwrite)
+    draw_attention(console, predictor, text, pictures, overwrite=overwrite or is_resumed)
     save_last_demo(out)
     suggest_commands(console, out)
 
@@ -111,11 +117,17 @@ def picture_files(out: Path) -> list[Path]:
     return [out / f"alignment.{suffix}" for suffix in formats]
 
 
-def check_demo(out: Path, pictures: list[Path], *, overwrite: bool) -> None:
-    """Refuse to overwrite before any training, not after it."""
-    existing = [path for path in (*(out / name for name in DEMO_SYSTEMS), *pictures) if path.exists()]
-    if existing and not overwrite:
+def check_demo(out: Path, pictures: list[Path], *, overwrite: bool) -> bool:
+    """True if an interrupted demo is to be continued; a complete one is refused before any training, not after it."""
+    folders = [RunFolder(out / name) for name in DEMO_SYSTEMS]
+    existing = [path for path in (*(folder.folder for folder in folders), *pictures) if path.exists()]
+    if overwrite or not existing:
+        return False
+    # the pictures are drawn last
+    is_complete = all(folder.weights.exists() for folder in folders) and all(path.exists() for path in pictures)
+    if is_complete or not any(folder.config.exists() for folder in folders):
         raise ValueError(f"{existing[0]} exists. Choose another --out, or allow it with --overwrite.")
+    return True
 
 
 def comparison_table(systems: Sequence[DemoSystem], test: Sequence[Pair]) -> Table:

@@ -94,8 +94,9 @@ def train(
     callbacks = [tensorboard_callback(out / "tensorboard")] if tensorboard else []
     try:
         fitted = fit(run, out, resume=resume, overwrite=overwrite, callbacks=callbacks)
-    except Interrupted:
-        # the trainer has printed where it stopped and how to continue
+    except Interrupted as interrupted:
+        if is_main_process():
+            Console(stderr=True).print(str(interrupted), markup=False, highlight=False, soft_wrap=True)
         sys.exit(INTERRUPTED)
     # other processes of a launcher print nothing
     if is_main_process():

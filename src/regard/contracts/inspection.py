@@ -188,6 +188,9 @@ class Inspection:
     unknown: tuple[str, ...] = ()
     """Parts of the input that the vocabulary does not know, each once."""
     num_dropped: int = 0
+    """Tokens of the input that were left out because it is too long."""
+    drops_start: bool = False
+    """They are the first ones, as in a language model, whose continuation depends on the last; otherwise the last."""
     response: Response | None = None
     call: ModelCall | None = None
     tokens: Any = field(default=None, repr=False)

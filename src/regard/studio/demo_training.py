@@ -38,7 +38,7 @@ class DemoTraining:
 
     def __init__(self, folder: Path, command: Sequence[str] | None = None) -> None:
         self.folder = folder
-        # --overwrite: an interrupted demo cannot be resumed
+        # --overwrite: what an earlier version began may have other settings, and could not be continued
         default = (sys.executable, "-c", ENDS_WITH_PARENT, "demo", "--out", str(folder), "--overwrite")
         self.command = tuple(default if command is None else command)
         # beside the folder, whose content the training replaces

@@ -22,6 +22,7 @@ from regard.studio.schema.inspections import (
 )
 from regard.studio.schema.models import GenerateAnswer, GeneratedToken, GenerateRequest, PredictAnswer, PredictRequest
 from regard.studio.schema.numbers import Outcome
+from regard.tasks import refuse_blank
 
 MAX_NUMBERS = 128_000_000
 """Limit of the scores, weights, keys and values of one inspection."""
@@ -62,6 +63,7 @@ def describe_inspection(inspection: Inspection, model: str, name: str) -> Inspec
         forced=inspection.forced,
         log_prob=inspection.log_prob,
         num_dropped=inspection.num_dropped,
+        drops_start=inspection.drops_start,
         axes=[describe_axis(axis) for axis in inspection.axes],
         sites=[*sites, *(describe_site(site) for site in inspection.sites)],
         panels=[panel.name for panel in inspection.panels],
@@ -150,7 +152,8 @@ def predict_one(model: RegisteredModel, request: PredictRequest) -> PredictAnswe
     # the model is loaded before the clock starts
     predictor, start = model.activate(), time.perf_counter()
     with refusing():
-        output = predictor.predict([predictor.parse(request.text)])[0]
+        # the page has nothing to show for an empty text, and an inspection of it is refused too
+        output = predictor.predict([predictor.parse(refuse_blank(request.text))])[0]
     return PredictAnswer(
         output=str(output),
         # outputs of other packages may have neither

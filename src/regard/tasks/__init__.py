@@ -24,6 +24,7 @@ from regard.tasks.base import (
     count_parameters,
     describe_run,
     equal_size,
+    refuse_blank,
     run_info,
     steps_of,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "override",
     "read_report",
     "read_run",
+    "refuse_blank",
     "report_of",
     "run_info",
     "steps_of",

@@ -1,5 +1,6 @@
 """The Task descriptor, the setup of a training, and settings and checks that tasks share."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -177,6 +178,18 @@ def parse_text(data: str | bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"the input is not text in UTF-8: byte {error.start} cannot be decoded. Convert it.") from None
+
+
+NO_TOKENS = "the text has no tokens. Type a word."
+# what every tokenizer takes as white space; ▁ is its own mark of a word start
+BLANK = re.compile(r"[\s▁\x1c-\x1f\x85]*")
+
+
+def refuse_blank(text: str) -> str:
+    """The text; ValueError if it has no tokens, the same for every predictor."""
+    if BLANK.fullmatch(text):
+        raise ValueError(NO_TOKENS)
+    return text
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:

@@ -247,9 +247,8 @@ class Trainer:
             self._clock.mark()
             # a run that ends with this step is complete, and not interrupted
             if stopping and self._stop_reason() is None:
-                interrupted = Interrupted(self.manager.folder, self.progress.step)
-                display.print(str(interrupted))
-                raise interrupted
+                # its caller prints how to continue: not every command has the option of the message
+                raise Interrupted(self.manager.folder, self.progress.step)
 
     def _step(self, batches: StepBatches) -> None:
         # before the step: the learning rate is that of the step to come

@@ -54,8 +54,8 @@ def large_inspection(heads):
     }  # fmt: skip
     return {
         "id": "large", "model": "bahdanau", "input": "3 May 2031", "output": "large", "forced": False, "log_prob": -1,
-        "num_dropped": 0, "axes": axes, "sites": [site], "panels": [], "unknown": [], "milliseconds": 1,
-        "milliseconds_per_token": 1,
+        "num_dropped": 0, "drops_start": False, "axes": axes, "sites": [site], "panels": [], "unknown": [],
+        "milliseconds": 1, "milliseconds_per_token": 1,
     }  # fmt: skip
 
 

@@ -55,9 +55,32 @@ def test_an_intervention_changes_the_continuation_and_the_text(predictor):
     assert writer.respond(inspection, around).log_prob_of_first != pytest.approx(inspection.log_prob, abs=1e-3)
 
 
-def test_a_text_is_cut_at_the_context_and_unknown_words_are_named(predictor):
-    inspection = predictor("gpt").inspect("the zebra sat . " * 10)
-    assert len(inspection.tokens) == 24 and inspection.num_dropped == 40 - 24 and inspection.unknown == ("zebra",)
+@pytest.mark.parametrize("count", [24, 25, 30, 36, 37, 48, 61])
+def test_a_text_beyond_the_context_is_inspected_where_its_continuation_begins(count, predictor):
+    writer = predictor("gpt")
+    words = ("the", "cat", "sat", "on", "the", "mat", ".", "a", "bird")
+    text = " ".join(words[number % 9] for number in range(count))
+    whole, inspection = writer.encode(text), writer.inspect(text)
+    length = len(inspection.tokens)
+    # from half the context, which a full one is reduced to, up to the context
+    assert 12 < length <= 24 and inspection.tokens == whole[-length:]
+    assert inspection.num_dropped == count - length and inspection.drops_start
+    assert inspection.axis("text").texts == tuple(text.split()[-length:])
+    with torch.inference_mode():
+        expected = writer.model(torch.tensor([whole]))[0, -1]
+    torch.testing.assert_close(inspection.panel(NextTokenPanel).logits[-1], expected)
+    (token, *_) = writer.stream([text], max_tokens=1, temperature=0)
+    response = writer.respond(inspection, nullcontext)
+    assert response.tokens[0] == token.token
+
+
+def test_a_state_that_depends_on_the_whole_text_is_inspected_in_full(predictor):
+    inspection = predictor("lstmn").inspect("the cat sat . " * 10)
+    assert len(inspection.tokens) == 40 and inspection.num_dropped == 0
+
+
+def test_unknown_words_are_named(predictor):
+    assert predictor("gpt").inspect("the zebra sat . " * 10).unknown == ("zebra",)
 
 
 @pytest.mark.parametrize(

@@ -853,7 +853,8 @@ export interface components {
          * InspectionMessage
          * @description An inspection without its numbers, cached under `id`; the same request has the same id.
          *
-         *     `forced`: the output was given in the request. `panels` names further results, each with an endpoint.
+         *     `forced`: the output was given in the request. `num_dropped`: tokens that were left out of a text that is too long,
+         *     the first ones if `drops_start`, otherwise the last. `panels` names further results, each with an endpoint.
          */
         InspectionMessage: {
             /** Id */
@@ -870,6 +871,8 @@ export interface components {
             log_prob: number;
             /** Num Dropped */
             num_dropped: number;
+            /** Drops Start */
+            drops_start: boolean;
             /** Axes */
             axes: components["schemas"]["InspectionAxis"][];
             /** Sites */

@@ -127,6 +127,18 @@ class GPT(LanguageModelBase):
         # for zero tokens the embedding gives features of the right shape, (B, 0, size)
         return ModelOutput(features=torch.cat(features, dim=1) if features else self.embedding(tokens), state=state)
 
+    def window_length(self, length: int) -> int:
+        """The number of last tokens that the next prediction depends on, after a text of this length.
+
+        With rotary positions or ALiBi it is that of each layer; earlier tokens act through the layers below.
+        """
+        context = self.config.context
+        if length <= context or not self.is_placed:
+            return min(length, context)
+        # a full context is reduced to its last half each time, and then grows again
+        half = context // 2
+        return half + 1 + (length - context - 1) % (context - half)
+
     def _num_free(self, state: State) -> int:
         """Number of tokens that can be processed in one pass."""
         context = self.config.context

@@ -62,7 +62,8 @@ class InspectionSite(Message):
 class InspectionMessage(Message):
     """An inspection without its numbers, cached under `id`; the same request has the same id.
 
-    `forced`: the output was given in the request. `panels` names further results, each with an endpoint.
+    `forced`: the output was given in the request. `num_dropped`: tokens that were left out of a text that is too long,
+    the first ones if `drops_start`, otherwise the last. `panels` names further results, each with an endpoint.
     """
 
     id: str
@@ -72,6 +73,7 @@ class InspectionMessage(Message):
     forced: bool
     log_prob: float
     num_dropped: int
+    drops_start: bool
     axes: list[InspectionAxis]
     sites: list[InspectionSite]
     panels: list[str]

@@ -37,6 +37,7 @@ from regard.contracts import (
 )
 from regard.data.text import decode_text, token_texts
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
+from regard.tasks.base import refuse_blank
 
 TEXT = "text"
 TITLE = Title(en="text", zh="文本")
@@ -47,17 +48,13 @@ NUM_CONTINUED = 8
 """Tokens of the continuation that shows the effect of an intervention."""
 
 
-def inspect_text(
-    generator: Any, text: str, *, context: int | None = None, max_numbers: int | None = None
-) -> Inspection:
-    """Every attention and prediction over a text; `context` is the model's maximum number of tokens."""
+def inspect_text(generator: Any, text: str, *, max_numbers: int | None = None) -> Inspection:
+    """Every attention and prediction over a text, or over its last tokens: those that its continuation depends on."""
     began = time.perf_counter()
     model = generator.model
-    # encode gives a line break for an empty text, which would hide the error below
-    whole = generator.encode(text) if text.strip() else []
-    if not whole:
-        raise ValueError("the text has no tokens. Type a word.")
-    ids = whole[: min(context or MAX_TOKENS, MAX_TOKENS)]
+    # encode gives a line break for an empty text, which is a prompt but nothing to inspect
+    whole = generator.encode(refuse_blank(text))
+    ids = whole[-min(length_of_window(model, len(whole)), MAX_TOKENS) :]
     sites = find_sites(model, lambda: probe(model))
     # before the forward pass, which allocates what is counted here
     count_numbers(sites, {TEXT: len(ids)}, max_numbers)
@@ -86,6 +83,7 @@ def inspect_text(
         panels=(predictions, state),
         unknown=tuple(generator.unknown_in(text)),
         num_dropped=len(whole) - len(ids),
+        drops_start=True,
         call=ModelCall(inputs=f"tokens = torch.tensor([{ids}])\n", call="model.features(tokens, model.start(1))"),
         tokens=ids,
         seconds=recorded - began,
@@ -93,9 +91,16 @@ def inspect_text(
     )
 
 
+def length_of_window(model: Any, length: int) -> int:
+    """The number of last tokens that the continuation of a text of this length depends on."""
+    window_length = getattr(model, "window_length", None)
+    # a model without a window has a state that depends on the whole text
+    return length if window_length is None else int(window_length(length))
+
+
 def axis_of(tokenizer: Any, text: str, ids: Sequence[int]) -> Axis:
     """The axis of the tokens, with the characters of the text behind each."""
-    texts = token_texts(text, tokenizer)[: len(ids)]
+    texts = token_texts(text, tokenizer)[-len(ids) :]
     return token_axis(TEXT, TITLE, tokenizer.tokens(ids), texts=texts, is_stepwise=True, is_multiline=True)
 
 

@@ -227,7 +227,7 @@ class TextGenerator:
         check_texts([data], "inputs")
         if output is not None:
             raise ValueError("a language model has no output apart from its text. Leave out the output.")
-        return inspect_text(self, data, context=self._context, max_numbers=max_numbers)
+        return inspect_text(self, data, max_numbers=max_numbers)
 
     def respond(self, inspection: Inspection, around: Around) -> Response:
         """The next tokens inside `around()`, and the log-probability of the text there."""

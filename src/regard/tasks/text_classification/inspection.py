@@ -30,6 +30,7 @@ from regard.contracts import (
 )
 from regard.data.text import unknown_in
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
+from regard.tasks.base import NO_TOKENS
 
 SOURCE, ROWS = "source", "rows"
 TITLES = {SOURCE: Title(en="text", zh="文本"), ROWS: Title(en="row", zh="行")}
@@ -50,7 +51,7 @@ def inspect_sentence(
     model = classifier.model
     whole = classifier.tokenizer.encode(text)
     if not whole:
-        raise ValueError("the text has no tokens. Type a word.")
+        raise ValueError(NO_TOKENS)
     ids = whole[:max_length]
     sites = find_sites(model, lambda: probe(model))
     # the number of rows is not known before the forward pass

@@ -32,6 +32,7 @@ from regard.contracts import (
 from regard.data.text import unknown_in
 from regard.decoding import decode, forced_alignment, score
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
+from regard.tasks.base import NO_TOKENS
 from regard.tasks.translation.run import LIMIT
 
 NUM_SOURCE, NUM_TARGET = 3, 7
@@ -72,7 +73,7 @@ def inspect_translation(
     model, tokenizers = translator.model, translator.tokenizers
     ids = tokenizers.source.encode(text)
     if not ids:
-        raise ValueError("the text has no tokens. Type a word.")
+        raise ValueError(NO_TOKENS)
     # one position is for <eos>
     source = [*ids[: max_source - 1], EOS]
     sites = find_sites(model, lambda: probe(model))
