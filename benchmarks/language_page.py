@@ -206,7 +206,7 @@ def verdict(runs: Runs) -> str:
     holds = "Holds" if finding.holds else "Does not hold"
     return (
         f"\nThe claim (Daniluk et al. 2017): {finding.claim} **{holds} on this text with this training.** "
-        f"{finding.verdict}\n"
+        f"{finding.verdict.en}\n"
     )
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from regard.cli import main
+from regard.contracts import Title
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import Finding, Measured
 
@@ -27,7 +28,14 @@ def quick(monkeypatch):
             rows = ({"method": "[b]one[/b]", "error": Measured(0.123456, 0.01), "ratio": 0.98765, "size": 12345},)
             draw = lambda figure: figure.subplots().plot([1, 2])  # noqa: E731
             holds = name != "scaling"
-            return Finding(name=name, claim=f"Claim of {name}.", rows=rows, verdict="Seen.", holds=holds, draw=draw)
+            return Finding(
+                name=name,
+                claim=f"Claim of {name}.",
+                rows=rows,
+                verdict=Title(en="Seen.", zh="已见。"),
+                holds=holds,
+                draw=draw,
+            )
 
         return run
 

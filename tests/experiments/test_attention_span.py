@@ -75,30 +75,31 @@ def test_the_papers_own_figures_hold():
     holds, verdict = judge(results_of())
     assert holds, verdict
     assert (
-        "Attention 80%, Key-Value 80%, Key-Value-Predict 80% (uniform weights, 33%): attention mainly uses" in verdict
+        "Attention 80%, Key-Value 80%, Key-Value-Predict 80% (uniform weights, 33%): attention mainly uses"
+        in verdict.en
     )
-    assert "Each form of attention is clearly better" in verdict
-    assert "4-gram RNN is on par with Key-Value-Predict" in verdict
+    assert "Each form of attention is clearly better" in verdict.en
+    assert "4-gram RNN is on par with Key-Value-Predict" in verdict.en
 
 
 def test_uniform_weights_have_no_short_span():
     holds, verdict = judge(results_of(within=EVEN))
     assert not holds
-    assert "attention does not mainly use them" in verdict
+    assert "attention does not mainly use them" in verdict.en
 
 
 @pytest.mark.parametrize(("perplexity", "comparison"), [(83.0, "clearly worse than"), (82.0, "on par with")])
 def test_the_verdict_names_where_the_order_breaks(perplexity, comparison):
     holds, verdict = judge(results_of(PAPER | {"key_value": perplexity}))
     assert not holds
-    assert f"Key-Value is {comparison} Attention." in verdict
+    assert f"Key-Value is {comparison} Attention." in verdict.en
 
 
 @pytest.mark.parametrize(("perplexity", "comparison", "expected"), [(90.0, "worse", False), (60.0, "better", True)])
 def test_the_verdict_covers_both_orders_of_a_simple_model(perplexity, comparison, expected):
     holds, verdict = judge(results_of(PAPER | {"ngram_rnn": perplexity}))
     assert holds is expected
-    assert f"The 4-gram RNN is clearly {comparison} than Key-Value-Predict" in verdict
+    assert f"The 4-gram RNN is clearly {comparison} than Key-Value-Predict" in verdict.en
 
 
 def test_recorded_runs_give_the_same_finding():

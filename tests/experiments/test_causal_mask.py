@@ -20,21 +20,21 @@ def test_the_claim_holds_for_the_model_without_a_mask_only():
     )
     holds, verdict = judge(masked, unmasked, LANGUAGE)
     assert holds, verdict
-    assert "a collapse" in verdict
-    assert "it cannot generate" in verdict
+    assert "a collapse" in verdict.en
+    assert "it cannot generate" in verdict.en
     holds, verdict = judge(masked, masked, LANGUAGE)
     assert not holds
-    assert "no collapse" in verdict
-    assert "it can generate" in verdict
+    assert "no collapse" in verdict.en
+    assert "it can generate" in verdict.en
     holds, verdict = judge(unmasked, unmasked, LANGUAGE)
     assert not holds
-    assert "not within a tenth" in verdict
+    assert "not within a tenth" in verdict.en
 
 
 def test_untrained_models_do_not_confirm_the_claim():
     finding = causal_mask.run(repeats=2, steps=3, size=16, num_symbols=5, length=6)
     assert not finding.holds
-    assert "no collapse" in finding.verdict
+    assert "no collapse" in finding.verdict.en
 
 
 def test_with_the_same_mask_both_models_are_equal():

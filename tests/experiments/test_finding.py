@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+from regard.contracts import Title
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import Finding, Measured, record
 from regard.experiments.lib.finding import clearly_above, digits, slope, table_bytes
@@ -24,7 +25,7 @@ SMALL = {
 
 def a_finding(**changes):
     rows = ({"name": "a", "size": 3, "error": Measured(0.123456789, 0.5)}, {"name": "b", "size": 4, "error": 0.25})
-    fields = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": "Yes.", "holds": True}
+    fields = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": Title(en="Yes.", zh="是。"), "holds": True}
     return Finding(**(fields | {"draw": lambda figure: figure.subplots().plot([1, 2])} | changes))
 
 

@@ -15,21 +15,21 @@ def test_the_claim_holds_on_the_curve_of_the_text():
     assert finding.holds
     errors = {row["pooling"]: row["error"].mean for row in finding.rows[:3]}
     assert errors["average"] > errors["fixed kernel"] > errors["learned kernel"]
-    assert "only with a bandwidth that shrinks" in finding.verdict
+    assert "only with a bandwidth that shrinks" in finding.verdict.en
 
 
 def test_on_noise_no_kernel_is_better():
     finding = pooling.run(**SMALL, truth=torch.zeros_like)
     assert not finding.holds
-    assert "does not clearly beat the average" in finding.verdict
+    assert "does not clearly beat the average" in finding.verdict.en
 
 
 def test_where_the_fixed_width_is_right_learning_does_not_help():
     # a small slope: the fixed bandwidth of 1 is nearly optimal
     finding = pooling.run(**SMALL, truth=lambda x: 0.2 * x)
     assert not finding.holds
-    assert "A kernel beats the average" in finding.verdict
-    assert "learning its width does not clearly help" in finding.verdict
+    assert "A kernel beats the average" in finding.verdict.en
+    assert "learning its width does not clearly help" in finding.verdict.en
 
 
 def test_the_three_forms_equal_the_formula():

@@ -20,15 +20,15 @@ def test_the_claim_holds():
 def test_scaled_scores_in_the_place_of_unscaled_do_not_saturate():
     finding = scaling.run(**SMALL, unscaled=ScaledDot())
     assert not finding.holds
-    assert "does not saturate" in finding.verdict
-    assert "not as claimed" in finding.verdict
+    assert "does not saturate" in finding.verdict.en
+    assert "not as claimed" in finding.verdict.en
 
 
 def test_unscaled_scores_in_the_place_of_scaled_do_not_stay_constant():
     finding = scaling.run(**SMALL, scaled=Dot())
     assert not finding.holds
-    assert "is not stable either" in finding.verdict
-    assert "the unscaled softmax saturates" in finding.verdict
+    assert "is not stable either" in finding.verdict.en
+    assert "the unscaled softmax saturates" in finding.verdict.en
 
 
 def test_equal_scores_have_known_statistics():

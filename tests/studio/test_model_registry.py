@@ -143,7 +143,9 @@ def test_experiments_run_on_request(client, monkeypatch):
             break
         time.sleep(0.1)
         answer = client.get("/api/experiments/scaling").json()
-    assert answer["state"] == "done" and answer["holds"] and answer["rows"] and answer["figure"].startswith("<?xml")
+    assert answer["state"] == "done" and answer["holds"] and answer["rows"]
+    assert answer["figure"]["en"].startswith("<?xml") and "分数的方差" in answer["figure"]["zh"]
+    assert "纳特" in answer["verdict"]["zh"] and answer["columns"][0] == {"en": "size d", "zh": "维度 d"}
     assert client.get("/api/experiments/nothing").status_code == 404
 
 

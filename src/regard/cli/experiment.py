@@ -53,7 +53,7 @@ def print_finding(console: Console, finding: Finding, paths: list[Path], seconds
         table.add_row(*(Text(format_cell(value)) for value in row.values()))
     console.print(table)
     verdict = Text.assemble(("Holds. ", "bold green") if finding.holds else ("Does not hold. ", "bold red"))
-    console.print(verdict.append(finding.verdict))
+    console.print(verdict.append(finding.verdict.en))
     console.print(Text("  ".join(map(str, paths)), style="dim", overflow="fold"))
     if not has_matplotlib():
         console.print("No figure: matplotlib is not installed (pip install matplotlib).", style="yellow")

@@ -75,14 +75,16 @@ def count_columns(picture: Picture) -> int:
     return math.ceil(math.sqrt(len(picture.panels)))
 
 
-def drawn_bytes(draw: Callable[[Any], None], formats: Sequence[str]) -> dict[str, bytes]:
-    """The figure that `draw` fills, as a file of each format."""
+def drawn_bytes(draw: Callable[[Any], None], formats: Sequence[str], *, letters: str = "") -> dict[str, bytes]:
+    """The figure that `draw` fills, as a file of each format, in fonts that have these letters if any is installed."""
     require_matplotlib()
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(layout="constrained")
-    draw(figure)
-    return {file_format: save_bytes(figure, file_format) for file_format in formats}
+    with rc_context({"font.family": fonts_with(letters, embedded=False)} if letters else {}):
+        figure = Figure(layout="constrained")
+        draw(figure)
+        return {file_format: save_bytes(figure, file_format) for file_format in formats}
 
 
 def save_bytes(figure: Any, file_format: str) -> bytes:
@@ -168,12 +170,17 @@ def write_numbers(axes: Any, picture: Picture, panel: Panel) -> None:
 
 
 def fonts_for(picture: Picture, *, embedded: bool) -> list[str]:
+    """The fonts of a picture."""
+    tokens = (token for panel in picture.panels for token in (*panel.query_tokens, *panel.key_tokens))
+    return fonts_with("".join((*tokens, picture.title)), embedded=embedded)
+
+
+def fonts_with(text: str, *, embedded: bool) -> list[str]:
     """The default font and one with the characters that it lacks; a warning if no font has them and it is embedded."""
     from matplotlib import font_manager, get_data_path
 
-    tokens = (token for panel in picture.panels for token in (*panel.query_tokens, *panel.key_tokens))
     default = font_manager.get_font(f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf").get_charmap()
-    missing = {letter for text in (*tokens, picture.title) for letter in text if ord(letter) not in default}
+    missing = {letter for letter in text if ord(letter) not in default}
     if not missing:
         return ["DejaVu Sans"]
     best, covered = best_font(missing)

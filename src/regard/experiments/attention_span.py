@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.contracts import Title
 from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import TextCorpus, TopicsCorpus
 from regard.data.text import Stream, Tokenizer, TokenizerSettings, make_stream
+from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
 from regard.experiments.lib.small_transformer import seeded
@@ -41,7 +43,7 @@ SYSTEMS = ("lstm", *ATTENDING, "ngram_rnn")
 RARE = 0.1
 """Added to the count of every word, so that no probability is 0."""
 
-BETTER, WORSE = "clearly better than", "clearly worse than"
+BETTER, WORSE, ON_PAR = "clearly better than", "clearly worse than", "on par with"
 MIN_SEEDS = 2
 """Seeds below which there is no spread."""
 
@@ -264,7 +266,7 @@ def title(name: str) -> str:
     return "4-gram RNN" if name == "ngram_rnn" else LANGUAGE_MODELS[name].title
 
 
-def judge(results: Results) -> tuple[bool, str]:
+def judge(results: Results) -> tuple[bool, Title]:
     """Short: most of the weight, and clearly more than with uniform weights. Order, par: by the spread over seeds."""
     perplexities = {name: [run.perplexity for run in runs] for name, runs in results.items()}
     shares = {name: [run.short for run in results[name]] for name in ATTENDING}
@@ -272,28 +274,52 @@ def judge(results: Results) -> tuple[bool, str]:
     # every seed above a half, and the mean clearly above uniform weights
     short = all(min(values) > 0.5 and clearly_above(values, [even] * len(values)) for values in shares.values())
     ranks = {
-        name: compare(perplexities[name], perplexities[other]) + " " + title(other)
+        name: Rank(name, compare(perplexities[name], perplexities[other]), other)
         # each form is compared with the one before it, and the 4-gram RNN with the last one
         for other, name in (*pairwise(SYSTEMS[:-1]), SYSTEMS[-2:])
     }
-    broken = [f"{title(name)} is {ranks[name]}" for name in ATTENDING if not ranks[name].startswith(BETTER)]
+    broken = [ranks[name] for name in ATTENDING if ranks[name].comparison != BETTER]
     simple = ranks[SYSTEMS[-1]]
-    short_shares = ", ".join(f"{title(name)} {Measured.of(values).mean:.0%}" for name, values in shares.items())
-    perplexity_list = ", ".join(f"{title(name)} {Measured.of(perplexities[name])}" for name in SYSTEMS)
-    verdict = (
-        f"Of the weight on {WINDOW} words the last {SHORT} have {short_shares} (uniform weights, {even:.0%}): "
-        f"{'attention mainly uses them' if short else 'attention does not mainly use them'}. "
-        f"Perplexity: {perplexity_list}. "
-        f"{'; '.join(broken) + '.' if broken else 'Each form of attention is clearly better than the one before it.'} "
-        f"The {title(SYSTEMS[-1])} is {simple}."
+    short_shares = [f"{title(name)} {Measured.of(values).mean:.0%}" for name, values in shares.items()]
+    measured = [f"{title(name)} {Measured.of(perplexities[name])}" for name in SYSTEMS]
+    english = (
+        f"Of the weight on {WINDOW} words the last {SHORT} have {', '.join(short_shares)} (uniform weights, "
+        f"{even:.0%}): {'attention mainly uses them' if short else 'attention does not mainly use them'}. "
+        f"Perplexity: {', '.join(measured)}. "
     )
+    order = "Each form of attention is clearly better than the one before it."
+    english += "; ".join(map(str, broken)) + "." if broken else order
+    english += f" The {simple}."
+    chinese = (
+        f"{WINDOW} 个词的权重中，最近 {SHORT} 个词占 {'，'.join(short_shares)}（均匀权重为 {even:.0%}）："
+        f"注意力{'主要' if short else '并不主要'}使用它们。困惑度：{'，'.join(measured)}。"
+    )
+    chinese += "；".join(rank.chinese for rank in broken) if broken else "每一种注意力都明显优于前一种"
     # on par satisfies the claim, worse does not
-    return short and not broken and not simple.startswith(WORSE), verdict
+    return short and not broken and simple.comparison != WORSE, Title(en=english, zh=f"{chinese}。{simple.chinese}。")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How the perplexity of a system compares with that of another."""
+
+    name: str
+    comparison: str
+    other: str
+
+    def __str__(self) -> str:
+        return f"{title(self.name)} is {self.comparison} {title(self.other)}"
+
+    @property
+    def chinese(self) -> str:
+        """The same in Chinese."""
+        pair = {BETTER: "{}明显优于 {}", WORSE: "{}明显差于 {}", ON_PAR: "{}与 {} 相当"}[self.comparison]
+        return pair.format(f"{title(self.name)} ", title(self.other))
 
 
 def compare(own: Sequence[float], other: Sequence[float]) -> str:
     """How perplexities compare with others of the same seeds, in words."""
-    return BETTER if clearly_above(other, own) else WORSE if clearly_above(own, other) else "on par with"
+    return BETTER if clearly_above(other, own) else WORSE if clearly_above(own, other) else ON_PAR
 
 
 def draw_figure(figure: Any, *, results: Results) -> None:
@@ -303,8 +329,8 @@ def draw_figure(figure: Any, *, results: Results) -> None:
     for name, colour in colours.items():
         line(left, SPANS, shares_of(results[name]), colour)
         # an empty line gives the legend an entry without error bars
-        left.plot([], [], color=colour, label=title(name))
-    left.plot(SPANS, [span / WINDOW for span in SPANS], color=GREY, linestyle=":", label="uniform weights")
+        left.plot([], [], color=colour, label=label(title(name)))
+    left.plot(SPANS, [span / WINDOW for span in SPANS], color=GREY, linestyle=":", label=label("uniform weights"))
     left.axvline(SHORT, color=GREY, linewidth=0.7, zorder=0)
     left.set_ylim(0, 1.05)
     left.set_xticks(SPANS)

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.masks import ComposableMask, causal
+from regard.contracts import Title
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import SmallTransformer, seeded
@@ -164,7 +165,7 @@ def run(
     )
 
 
-def judge(masked: list[Trained], unmasked: list[Trained], language: Language) -> tuple[bool, str]:
+def judge(masked: list[Trained], unmasked: list[Trained], language: Language) -> tuple[bool, Title]:
     """A valid loss is near the entropy, a collapsed one below half of it; failing is nearer to chance than to 1."""
     losses = [Measured.of(run.final_loss for run in runs) for runs in (masked, unmasked)]
     legal = [Measured.of(statistics.fmean(run.legal) for run in runs) for runs in (masked, unmasked)]
@@ -173,14 +174,21 @@ def judge(masked: list[Trained], unmasked: list[Trained], language: Language) ->
     is_valid = 0.97 < losses[0].mean / language.floor < 1.1
     collapses = losses[1].mean < 0.5 * language.floor
     generates, fails = legal[0].mean > 0.9, legal[1].mean < (1 + language.chance) / 2
-    verdict = (
+    english = (
         f"The entropy of the language is {language.floor:.3f} nats. With the mask training ends at {losses[0]}, "
         f"{'within' if is_valid else 'not within'} a tenth of that, and {legal[0].mean:.0%} of the generated steps are "
         f"legal. Without the mask it ends at {losses[1]}: {'a collapse' if collapses else 'no collapse'}. Under the "
         f"causal mask that model's loss is {masked_loss}, and {legal[1].mean:.0%} of its generated steps are legal "
         f"({language.chance:.0%} by chance): it {'cannot' if fails else 'can'} generate."
     )
-    return is_valid and collapses and generates and fails, verdict
+    chinese = (
+        f"这种语言的熵是 {language.floor:.3f} 纳特。有掩码时训练损失最终为 {losses[0]}，"
+        f"{'在' if is_valid else '不在'}熵的一成以内，生成的步有 {legal[0].mean:.0%} 合法。"
+        f"没有掩码时最终为 {losses[1]}：{'骤降' if collapses else '没有骤降'}。"
+        f"这个模型在因果掩码下的损失是 {masked_loss}，生成的步有 "
+        f"{legal[1].mean:.0%} 合法（随机水平为 {language.chance:.0%}）：它{'不能' if fails else '能'}生成。"
+    )
+    return is_valid and collapses and generates and fails, Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, trained: dict[str, list[Trained]], language: Language) -> None:
@@ -211,4 +219,6 @@ def draw_figure(figure: Any, *, trained: dict[str, list[Trained]], language: Lan
     right.set_xlim(2, language.length * 1.25)
     right.set_xticks(range(3, language.length + 1, 2))
     style_axes(left, title="Training loss", x="step", y="loss (nats per symbol)")
-    style_axes(right, title="Generation: steps that follow the rule", x="position", y="share of legal steps")
+    style_axes(
+        right, title="Generation: steps that follow the rule", x="position in the sequence", y="share of legal steps"
+    )

@@ -17,6 +17,8 @@ import torch
 from torch import nn
 
 from regard.attention.positions import Sinusoidal
+from regard.contracts import Title
+from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
@@ -99,7 +101,7 @@ def run(
     return Finding(name="embedding_scale", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
 
 
-def judge(norms: list[Norms]) -> tuple[bool, str]:
+def judge(norms: list[Norms]) -> tuple[bool, Title]:
     """Matched: within a factor of two at every size. Drowned: less than half at the largest."""
     matched = all(0.5 < norm.ratio_after < 2 for norm in norms)
     drowned = norms[-1].ratio_before < 0.5
@@ -107,17 +109,24 @@ def judge(norms: list[Norms]) -> tuple[bool, str]:
     against_root = last.position.mean / math.sqrt(last.size)
     # a tolerance for float32, in which the sinusoids are computed
     exact = all(abs(norm.position.mean / math.sqrt(norm.size / 2) - 1) < 1e-4 for norm in norms)
-    verdict = (
+    english = (
         f"At d = {last.size} an embedding has norm {last.before} before and {last.after} after the scaling, a position "
         f"{digits(last.position.mean)}: the embedding is {digits(last.ratio_before)} and then "
         f"{digits(last.ratio_after)} times the position. "
     )
-    verdict += f"Unscaled it {'drowns' if drowned else 'does not drown'}; scaled it "
-    verdict += "matches" if matched else "does not match"
-    verdict += f" within a factor of 2 at {'all' if matched else 'each of the'} {len(norms)} sizes."
-    verdict += f" Positions have norm {against_root:.3f} sqrt(d)"
-    verdict += ", exactly sqrt(d/2) and not sqrt(d)." if exact else "."
-    return matched and drowned, verdict
+    english += f"Unscaled it {'drowns' if drowned else 'does not drown'}; scaled it "
+    english += "matches" if matched else "does not match"
+    english += f" within a factor of 2 at {'all' if matched else 'each of the'} {len(norms)} sizes."
+    english += f" Positions have norm {against_root:.3f} sqrt(d)"
+    english += ", exactly sqrt(d/2) and not sqrt(d)." if exact else "."
+    chinese = (
+        f"d = {last.size} 时，词嵌入的范数在缩放前为 {last.before}，缩放后为 {last.after}，位置编码为 "
+        f"{digits(last.position.mean)}：词嵌入先是位置编码的 {digits(last.ratio_before)} 倍，缩放后是 "
+        f"{digits(last.ratio_after)} 倍。不缩放时它{'会' if drowned else '不会'}被淹没；缩放后，"
+    )
+    chinese += f"{len(norms)} 个维度{'都' if matched else '并非都'}与位置编码相差不到一倍。"
+    chinese += f"位置编码的范数是 {against_root:.3f} √d" + ("，恰好是 √(d/2)，而不是 √d。" if exact else "。")
+    return matched and drowned, Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, norms: list[Norms]) -> None:
@@ -141,7 +150,7 @@ def draw_figure(figure: Any, *, norms: list[Norms]) -> None:
         ([norm.ratio_before for norm in norms], "unscaled", ORANGE, "right above"),
     ):
         right.plot(sizes, ratios, color=colour, marker="o", markersize=5)
-        label_point(right, sizes[middle], ratios[middle], f"{name}: {digits(ratios[middle])}", colour, side=side)
+        label_point(right, sizes[middle], ratios[middle], f"{label(name)}: {digits(ratios[middle])}", colour, side=side)
     right.margins(y=0.12)
     logarithmic(right, x=sizes, y=True)
     style_axes(

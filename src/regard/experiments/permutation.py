@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention
 from regard.attention.masks import ComposableMask, causal
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
-from regard.contracts import PositionScheme
+from regard.contracts import PositionScheme, Title
+from regard.experiments.lib.chinese import LABELS, label
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
@@ -108,23 +109,30 @@ def run(
     return Finding(name="permutation", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
 
 
-def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, str]:
+def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, Title]:
     """The bare attention never deviates beyond rounding; attention with a position scheme always does."""
     # the causal mask is no position scheme and has a verdict of its own
     others = {name: values for name, values in deviations.items() if name not in (bare, "causal mask")}
     equivariant = max(deviations[bare]) < ROUNDING
     # the smallest deviation: a scheme must break the symmetry for every permutation
     broken = [name for name, values in others.items() if min(values) > ROUNDING]
-    verdict = (
+    english = (
         f"{'Without' if bare == 'none' else f'With {bare}'} positions the outputs deviate by at most "
         f"{max(deviations[bare]):.1e}: self-attention {'is' if equivariant else 'is not'} permutation-equivariant. "
         f"{len(broken)} of {len(others)} other schemes break it"
     )
-    verdict += f" (deviations from {min(map(min, others.values())):.2g} to {max(map(max, others.values())):.2g})."
+    english += f" (deviations from {min(map(min, others.values())):.2g} to {max(map(max, others.values())):.2g})."
+    chinese = (
+        f"{'没有位置编码' if bare == 'none' else f'使用{LABELS.get(bare, bare)}位置编码'}时，输出的偏差最多为 "
+        f"{max(deviations[bare]):.1e}：自注意力{'是' if equivariant else '不是'}置换等变的。"
+        f"其余 {len(others)} 种方案中有 {len(broken)} 种打破它"
+        f"（偏差从 {min(map(min, others.values())):.2g} 到 {max(map(max, others.values())):.2g}）。"
+    )
     if "causal mask" in deviations and min(deviations["causal mask"]) > ROUNDING:
         mask_alone = Measured.of(deviations["causal mask"]).mean
-        verdict += f" So does a causal mask alone ({mask_alone:.2f}): positions are not the only way."
-    return equivariant and len(broken) == len(others), verdict
+        english += f" So does a causal mask alone ({mask_alone:.2f}): positions are not the only way."
+        chinese += f"仅有因果掩码也会打破它（{mask_alone:.2f}）：位置编码不是唯一的办法。"
+    return equivariant and len(broken) == len(others), Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
@@ -141,7 +149,7 @@ def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
     axes.axvline(ROUNDING, color=GREY, linestyle=":")
     label_point(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
     label_point(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
-    axes.set_yticks(range(len(measured)), list(measured))
+    axes.set_yticks(range(len(measured)), [label(name) for name in measured])
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xscale("log")
     axes.set_xlim(1e-17, 100)

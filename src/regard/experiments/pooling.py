@@ -20,6 +20,8 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Gaussian
+from regard.contracts import Title
+from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import (
     BLACK,
     BLUE,
@@ -167,7 +169,7 @@ def order_rows(errors: dict[str, list[float]], points: int, learned: Measured) -
     ]
 
 
-def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
+def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, Title]:
     """True if the order is significant and only the shrinking bandwidth converges."""
     average, fixed, learned = errors.values()
     kernel_wins, learned_wins = clearly_above(average, fixed), clearly_above(fixed, learned)
@@ -176,7 +178,7 @@ def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
     )
     # an exponent near 0 is no convergence; the optimal rate is -0.4
     converges = stays > -0.05 and falls < -0.15
-    verdict = (
+    english = (
         f"Errors: average {Measured.of(average)}, fixed kernel {Measured.of(fixed)}, learned kernel "
         f"{Measured.of(learned)}. A kernel {'beats' if kernel_wins else 'does not clearly beat'} the average, and "
         f"learning its width {'helps' if learned_wins else 'does not clearly help'}. From {growth.sizes[0]} to "
@@ -185,8 +187,18 @@ def judge(errors: dict[str, list[float]], growth: Growth) -> tuple[bool, str]:
         f"{digits(growth.shrinking[0].mean)} to {digits(growth.shrinking[-1].mean)} if it shrinks as n^-0.2 "
         f"(as n^{falls:.2f}): "
     )
-    verdict += "enough data suffice only with a bandwidth that shrinks." if converges else "the claim does not follow."
-    return kernel_wins and learned_wins and converges, verdict
+    english += "enough data suffice only with a bandwidth that shrinks." if converges else "the claim does not follow."
+    chinese = (
+        f"误差：平均汇聚 {Measured.of(average)}，固定核 {Measured.of(fixed)}，可学习的核 {Measured.of(learned)}。"
+        f"核{'优于' if kernel_wins else '并不明显优于'}平均汇聚，"
+        f"学习宽度{'有帮助' if learned_wins else '没有明显帮助'}。"
+        f"样本从 {growth.sizes[0]} 个增加到 {growth.sizes[-1]} 个，带宽不变时误差由 "
+        f"{digits(growth.fixed[0].mean)} 变为 {digits(growth.fixed[-1].mean)}（按 n^{stays:.2f}），"
+        f"带宽按 n^-0.2 缩小时由 {digits(growth.shrinking[0].mean)} 变为 "
+        f"{digits(growth.shrinking[-1].mean)}（按 n^{falls:.2f}）："
+    )
+    chinese += "只有带宽随之缩小，增加数据才有用。" if converges else "由此得不出这个说法。"
+    return kernel_wins and learned_wins and converges, Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, sample: CurveSample, width: float, truth: Curve, growth: Growth) -> None:
@@ -200,10 +212,10 @@ def draw_figure(figure: Any, *, sample: CurveSample, width: float, truth: Curve,
         ("fixed kernel", predict(sample, x, 1.0), ORANGE),
         ("learned kernel", predict(sample, x, width), BLUE),
     ):
-        left.plot(x, curve, color=colour, linestyle="--" if name == "truth" else "-", label=name)
+        left.plot(x, curve, color=colour, linestyle="--" if name == "truth" else "-", label=label(name))
     # the curves cross too often to label them directly
     left.legend(frameon=False, fontsize=9, labelcolor="linecolor", loc="upper right")
-    style_axes(left, title=f"One sample of {len(sample.x)} points (dots)", x="x", y="y")
+    style_axes(left, title=label("One sample of {} points (dots)").format(len(sample.x)), x="x", y="y")
     for values, name, colour in (
         (growth.fixed, "bandwidth stays 1", ORANGE),
         (growth.shrinking, "bandwidth shrinks as $n^{-1/5}$", GREEN),

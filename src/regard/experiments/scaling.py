@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
-from regard.contracts import Score
+from regard.contracts import Score, Title
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
@@ -100,7 +100,7 @@ def run(
     return Finding(name="scaling", claim=CLAIM, rows=tuple(rows), verdict=verdict, holds=holds, draw=draw)
 
 
-def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[int]) -> tuple[bool, str]:
+def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[int]) -> tuple[bool, Title]:
     """Variance within a tenth of d, saturation without the scale, none with it."""
     ratios = [behaviour.variance.mean / size for behaviour, size in zip(unscaled, sizes, strict=True)]
     as_claimed = all(0.9 < ratio < 1.1 for ratio in ratios)
@@ -111,7 +111,7 @@ def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[in
     scaled_gradient_ratio = scaled[-1].gradient.mean / scaled[0].gradient.mean
     scaled_entropy_ratio = scaled[-1].entropy.mean / scaled[0].entropy.mean
     survives = 0.5 < scaled_gradient_ratio < 2 and 0.5 < scaled_entropy_ratio < 2
-    verdict = (
+    english = (
         f"Var(q.k) / d lies between {min(ratios):.2f} and {max(ratios):.2f}, "
         f"{'as' if as_claimed else 'not as'} claimed. "
         f"From d = {sizes[0]} to {sizes[-1]} the unscaled softmax {'saturates' if saturates else 'does not saturate'}: "
@@ -120,7 +120,15 @@ def judge(unscaled: list[Behaviour], scaled: list[Behaviour], sizes: Sequence[in
         f"{'does not' if survives else 'is not stable either'}: entropy {digits(scaled[0].entropy.mean)} to "
         f"{digits(scaled[-1].entropy.mean)} nats, gradient times {digits(scaled_gradient_ratio)}."
     )
-    return as_claimed and saturates and survives, verdict
+    chinese = (
+        f"Var(q.k) / d 介于 {min(ratios):.2f} 与 {max(ratios):.2f} 之间，与说法{'一致' if as_claimed else '不一致'}。"
+        f"d 从 {sizes[0]} 增大到 {sizes[-1]}，不缩放的 softmax {'会' if saturates else '不会'}饱和：最大权重由 "
+        f"{first.largest.mean:.2f} 变为 {last.largest.mean:.2f}，熵由 {digits(first.entropy.mean)} 变为 "
+        f"{digits(last.entropy.mean)} 纳特，梯度变为 {digits(gradient_ratio)} 倍。除以 √d 之后"
+        f"{'不会饱和' if survives else '也不稳定'}：熵由 {digits(scaled[0].entropy.mean)} 变为 "
+        f"{digits(scaled[-1].entropy.mean)} 纳特，梯度变为 {digits(scaled_gradient_ratio)} 倍。"
+    )
+    return as_claimed and saturates and survives, Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, behaviours: dict[str, list[Behaviour]], sizes: Sequence[int]) -> None:

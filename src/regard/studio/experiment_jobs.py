@@ -7,8 +7,10 @@ from threading import Lock
 from regard._utils import nearest
 from regard.display import drawn_bytes, has_matplotlib
 from regard.experiments import EXPERIMENTS
-from regard.experiments.lib import Finding, format_cell
+from regard.experiments.lib import Finding, chinese_labels, format_cell, label
 from regard.serving import MissingError
+from regard.studio.explanations import CLAIMS
+from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import ExperimentReport, JobState
 
 
@@ -17,7 +19,7 @@ class JobResult:
     """A finding and its figure."""
 
     finding: Finding
-    figure: str | None
+    figure: LocalizedText | None
 
 
 class ExperimentJobs:
@@ -58,9 +60,11 @@ class ExperimentJobs:
             claim=entry.claim,
             paper=entry.paper,
             state=state,
-            columns=[] if finding is None else list(finding.columns),
-            rows=[] if finding is None else [[format_cell(cell) for cell in row.values()] for row in finding.rows],
-            verdict=None if finding is None else finding.verdict,
+            columns=[] if finding is None else list(map(label_of, finding.columns)),
+            rows=[]
+            if finding is None
+            else [[label_of(format_cell(cell)) for cell in row.values()] for row in finding.rows],
+            verdict=None if finding is None else LocalizedText.of(finding.verdict),
             holds=None if finding is None else finding.holds,
             figure=None if result is None else result.figure,
             problem=None if error is None else str(error),
@@ -76,9 +80,20 @@ def run(name: str) -> JobResult:
     """The finding, with its figure if matplotlib is installed."""
     # a fixed seed, so that every run gives the same numbers
     finding = EXPERIMENTS[name].run(seed=0)
+    if not has_matplotlib():
+        return JobResult(finding, None)
     # SVG is text, which fits into JSON
-    figure = drawn_bytes(finding.draw, ("svg",))["svg"].decode() if has_matplotlib() else None
-    return JobResult(finding, figure)
+    english = drawn_bytes(finding.draw, ("svg",))["svg"].decode()
+    claim = CLAIMS.get(name, ("", finding.claim))[1]
+    with chinese_labels({finding.claim: claim}):
+        chinese = drawn_bytes(finding.draw, ("svg",), letters=claim)["svg"].decode()
+    return JobResult(finding, LocalizedText(en=english, zh=chinese))
+
+
+def label_of(text: str) -> LocalizedText:
+    """A column or a cell in both languages; numbers are the same."""
+    with chinese_labels({}):
+        return LocalizedText(en=text, zh=label(text))
 
 
 def check_experiment(name: str) -> None:

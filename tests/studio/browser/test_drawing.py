@@ -44,8 +44,8 @@ def large_inspection(heads):
     tokens = [f"t{index}" for index in range(LARGE)]
     labels = [{"text": text, "first": at, "last": at, "mark": False} for at, text in enumerate(tokens)]
     axes = [
-        {"name": name, "kind": "tokens", "title": {"en": name, "zh": name}, "tokens": tokens, "labels": labels,
-         "texts": [], "unknown": [], "grid": None, "is_stepwise": False}
+        {"name": name, "kind": "tokens", "title": {"en": name, "zh": name}, "tokens": tokens, "texts": [],
+         "unknown": [], "labels": labels, "grid": None, "is_stepwise": False}
         for name in ("source", "target")
     ]  # fmt: skip
     site = {

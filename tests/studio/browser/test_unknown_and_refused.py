@@ -56,3 +56,16 @@ def test_unknown_characters_are_named_and_shown_as_they_were_typed(new_tab, serv
 def test_known_text_has_no_such_line(new_tab):
     page = new_tab().open("watch", **ALIGNED, text="3 May 2031")
     assert page.locator("main [data-unknown]").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("drops_start", "words"), [(True, "the first 6 were left out"), (False, "the last 6 were left out")]
+)
+def test_what_was_left_out_of_a_long_text_stands_above_the_answer(new_tab, server, drops_start, words):
+    tab: Tab = new_tab()
+    cut = server.inspect("bahdanau", "3 May 2031") | {"num_dropped": 6, "drops_start": drops_start}
+    tab.page.route("**/api/inspections", lambda route: route.fulfill(json=cut))
+    page = tab.open("watch", **ALIGNED, text="3 May 2031")
+    notice, output = page.locator("main .notice.long"), page.locator("main [data-output]")
+    assert words in notice.inner_text()
+    assert notice.bounding_box()["y"] < output.bounding_box()["y"]

@@ -704,15 +704,13 @@ export interface components {
              */
             state: "idle" | "running" | "done" | "failed";
             /** Columns */
-            columns: string[];
+            columns: components["schemas"]["LocalizedText"][];
             /** Rows */
-            rows: string[][];
-            /** Verdict */
-            verdict: string | null;
+            rows: components["schemas"]["LocalizedText"][][];
+            verdict: components["schemas"]["LocalizedText"] | null;
             /** Holds */
             holds: boolean | null;
-            /** Figure */
-            figure: string | null;
+            figure: components["schemas"]["LocalizedText"] | null;
             /** Problem */
             problem: string | null;
         };

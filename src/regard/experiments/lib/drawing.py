@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from regard.experiments.lib.chinese import in_chinese, label
 from regard.experiments.lib.finding import Measured, Number
 
 BLACK, GREY = "#000000", "#767676"
@@ -13,8 +14,8 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 def panels(figure: Any, claim: str, count: int) -> list[Any]:
     """Axes side by side under the claim."""
     figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
-    # characters per inch at this font size
-    lines = textwrap.wrap(claim, int(figure.get_size_inches()[0] * 10.5))
+    # characters per inch at this font size; Chinese ones are twice as wide
+    lines = textwrap.wrap(label(claim), int(figure.get_size_inches()[0] * (5.6 if in_chinese() else 10.5)))
     figure.suptitle("\n".join(lines), fontsize=11, x=0.01, ha="left")
     figure.get_layout_engine().set(wspace=0.08)
     return list(figure.subplots(1, count, squeeze=False)[0])
@@ -22,9 +23,9 @@ def panels(figure: Any, claim: str, count: int) -> list[Any]:
 
 def style_axes(axes: Any, *, title: str, x: str, y: str) -> None:
     """Title, axis names, and no spines at the top and right."""
-    axes.set_title(title, fontsize=10, loc="left")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set_title(label(title), fontsize=10, loc="left")
+    axes.set_xlabel(label(x))
+    axes.set_ylabel(label(y))
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -54,7 +55,7 @@ def label_point(axes: Any, x: Number, y: Number, text: str, colour: str, *, side
     horizontal = 1 if "right" in side else -1 if "left" in side else 0
     vertical = 1 if "above" in side else -1 if "below" in side else 0
     axes.annotate(
-        text,
+        label(text),
         (x, y),
         xytext=(8 * horizontal, 11 * vertical),
         textcoords="offset points",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard._utils import check_free, make_folder, write_atomic
+from regard.contracts import Title
 from regard.display import drawn_bytes, has_matplotlib
 
 
@@ -48,7 +49,7 @@ class Finding:
     name: str
     claim: str
     rows: tuple[Row, ...]
-    verdict: str
+    verdict: Title
     holds: bool
     draw: Callable[[Any], None]
 

@@ -155,9 +155,9 @@ class ExperimentReport(Message):
     claim: str
     paper: str
     state: JobState
-    columns: list[str]
-    rows: list[list[str]]
-    verdict: str | None
+    columns: list[LocalizedText]
+    rows: list[list[LocalizedText]]
+    verdict: LocalizedText | None
     holds: bool | None
-    figure: str | None
+    figure: LocalizedText | None
     problem: str | None

@@ -86,9 +86,8 @@ def inspect_translation(
     # of the search alone; a given output has no time per token
     seconds = None if output is not None else time.perf_counter() - began
     tokens = TranslationTokens(source=source, output=hypothesis.ids, finished=hypothesis.finished)
-    lengths = {SOURCE: len(source), TARGET: len(tokens.labels), PREFIX: len(tokens.labels)}
     # again, with the true length of the target
-    count_numbers(sites, lengths, max_numbers)
+    count_numbers(sites, {SOURCE: len(source), TARGET: len(tokens.labels), PREFIX: len(tokens.labels)}, max_numbers)
     # without attention there is nothing to record
     maps = narrow(model, record(model, source, tokens.prefix)) if sites else {}
     return Inspection(
