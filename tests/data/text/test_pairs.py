@@ -154,7 +154,7 @@ def test_a_zero_byte_is_refused_by_every_reader(tmp_path, name):
         "a.all": [read_sentences],
         "a.escaped.jsonl": [read_sentences, lambda path: read_json_lines(path, "text", "label")],
     }
-    path = wrote(tmp_path, name, contents[name])
+    path = write_file(tmp_path, name, contents[name])
     for reader in readers[name]:
         with pytest.raises(ValueError, match=r"line 2 of .* has a zero byte"):
             reader(path)
