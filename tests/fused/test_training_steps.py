@@ -17,7 +17,16 @@ from regard.tasks import task_of
 from regard.training import ClassificationObjective, ComputeSettings, CropObjective, Objective, StreamObjective
 from regard.training.cuda_graph import WARM_UP, GraphedStep, reasons_against_replay
 from regard.training.engine import Engine
-from tests.fused.training_systems import SENTENCES, SOURCES, SYSTEMS, TARGETS, TOKENS, every_system
+from tests.fused.training_systems import (
+    SENTENCES,
+    SOURCES,
+    SYSTEMS,
+    TARGETS,
+    TOKENS,
+    every_system,
+    run_language_model,
+    translate,
+)
 from tests.recipes.texts import TEXT, make_sentences
 from tests.training.test_auto_step import fake_cuda  # noqa: F401 - a fixture
 from tests.training.toy import settings
@@ -28,11 +37,11 @@ FRESH = torch.tensor([True, False])
 
 def batch_of(system):
     """A batch of the system's kind, and its objective."""
-    if system.run.__name__ == "translate":
+    if system.run is translate:
         count = int((LABELS != PAD).sum())
         source, target = PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
         return Batch(source=source, target=target, labels=LABELS, num_tokens=count), Objective
-    if system.run.__name__ == "read":
+    if system.run is run_language_model:
         tokens, labels = TOKENS[:, :-1], TOKENS[:, 1:]
         return Segment(tokens=tokens, labels=labels, fresh=FRESH, num_tokens=labels.numel()), StreamObjective
     return ClassificationBatch(
