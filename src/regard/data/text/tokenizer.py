@@ -157,7 +157,7 @@ def _with_limit(pre_tokenizer: Any) -> Any:
     # the state of a pre-tokenizer is its JSON
     if pre_tokenizer is not None and limit.encode() in pre_tokenizer.__getstate__():
         return pre_tokenizer
-    # (?m): the dot stands for every character, line ends included
+    # (?m): the dot matches every character, line ends included
     cut = pre_tokenizers.Split(Regex(limit), "isolated")
     return cut if pre_tokenizer is None else pre_tokenizers.Sequence([pre_tokenizer, cut])
 
