@@ -4,7 +4,7 @@
     killing.py counted FOLDER ARGUMENTS    killed before the first, second, third, .. change of a file
 
 FOLDER/whole is trained without a kill, FOLDER/killed with them. The parent only imports, so that a fork has no
-threads to lose.
+threads to lose. benchmarks/faults.py uses `attempt` for runs of its own.
 """
 
 import json
@@ -14,21 +14,28 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 
 import accelerate  # noqa: F401
 import torch._dynamo  # noqa: F401
-import toy
 
 
-def attempt(folder, arguments, *, seconds=None, changes=None):
-    """Train in a child process until it is complete or killed; True if complete."""
+def attempt(work, *, seconds=None, changes=None):
+    """Run `work` in a child process until it is complete or killed; True if complete."""
     child = os.fork()
     if not child:
         if changes is not None:
             die_at_change(changes)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        toy.main(folder, arguments)
-        os._exit(0)
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
     if seconds is not None:
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
@@ -57,16 +64,21 @@ def die_at_change(number):
 
 
 def main(mode, folder, arguments):
+    import toy
+
     killed, chance = 0, random.Random(0)
-    assert attempt(f"{folder}/whole", arguments)
-    folder = f"{folder}/killed"
+    assert attempt(lambda: toy.main(f"{folder}/whole", arguments))
+
+    def work():
+        toy.main(f"{folder}/killed", arguments)
+
     while True:
         if mode == "counted":
-            process = attempt(folder, arguments, changes=killed + 1)
+            complete = attempt(work, changes=killed + 1)
         else:
             seconds = chance.uniform(0.0, arguments["longest"]) if killed < arguments["kills"] else None
-            process = attempt(folder, arguments, seconds=seconds)
-        if process:
+            complete = attempt(work, seconds=seconds)
+        if complete:
             sys.stdout.write(f"{killed}\n")
             return
         killed += 1

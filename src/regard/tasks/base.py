@@ -167,9 +167,13 @@ def data_of(run: Any) -> str:
 
 def steps_of(folder: Path) -> int:
     """The training step of the weights in a folder; for averaged weights, the last step."""
-    facts = load_metadata(RunFolder(folder).weights)
+    path = RunFolder(folder).weights
+    facts = load_metadata(path)
     # averaged weights record the steps of the average instead of one
-    return int(facts.get("step", max(facts.get("average", [0]))))
+    steps = [facts["step"]] if "step" in facts else facts.get("average", [0])
+    if not (isinstance(steps, list) and steps and all(type(step) is int for step in steps)):
+        raise ValueError(f"the metadata of {path} name the steps {str(steps)[:60]}. Restore it from a copy.")
+    return max(steps)
 
 
 def hardware(device: torch.device) -> str:

@@ -18,10 +18,15 @@ def read_tokenizer(path: Path) -> Tokenizer:
 def read_fitting(path: Path, vocab_size: int) -> Tokenizer:
     """Read a tokenizer and check that its vocabulary has `vocab_size` tokens."""
     tokenizer = read_tokenizer(path)
+    check_fits(tokenizer, vocab_size, path)
+    return tokenizer
+
+
+def check_fits(tokenizer: Tokenizer, vocab_size: int, path: Path) -> None:
+    """Check that the vocabulary of a tokenizer, which was read from a file, has `vocab_size` tokens."""
     # an id beyond the embeddings would be an index error in the middle of a forward pass
     if tokenizer.vocab_size != vocab_size:
         raise ValueError(
             f"{path} has {tokenizer.vocab_size} tokens and the model {vocab_size}: they belong to different runs. "
             f"Restore the tokenizer of this run."
         )
-    return tokenizer

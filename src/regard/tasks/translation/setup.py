@@ -18,7 +18,7 @@ from regard.tasks.base import (
     corpus_of,
     fingerprints_of,
 )
-from regard.tasks.tokenizers import read_tokenizer
+from regard.tasks.tokenizers import check_fits, read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
 from regard.tasks.translation.predictor import Translator
 from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
@@ -82,7 +82,11 @@ def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: boo
 
 def open_translator(run: TranslationRun, model: Any, checkpoint: RunFolder) -> Translator:
     """A translator from a model and the tokenizers of its folder."""
-    return Translator(model=model, tokenizers=read_tokenizers(checkpoint, run), run=run)
+    tokenizers = read_tokenizers(checkpoint, run)
+    target_path = checkpoint.tokenizer if tokenizers.joint else checkpoint.target_tokenizer
+    check_fits(tokenizers.source, run.model.source_vocab_size, checkpoint.tokenizer)
+    check_fits(tokenizers.target, run.model.target_vocab_size, target_path)
+    return Translator(model=model, tokenizers=tokenizers, run=run)
 
 
 def read_pairs(run: TranslationRun, source: ExampleSource) -> Mapping[str, Pairs]:
