@@ -103,7 +103,8 @@ def test_runs_are_read_while_they_are_written(folder, tmp_path):
     metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "lo')
     registry = ModelRegistry([tmp_path])
     result = read_run_lines(registry, "run", 0)
-    assert [line.step for line in result.lines] == [1, 2] and result.next == 2
+    assert [line.step for line in result.lines] == [1, 2]
+    assert metrics.read_bytes()[result.next :] == b'{"step": 3, "lo', "the incomplete line is left for the next call"
     assert result.lines[1].values == {"loss": 0.5, "validation.loss": 2.0}
     with metrics.open("a") as file:
         file.write('ss": 0.1}\n')
