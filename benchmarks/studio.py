@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shlex
 import socket
 import statistics
 import subprocess
@@ -41,13 +42,15 @@ class Server:
     page_after: float
 
     @classmethod
-    def start(cls, demo: Path, home: str) -> "Server":
-        """From the command to the first page that can be fetched."""
+    def start(cls, demo: Path, home: str, *, max_files: int | None = None) -> "Server":
+        """From the command to the first page that can be fetched; `max_files` limits the files that it may open."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         began = time.perf_counter()
         command = [sys.executable, "-m", "regard", "studio", str(demo), "--no-browser", "--port", str(port)]
+        if max_files is not None:
+            command = ["sh", "-c", f"ulimit -n {max_files}; exec {shlex.join(command)}"]
         environment = os.environ | {"XDG_DATA_HOME": home}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout is not None

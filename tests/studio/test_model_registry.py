@@ -3,10 +3,16 @@
 import json
 import os
 import shutil
+import sys
 
 import pytest
+from fastapi.testclient import TestClient
 
+from regard.serving import RefusedError
+from regard.studio.app import make_app
 from regard.studio.model_registry import ModelRegistry
+from regard.studio.state import Studio
+from tests.studio.conftest import HOST, TOKEN
 
 
 def test_cards_describe_a_system(client, folder):
@@ -103,7 +109,8 @@ def test_runs_are_read_while_they_are_written(folder, tmp_path):
     metrics.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "lo')
     registry = ModelRegistry([tmp_path])
     result = read_run_lines(registry, "run", 0)
-    assert [line.step for line in result.lines] == [1, 2] and result.next == 2
+    assert [line.step for line in result.lines] == [1, 2]
+    assert metrics.read_bytes()[result.next :] == b'{"step": 3, "lo', "the incomplete line is left for the next call"
     assert result.lines[1].values == {"loss": 0.5, "validation.loss": 2.0}
     with metrics.open("a") as file:
         file.write('ss": 0.1}\n')
@@ -168,3 +175,91 @@ def test_a_task_of_a_users_own_file_comes_last(folder, monkeypatch):
     assert sorted(card.name for card in others) == sorted(card.name for card in cards)
     assert [card.name for card in others] == sorted(card.name for card in cards)
     assert len(other_problems) == len(problems)
+
+
+class RustPanic(BaseException):
+    """What pyo3 raises is no Exception either."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("nope"),
+        TypeError("'int' object"),
+        AttributeError("'list' object"),
+        RecursionError(),
+        RustPanic("regex"),
+    ],
+)
+def test_any_error_of_loading_is_a_sentence_and_the_folder_is_listed_with_it(
+    folder, tmp_path, monkeypatch, error, caplog
+):
+    shutil.copytree(folder / "bahdanau", tmp_path / "hostile")
+    shutil.copytree(folder / "bahdanau", tmp_path / "good")
+    registry = ModelRegistry([tmp_path])
+    names = {card.name for card in registry.checkpoint_cards()[0]}
+    assert names == {"hostile", "good"}
+
+    def fail(path):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.studio.model_registry.load", fail)
+        with pytest.raises(RefusedError, match="hostile cannot be loaded: "):
+            registry.load("hostile")
+    assert type(error).__name__ in caplog.text and "Traceback" in caplog.text
+    cards, problems = registry.checkpoint_cards()
+    assert [card.name for card in cards] == ["good"]
+    assert [problem.detail[:34] for problem in problems] == ["hostile: hostile cannot be loaded:"]
+    # other files may be sound
+    os.utime(tmp_path / "hostile" / "config.json", ns=(1, 1))
+    assert {card.name for card in registry.checkpoint_cards()[0]} == names
+    assert registry.load("hostile").predictor.samples()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: rewrite_header(path, {"aliases": {"a": "nope"}, "facts": {}}),
+        lambda path: rewrite_header(path, {"aliases": [1, 2], "facts": {}}),
+        lambda path: path.with_name("tokenizer.json").write_text('{"model": 1}'),
+        lambda path: path.with_name("tokenizer.json").write_text("[" * 100_000),
+    ],
+)
+def test_hostile_files_are_answered_with_a_sentence(folder, tmp_path, damage):
+    shutil.copytree(folder / "bahdanau", tmp_path / "hostile")
+    shutil.copytree(folder / "luong", tmp_path / "good")
+    damage(tmp_path / "hostile" / "model.safetensors")
+    app = make_app(Studio(registry=ModelRegistry([tmp_path])), token=TOKEN, hosts=[HOST])
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(app, base_url=f"http://{HOST}", headers=headers, raise_server_exceptions=False) as client:
+        answer = client.post("/api/inspections", json={"model": "hostile", "text": "5 May 2024"})
+        assert answer.status_code == 422 and "hostile cannot be loaded" in answer.json()["detail"]
+        (problem,) = client.get("/api/state").json()["problems"]
+        assert problem["detail"].startswith("hostile: ")
+        assert client.post("/api/predict", json={"model": "good", "text": "5 May 2024"}).status_code == 200
+
+
+def rewrite_header(path, metadata):
+    """Replace the metadata of a safetensors file."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = {"regard": json.dumps(metadata)}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+
+
+def test_cards_are_made_without_building_a_model(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder / "transformer", tmp_path / "huge")
+    config = json.loads((tmp_path / "huge" / "config.json").read_text())
+    config["model"]["num_layers"] = 10_000_000
+    (tmp_path / "huge" / "config.json").write_text(json.dumps(config))
+
+    def fail(*_):
+        raise AssertionError("a model was built")
+
+    # by its module: `regard.tasks.load` is the function
+    monkeypatch.setattr(sys.modules["regard.tasks.load"], "build", fail)
+    cards, problems = ModelRegistry([tmp_path]).checkpoint_cards()
+    assert len(cards) + len(problems) == 1

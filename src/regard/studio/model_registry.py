@@ -3,6 +3,7 @@
 A request refers to a model by its name in the registry, never by a path.
 """
 
+import logging
 import math
 import os
 import time
@@ -15,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from regard._utils import nearest, read_text
 from regard.checkpoint import RunFolder
@@ -26,6 +27,7 @@ from regard.studio.schema.base import LocalizedText, Problem
 from regard.studio.schema.models import ModelCard, ModelQuality, QualityBucket
 from regard.tasks import all_tasks, count_parameters, load, read_report, read_run, steps_of, task_of
 
+logger = logging.getLogger(__name__)
 # levels of folders below a root
 MAX_DEPTH = 3
 MAX_FOLDERS, MAX_LOADED = 2000, 8
@@ -69,6 +71,8 @@ class ModelRegistry:
         self._cards: dict[str, tuple[str, ModelCard]] = {}
         self._added: dict[str, tuple[RegisteredModel, ModelCard]] = {}
         self._folders: dict[str, Path] = {}
+        # version and problem of checkpoints that could not be loaded
+        self._failures: dict[Path, tuple[str, str]] = {}
         # the first call always scans
         self._scanned_at = float("-inf")
         # two locks: a request for the folders must not wait until a model is loaded
@@ -111,6 +115,11 @@ class ModelRegistry:
             # a run in training has no model yet
             if not RunFolder(folder).weights.is_file():
                 continue
+            version, problem = self._failures.get(folder, ("", ""))
+            # until its files change, it is not offered again
+            if problem and version == version_of_files(folder):
+                problems.append(Problem(detail=f"{name}: {problem}"))
+                continue
             try:
                 cards.append(self.card(name, folder))
             except Exception as error:  # an error in one run must not hide the others
@@ -149,11 +158,11 @@ class ModelRegistry:
             raise MissingError(f"there is no model called {name!r}.{near}")
         # loaded under the lock, so that two requests do not load a model twice
         with self._lock:
-            version = version_of(RunFolder(folder).weights)
+            version = version_of_files(folder)
             model = self._loaded.get(folder)
             # the folder may have new weights, if it was trained again
             if model is None or model.version != version:
-                predictor = load_predictor(folder)
+                predictor = self._load_predictor(folder, version)
                 model = self._loaded[folder] = RegisteredModel(
                     name=name,
                     version=version,
@@ -167,6 +176,16 @@ class ModelRegistry:
             while len(self._loaded) > MAX_LOADED:
                 self._loaded.popitem(last=False)
             return model
+
+    def _load_predictor(self, folder: Path, version: str) -> Any:
+        """The predictor of a folder; a folder that cannot be loaded is listed with the reason from now on."""
+        try:
+            predictor = load_predictor(folder)
+        except RefusedError as error:
+            self._failures[folder] = version, printable(error)
+            raise
+        self._failures.pop(folder, None)
+        return predictor
 
 
 def runs_below(root: Path) -> Iterator[Path]:
@@ -216,14 +235,30 @@ def version_of(*paths: Path) -> str:
     return "-".join(str(path.stat().st_mtime_ns) for path in paths if path.is_file())
 
 
+def version_of_files(folder: Path) -> str:
+    """A string that changes when a file that a predictor is loaded from does."""
+    checkpoint = RunFolder(folder)
+    return version_of(checkpoint.weights, checkpoint.config, checkpoint.tokenizer, checkpoint.target_tokenizer)
+
+
 def load_predictor(folder: Path) -> Any:
     """The predictor of a folder; RefusedError with the reason if it cannot be loaded."""
     try:
         predictor = load(folder)
-    # a folder may be damaged in many ways: the reason is sent to the page
-    except (ValueError, OSError, SafetensorError) as error:
-        raise RefusedError(f"{folder.name} cannot be loaded: {error}") from None
-    check_tokenizers(predictor, folder.name)
+        check_tokenizers(predictor, folder.name)
+    except RefusedError:
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    # a folder may be damaged in any way: the reason is sent to the page; a panic of a library in Rust is no Exception
+    except BaseException as error:
+        # an error without a sentence of ours is a case that the loading code does not know, so its place is recorded
+        is_expected = isinstance(error, (ValueError, OSError))
+        logger.warning("%s cannot be loaded: %r", folder, error, exc_info=not is_expected)
+        reason = (
+            str(error) if is_expected else f"{type(error).__name__}: {error}. Its files are damaged; copy them again"
+        )
+        raise RefusedError(f"{folder.name} cannot be loaded: {reason}") from None
     return predictor
 
 

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import sys
 import time
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,10 @@ from regard.tasks import read_run, task_of
 
 LIVE_SECONDS = 20.0
 """Seconds after its last line during which an unfinished run counts as live."""
-MAX_LINES = 5000
+MAX_LINES, MAX_BYTES = 5000, 1 << 20
+"""Of one response."""
+MAX_FIRST, MAX_SKIPPED = 4096, 64 << 20
+NO_LINES = MetricsLines(lines=[], next=0, file="")
 
 
 def list_runs(registry: ModelRegistry) -> list[RunCard]:
@@ -70,25 +75,62 @@ def parse(line: str) -> dict[str, Any] | None:
 
 
 def read_run_lines(registry: ModelRegistry, name: str, after: int) -> MetricsLines:
-    """Lines from index `after` on."""
+    """Complete lines from byte `after` on; the page requests the rest from byte `next` on.
+
+    However large the file, one call reads at most MAX_BYTES, and passes over MAX_SKIPPED of a line that is too long.
+    """
     folders = registry.folders()
     if name not in folders:
         near = f" The nearest is {nearest(name, folders)!r}." if folders else ""
         raise MissingError(f"there is no run called {name!r}.{near}")
     metrics = RunFolder(folders[name]).metrics
-    if not metrics.is_file():
-        return MetricsLines(lines=[], next=0, file="")
-    # with their ends, which show whether a line is complete
-    lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    # the last line may still be written
-    complete = [line for line in lines if line.endswith("\n")]
-    # the first line contains a duration, so a restarted run has another one
-    file = hashlib.sha256("".join(complete[:1]).encode()).hexdigest()[:16]
-    # the page requests the rest with another `after`
-    page = complete[after : after + MAX_LINES]
-    records = [record for line in page if (record := parse(line)) is not None]
-    # lines are counted, whether they could be parsed or not
-    return MetricsLines(lines=[flatten(record) for record in records], next=after + len(page), file=file)
+    try:
+        with metrics.open("rb") as file:
+            return read_lines_after(file, after)
+    except FileNotFoundError:
+        return NO_LINES
+
+
+def read_lines_after(file: BufferedIOBase, after: int) -> MetricsLines:
+    """The lines of an open file of metrics."""
+    # a file that is shorter than before was cut or replaced: without a name, the page begins again
+    if after > file.seek(0, os.SEEK_END):
+        return NO_LINES
+    name = name_of(file)
+    # the byte before, so that a position at the beginning of a line is recognised
+    file.seek(max(after - 1, 0))
+    if after and file.read(1) != b"\n":
+        # in the middle of a line, which an earlier call found to be too long
+        return MetricsLines(lines=[], next=after + skip_line(file), file=name)
+    block = file.read(MAX_BYTES)
+    lines = block.splitlines(keepends=True)[:MAX_LINES]
+    # the last line may still be written, or be cut by the end of the block
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    if not lines and len(block) == MAX_BYTES:
+        return MetricsLines(lines=[], next=after + len(block) + skip_line(file), file=name)
+    records = [record for line in lines if (record := parse(line.decode("utf-8", "replace"))) is not None]
+    return MetricsLines(lines=list(map(flatten, records)), next=after + sum(map(len, lines)), file=name)
+
+
+def name_of(file: BufferedIOBase) -> str:
+    """A name for the content: the first line contains a duration, so a restarted run has another one."""
+    file.seek(0)
+    first, newline, _ = file.read(MAX_FIRST).partition(b"\n")
+    # an incomplete line changes, and is no name yet; of a very long one the beginning is enough
+    is_name = newline or len(first) == MAX_FIRST
+    return hashlib.sha256(first if is_name else b"").hexdigest()[:16]
+
+
+def skip_line(file: BufferedIOBase) -> int:
+    """The number of bytes to the end of the line, or to where this call gives up."""
+    num_bytes = 0
+    while num_bytes < MAX_SKIPPED and (block := file.read(MAX_BYTES)):
+        end = block.find(b"\n")
+        if end >= 0:
+            return num_bytes + end + 1
+        num_bytes += len(block)
+    return num_bytes
 
 
 def flatten(record: dict[str, Any]) -> MetricsLine:

@@ -113,7 +113,7 @@ export interface paths {
         };
         /**
          * Lines
-         * @description The metrics of a run so far.
+         * @description The metrics of a run so far, from byte `after` on.
          */
         get: operations["lines_api_runs_lines_get"];
         put?: never;
@@ -996,7 +996,7 @@ export interface components {
         };
         /**
          * MetricsLines
-         * @description Lines from `after` on; `next` is the next `after`. A restarted run has another `file`.
+         * @description Lines from byte `after` on; `next` is the next `after`. A restarted or shortened run has another `file`.
          */
         MetricsLines: {
             /** Lines */

@@ -59,9 +59,9 @@ def all_runs(studio: CurrentStudio) -> list[RunCard]:
 
 @router.get("/runs/lines")
 def lines(
-    name: Annotated[Name, Query()], studio: CurrentStudio, after: Annotated[int, Query(ge=0, le=10**9)] = 0
+    name: Annotated[Name, Query()], studio: CurrentStudio, after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0
 ) -> MetricsLines:
-    """The metrics of a run so far."""
+    """The metrics of a run so far, from byte `after` on."""
     return read_run_lines(studio.registry, name, after)
 
 

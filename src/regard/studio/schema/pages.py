@@ -27,7 +27,7 @@ class MetricsLine(Message):
 
 
 class MetricsLines(Message):
-    """Lines from `after` on; `next` is the next `after`. A restarted run has another `file`."""
+    """Lines from byte `after` on; `next` is the next `after`. A restarted or shortened run has another `file`."""
 
     lines: list[MetricsLine]
     next: int
