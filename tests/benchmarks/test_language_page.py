@@ -87,13 +87,13 @@ def test_the_treebanks_table_has_means_spreads_and_what_others_report(runs):
     assert "over all 82,430 words of the test" in told
     assert "| LSTM | 2014 | 2.50 M | 89.20 ± 0.20 | **85.20 ± 0.20** | 14 | 12,345 | 60 | 3 |" in told
     assert "| n-gram (Kneser-Ney) | 1995 | 2.50 M | 141.50 | **141.50** | 14 |  | 60 | 1 |" in told
-    assert "Test perplexity in crops of 128 tokens, each from the start: GPT 99.50." in told
+    assert "Test perplexity in crops of 128 tokens, each from the start: GPT-2 99.50." in told
     assert "| LSTM, medium | 82.7 (reported) | <https://arxiv.org/abs/1409.2329> |  |" in told
     assert "141 (reported) | <https://arxiv.org/abs/1601.06733> | 141.50 |" in told
     # one's own sizes and equal ones are never in one table
     own, equal = told.split("### At equal parameters")
     assert "| LSTM | 2014" not in own
-    assert "| GPT | 2018" not in equal
+    assert "| GPT-2 | 2019" not in equal
 
 
 def test_spans_and_the_verdict_follow_the_runs(runs):
@@ -113,7 +113,7 @@ def test_spans_and_the_verdict_follow_the_runs(runs):
 
 def test_shakespeare_stands_beside_nanogpt(runs):
     told = language_page.shakespeare(runs)
-    expected = "| GPT, 6 x 384, context 256 | 2.50 M | **1.5000** | 1.4600 | 1.4697 (reported) | 500 | 60 | A GPU | 1 |"
+    expected = "| GPT-2, 6 x 384, context 256 | 2.50 M | **1.5000** | 1.4600 | 1.4697 (reported) | 500 | 60 | A GPU | 1 |"
     assert expected in told
 
 
