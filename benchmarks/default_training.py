@@ -142,8 +142,11 @@ def run() -> list[dict[str, Any]]:
         return []
     usual = QUICK if os.environ.get("REGARD_BENCHMARK_QUICK") == "1" else GPU
     size = replace(usual, num_turns=turns(usual.num_turns))
-    results = [compare_steps(model, size) for model in SYSTEMS]
-    (RESULTS / "default_training.json").write_text(json.dumps(results, indent=2) + "\n")
+    results = []
+    for model in SYSTEMS:
+        results.append(compare_steps(model, size))
+        # after every model, so that a run that is stopped leaves what it has measured
+        (RESULTS / "default_training.json").write_text(json.dumps(results, indent=2) + "\n")
     return results
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,17 @@ def tests() -> str:
     if not path.exists():
         return ""
     result = json.loads(path.read_text())
+    # `again`: a later run of the files in which tests failed
+    parts = [outcome(each) for each in (result, result.get("again")) if each]
+    return "\n\n".join(["## Tests on a GPU", *parts]) + "\n"
+
+
+def outcome(result: dict[str, Any]) -> str:
+    """The counts of a run of tests, its command, and the number of failures of each function."""
     counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
-    lines = [f"## Tests on a GPU\n\n{where(result)}\n\n{counts}"]
-    lines += [f"- failed: {name}" for name in result["failed"]]
-    return "\n".join(lines) + "\n"
+    failures = Counter(name.partition("[")[0] for name in result["failed"])
+    lines = [f"- failed: {name} ({count})" for name, count in failures.items()]
+    return "\n".join([f"{where(result)}\n\n`{result['command']}`: {counts}. {result.get('note', '')}\n", *lines])
 
 
 def by_length() -> list[tuple[int, float, float, float]]:
