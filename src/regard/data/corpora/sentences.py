@@ -131,6 +131,11 @@ def find_neighbour(train: Path, split: str) -> Path | None:
     return None
 
 
+def is_published(file: str) -> bool:
+    """Whether a file is in the folder of published sets."""
+    return Path(file).parent.name == PUBLISHED
+
+
 def find_file(name: str | Path) -> str:
     """The path of a file, or of a published set in the data folder, compressed or not."""
     root = os.environ.get("REGARD_DATA")
