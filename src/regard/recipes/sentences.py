@@ -49,7 +49,7 @@ def sentences(
 ) -> TextClassificationRun:
     """Your own files: `<label> <text>` lines, .tsv or .jsonl; absolute paths are recorded."""
     files = {"valid": valid, "test": test}
-    published = published_set(str(data))
+    published, file = published_set(str(data)), find_file(data)
     paths: dict[str, Any] = {name: None if path is None else find_file(path) for name, path in files.items()}
     return TextClassificationRun(
         recipe="sentences",
@@ -57,7 +57,9 @@ def sentences(
         model=configure(model, SIZES, TEXT_CLASSIFICATION_MODELS),
         # absolute paths, as for every file of the user
         data=FileSentenceCorpus(
-            data=find_file(data),
+            data=file,
+            # published sets do not grow, and their figures were measured on this validation
+            assignment="hash" if published is None else "rank",
             # recorded in config.json, so that a trained folder has the names of its classes
             class_names=() if published is None else published.classes,
             **paths,

@@ -175,5 +175,9 @@ def test_published_data_sets_are_found_below_the_data_folder(tmp_path, monkeypat
     (tmp_path / "sentence-classification" / "TREC.train.all").write_text(SENTENCES)
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     assert find_file("TREC.train.all") == str(tmp_path / "sentence-classification" / "TREC.train.all")
+    # figures on published sets were measured with these splits
+    assert make_run("sentences", "cnn", data="TREC.train.all").data.assignment == "rank"
+    (tmp_path / "mine.all").write_text(SENTENCES)
+    assert make_run("sentences", "cnn", data=tmp_path / "mine.all").data.assignment == "hash"
     with pytest.raises(FileNotFoundError, match="there is no file"):
         FileSentenceCorpus(data=find_file("nothing.all")).read("train")
