@@ -88,7 +88,11 @@ class LocalPredictive(nn.Module):
         # the softmax is over the window alone; the Gaussian is applied after it, without a second normalisation
         weights = masked_softmax(scores, near if mask is None else near & mask)
         # sigma = D / 2, so 2 sigma^2 = D^2 / 2; the Gaussian is computed in the float32 of the positions
-        return Aligned(weights=weights * torch.exp(-(distance**2) / (self.window**2 / 2)).to(weights.dtype))
+        gaussian = torch.exp(-(distance**2) / (self.window**2 / 2)).to(weights.dtype)
+        if mask is not None:
+            # a prediction of NaN reaches no query that may attend to nothing
+            gaussian = gaussian.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        return Aligned(weights=weights * gaussian)
 
     def predict(
         self, scores: Float[Tensor, "*B Q K"], mask: Bool[Tensor, "..."] | None, position_info: PositionInfo | None

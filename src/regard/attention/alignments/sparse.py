@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.contracts import Aligned, PositionInfo
+from regard.kernels import is_mapped
 
 
 def from_entmax(name: str, user: str) -> Callable[..., Tensor]:
@@ -41,6 +42,11 @@ def align_sparse(
     function: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*B Q K"]:
     """`function` over the allowed keys of each query; zeros for a query without any, NaN for one with a NaN score."""
+    if is_mapped(scores):
+        raise TypeError(
+            "sparse alignments call autograd functions of the entmax package, which torch.func cannot transform. Use "
+            "Softmax inside torch.func, or call attend on the whole batch."
+        )
     # amax over no keys would raise
     if scores.numel() == 0:
         return scores

@@ -135,8 +135,10 @@ def fold_key_bias(request: DotRequest) -> tuple[Float[Tensor, "... Q size"], Flo
     dtype, product = request.keys.dtype, product_dtype(request.keys)
     limits = torch.finfo(product)
     feature = 1.0 if request.scale == 1.0 else 2.0 ** min(max(-round(math.log2(request.scale)), -14), 15)
+    # the bias may have fewer digits than the keys
+    key_bias = request.key_bias.to(torch.promote_types(request.key_bias.dtype, torch.float32))
     # clamped, because a large bias would overflow half precision, and infinity minus infinity in the remainder is NaN
-    column = (request.key_bias / (request.scale * feature)).clamp(limits.min, limits.max).unsqueeze(-1)
+    column = (key_bias / (request.scale * feature)).clamp(limits.min, limits.max).unsqueeze(-1)
     parts = [column.to(product).to(dtype)]
     if product in HALF:
         parts.append((column.float() - parts[0].float()).to(dtype))
