@@ -112,8 +112,13 @@ def train(
     # a resumed run keeps its own settings, except for those of the options
     run = plan(recipe, model, arguments, settings, assignments or [], earlier=earlier_run(out) if resume else None)
     callbacks = [tensorboard_callback(out / "tensorboard")] if tensorboard else []
+    fit_and_report(run, out, resume=resume, data_changed=data_changed, overwrite=overwrite, callbacks=callbacks)
+
+
+def fit_and_report(run: Any, out: Path, **options: Any) -> None:
+    """Train and print the result; an interrupted training prints how to continue and exits with its own code."""
     try:
-        fitted = fit(run, out, resume=resume, data_changed=data_changed, overwrite=overwrite, callbacks=callbacks)
+        fitted = fit(run, out, **options)
     except Interrupted as interrupted:
         if is_main_process():
             Console(stderr=True).print(str(interrupted), markup=False, highlight=False, soft_wrap=True)
