@@ -30,7 +30,12 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/regard demo --out demo --overwrite
 
-test: lint types web pytest browser triton
+# the static checks use one core each, so they run side by side
+test: $(STAMP)
+	$(MAKE) --jobs=3 --output-sync=target lint types web
+	$(MAKE) pytest
+	$(MAKE) browser
+	$(MAKE) triton
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -179,7 +179,9 @@ def test_a_trace_records_every_step(system, loops_on_cpu):
     with trace(model) as maps:
         actual = system.run(fuse(model))
     assert not loops_on_cpu and maps
-    assert all(ours.equal(theirs) for ours, theirs in zip(actual, expected, strict=True))
+    # attention forms its weights for the trace, which rounds otherwise
+    for ours, theirs in zip(actual, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_a_second_derivative_is_refused(loops_on_cpu):

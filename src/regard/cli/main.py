@@ -7,6 +7,7 @@ argument is one sentence and exit code 2; `--debug`, anywhere on the line, shows
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from regard._utils import VERSION
+from regard.cli.streams import warn
 
 COMMANDS = {
     "demo": ("regard.cli.demo:demo", "Train three models to translate dates, compare them and show their attention."),
@@ -113,8 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        # --debug may follow the command, where typer would refuse it
-        app(args=[word for word in words if word != "--debug"], prog_name="regard")
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            # --debug may follow the command, where typer would refuse it
+            app(args=[word for word in words if word != "--debug"], prog_name="regard")
     # errors with a message for the user; any other type is a defect and keeps its traceback
     except (ValueError, ImportError, OSError) as error:
         if debug:
@@ -126,6 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         reason = (str(error).splitlines() or [""])[0]
         fail(f"the memory is full ({reason}). Use smaller batches, shorter texts or a smaller model.")
+
+
+def show_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+    """Print a warning of the library as one line, without the place in the code."""
+    warn(str(message))
 
 
 def is_out_of_memory(error: Exception) -> bool:
