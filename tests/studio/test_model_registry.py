@@ -259,7 +259,8 @@ def test_cards_are_made_without_building_a_model(folder, tmp_path, monkeypatch):
     def fail(*_):
         raise AssertionError("a model was built")
 
-    # by its module: `regard.tasks.load` is the function
-    monkeypatch.setattr(sys.modules["regard.tasks.load"], "build", fail)
+    # by their modules, since `regard.tasks.load` is a function
+    monkeypatch.setattr(sys.modules["regard.tasks.build"], "build", fail)
+    monkeypatch.setattr(sys.modules["regard.tasks.load"], "build_for", fail)
     cards, problems = ModelRegistry([tmp_path]).checkpoint_cards()
     assert len(cards) + len(problems) == 1
