@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import resource
 import secrets
 import shutil
 import signal
@@ -32,8 +33,10 @@ from regard.tasks import fit
 
 OUTCOMES = ("refused", "same", "other", "traceback", "hang")
 ALLOWED = ("refused", "same")
-SECONDS = 60.0
-"""After this time an action counts as hanging."""
+SECONDS = 60
+"""Processor time after which an action counts as hanging; other processes on the machine do not count."""
+WAIT = 900.0
+"""Seconds after which a process that uses no processor time counts as hanging."""
 INPUTS = ["a b c", "d d a b", "c"]
 
 HOSTILE: tuple[Any, ...] = (10**7, -1, 0, None, "x", [], {}, [[]], True, 1e308, "a" * 10_000, 10**30)
@@ -224,6 +227,7 @@ def attempt_in_child(action: Callable[[Path], str], run_folder: Path, expected: 
     result = run_folder.with_name(f"{run_folder.name}-{secrets.token_hex(4)}.json")
     child = os.fork()
     if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
         devnull = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(devnull, stream)
@@ -232,13 +236,15 @@ def attempt_in_child(action: Callable[[Path], str], run_folder: Path, expected: 
             result.write_text(json.dumps([one.outcome, one.detail]))
         finally:
             os._exit(0)
-    deadline = time.monotonic() + SECONDS
-    while not os.waitpid(child, os.WNOHANG)[0]:
+    deadline = time.monotonic() + WAIT
+    process = status = 0
+    while not process:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return Attempt(outcome="hang", detail=f"not done after {SECONDS:.0f} s")
         time.sleep(0.01)
+        process, status = os.waitpid(child, os.WNOHANG)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU):
+        return Attempt(outcome="hang", detail=f"not done after {SECONDS} s of processor time")
     if not result.exists():
         return Attempt(outcome="traceback", detail="the process ended without a result")
     outcome, detail = json.loads(result.read_text())

@@ -46,8 +46,8 @@ class InterruptHandler:
         # Python allows signal handlers in the main thread only
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                # nohup ignores SIGHUP, so that a training outlives its terminal. SIGINT and SIGTERM always save: a shell
-                # ignores SIGINT for every job in the background
+                # nohup ignores SIGHUP, so that a training outlives its terminal; SIGINT always saves: a shell
+                # ignores it for every job in the background
                 if number in (signal.SIGINT, signal.SIGTERM) or signal.getsignal(number) is not signal.SIG_IGN:
                     self._old_handlers[number] = signal.signal(number, self._handle)
         return self
