@@ -130,8 +130,8 @@ def draw_length(numbers: random.Random) -> int:
 
 def draw_leading(numbers: random.Random, leading: tuple[int, ...]) -> tuple[int, ...]:
     """Leading dimensions that broadcast to these: some of size 1, some left out."""
-    kept = tuple(size if numbers.random() < 0.75 else 1 for size in leading)
-    return kept if numbers.random() < 0.8 else kept[numbers.randint(0, len(kept)) :]
+    sizes = tuple(size if numbers.random() < 0.75 else 1 for size in leading)
+    return sizes if numbers.random() < 0.8 else sizes[numbers.randint(0, len(sizes)) :]
 
 
 def takes_key_size(score_name: str) -> bool:

@@ -118,6 +118,29 @@ def test_an_alignment_shows_nan_in_its_own_query_alone(align_name, dtype, traini
 
 
 @pytest.mark.parametrize("align_name", ALIGNMENTS)
+def test_a_query_of_nan_without_keys_gets_zeros_from_every_alignment(align_name):
+    queries, keys, values = tensors("dot", torch.float32)
+    queries[1, 2] = NAN
+    mask, align = torch.arange(5)[:, None] != 2, make_alignment(align_name, torch.float32)
+    attended = attend(queries, keys, values, align=align, mask=mask, position_info=position_info())
+    assert (attended.context[:, 2] == 0).all() and attended.context.isfinite().all()
+
+
+def test_a_bias_that_alone_is_mapped_is_not_hidden():
+    queries, keys, values = tensors("dot", torch.float32)
+    biases = torch.zeros(3, 5, 7)
+    biases[1, 4, 2] = NAN
+    context = torch.func.vmap(lambda bias: attend(queries, keys, values, score=Biased(Dot(), bias)).context)(biases)
+    assert context[1, :, 4].isnan().all() and context.isnan().sum() == 8
+
+
+@pytest.mark.parametrize("align_name", ["sparsemax", "entmax"])
+def test_sparse_alignments_are_refused_under_vmap_by_a_sentence(align_name):
+    with pytest.raises(TypeError, match=r"the entmax package, which torch\.func cannot transform\. Use Softmax"):
+        mapped(*tensors("dot", torch.float32), align=make_alignment(align_name, torch.float32))
+
+
+@pytest.mark.parametrize("align_name", ALIGNMENTS)
 def test_a_masked_key_that_is_nan_has_no_effect_on_any_alignment(align_name):
     queries, keys, values = tensors("dot", torch.float32)
     mask, align = padding(torch.tensor([4, 7])), make_alignment(align_name, torch.float32)

@@ -78,6 +78,17 @@ def test_a_key_bias_keeps_its_digits_beside_any_scale(scale, dtype):
     assert attend_sdpa(request).double().allclose(exact @ values.double(), atol=2 * torch.finfo(dtype).eps, rtol=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_key_bias_in_half_precision_has_gradients(dtype):
+    sides = [torch.randn(2, 5, 4, dtype=torch.float64).to(dtype).requires_grad_() for _ in range(3)]
+    gradients = [
+        torch.autograd.grad(attend(*sides, score=Scaled(0.5), return_weights=formed).context.sum(), sides)
+        for formed in (True, False)
+    ]
+    for formed, fused in zip(*gradients, strict=True):
+        assert fused.allclose(formed, atol=0.05)
+
+
 ONE_KEY = {
     "one key": (1, None),
     "first query of a causal mask": (6, causal()),

@@ -93,12 +93,11 @@ def with_leading_dimensions(
     lowered: Lowered | LoweredSum, queries: Float[Tensor, "... Q query"], keys: Float[Tensor, "... K prepared"]
 ) -> Lowered | LoweredSum:
     """A score that ignores queries or keys may be lowered to vectors without their batch, which the context has."""
-    sides = (lowered.queries, queries), (lowered.keys, keys)
-    if all(vectors.shape[:-2] == side.shape[:-2] for vectors, side in sides):
+    if lowered.queries.shape[:-2] == queries.shape[:-2] and lowered.keys.shape[:-2] == keys.shape[:-2]:
         return lowered
     expanded = [
         vectors.expand(*torch.broadcast_shapes(vectors.shape[:-2], side.shape[:-2]), *vectors.shape[-2:])
-        for vectors, side in sides
+        for vectors, side in ((lowered.queries, queries), (lowered.keys, keys))
     ]
     return replace(lowered, queries=expanded[0], keys=expanded[1])
 

@@ -50,8 +50,7 @@ def without_overflow(
     Keys set to 0 have no effect on the queries that may not attend to them; the others have NaN as their factor. The
     factor is None where the values are known on the host, or the device's kernels keep NaN.
     """
-    tensors = (request.queries, request.keys, request.key_bias, request.bias)
-    if request.queries.device.type != "cpu" or all(tensor is None or is_concrete(tensor) for tensor in tensors):
+    if request.queries.device.type != "cpu" or may_be_read(request):
         return request, None
     wide = torch.promote_types(request.queries.dtype, torch.float32)
     limit = largest_sum(request.queries.dtype)
@@ -74,6 +73,16 @@ def without_overflow(
         queries = queries.masked_fill(~torch.atleast_2d(allowed).any(dim=-1, keepdim=True), 0.0)
     key_bias = None if request.key_bias is None else request.key_bias.masked_fill(is_broken, 0.0)
     return replace(request, queries=queries, keys=keys, key_bias=key_bias), factor
+
+
+def may_be_read(request: DotRequest) -> bool:
+    """True if `may_overflow` has decided: all that the scores are made of can be read on the host."""
+    return (
+        is_concrete(request.queries)
+        and is_concrete(request.keys)
+        and (request.key_bias is None or is_concrete(request.key_bias))
+        and (request.bias is None or is_concrete(request.bias))
+    )
 
 
 def largest_allowed(

@@ -87,12 +87,13 @@ def without_single_keys(request: DotRequest, allowed: Bool[Tensor, "..."] | None
         return replace(request, queries=queries * 0.0)
     if request.is_plain_causal:
         # the first query of the triangle
-        is_single = torch.arange(queries.shape[-2], device=queries.device)[:, None] == 0
+        factor = queries.new_ones(queries.shape[-2], 1)
+        factor[0] = 0.0
     elif allowed is not None and allowed.ndim > 1 and allowed.shape[-1] > 1:
-        is_single = allowed.sum(dim=-1, keepdim=True) == 1
+        factor = (allowed.sum(dim=-1, keepdim=True) != 1).to(queries.dtype)
     else:
         return request
-    return replace(request, queries=queries * (~is_single).to(queries.dtype))
+    return replace(request, queries=queries * factor)
 
 
 def choose_sizes(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:
