@@ -30,7 +30,7 @@ from benchmarks.harness import RESULTS, commit, machine
 from benchmarks.studio import Server
 
 MAX_FILES, NUM_HALF, NUM_CLIENTS = 256, 300, 400
-CASE_SECONDS, MAX_REQUESTS, PAUSE, TIMEOUT = 10.0, 200, 0.02, 15.0
+CASE_SECONDS, MAX_REQUESTS, PAUSE, TIMEOUT, START_SECONDS = 10.0, 200, 0.02, 15.0, 120.0
 HALF = b"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 REOPEN_PAUSE = 0.1
 """Seconds before a dropped connection is opened again: without them the crowd alone would use a core."""
@@ -75,9 +75,12 @@ async def inspect_often(port: int, token: str, until: float, counts: Counter[str
             counts[type(error).__name__] += 1
 
 
-def crowd(case: str, port: int, token: str, until: float, results: "Queue[dict[str, int]]") -> None:
-    """The others of a case, in a process of their own."""
+def crowd(case: str, port: int, token: str, results: "Queue[dict[str, int]]") -> None:
+    """The others of a case, in a process of their own; the first result says that they begin."""
     counts: Counter[str] = Counter()
+    # importing takes seconds on a busy machine
+    results.put({})
+    until = time.time() + CASE_SECONDS
 
     async def main() -> None:
         if case == "clients":
@@ -121,14 +124,13 @@ def measure(server: Server, case: str) -> dict[str, Any]:
     """One case: the owner's latencies, and what the others saw."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    # a second for the process to start: the owner's requests begin while the connections are opened
-    until = time.time() + CASE_SECONDS + 1
     port, token = urlsplit(server.address).port, server.headers["Authorization"].removeprefix("Bearer ")
-    others = context.Process(target=crowd, args=(case, port, token, until, results), daemon=True)
+    others = context.Process(target=crowd, args=(case, port, token, results), daemon=True)
     others.start()
-    time.sleep(1)
     try:
-        record = owner(server, until)
+        results.get(timeout=START_SECONDS)
+        # the owner's requests begin while the connections are opened
+        record = owner(server, time.time() + CASE_SECONDS)
         record["others"] = results.get(timeout=TIMEOUT + CASE_SECONDS)
     finally:
         others.join(TIMEOUT)

@@ -200,7 +200,6 @@ def parse_text(data: str | bytes) -> str:
         raise ValueError(f"the input is not text in UTF-8: byte {error.start} cannot be decoded. Convert it.") from None
 
 
-NO_TOKENS = "the text has no tokens. Type a word."
 # what every tokenizer takes as white space; ▁ is its own mark of a word start
 BLANK = re.compile(r"[\s▁\x1c-\x1f\x85]*")
 
@@ -208,7 +207,7 @@ BLANK = re.compile(r"[\s▁\x1c-\x1f\x85]*")
 def refuse_blank(text: str) -> str:
     """The text; ValueError if it has no tokens, the same for every predictor."""
     if BLANK.fullmatch(text):
-        raise ValueError(NO_TOKENS)
+        raise ValueError("the text has no tokens. Type a word.")
     return text
 
 

@@ -27,7 +27,19 @@ export function headOf(site: Site, head: number | null, mean = true): number {
 /** An axis by its name, or an axis without tokens. */
 export function axisOf(inspection: Inspection, name: string): Axis {
   const axis = inspection.axes.find((one) => one.name === name);
-  return axis ?? { name, kind: "tokens", title: { en: name, zh: name }, tokens: [], texts: [], unknown: [], labels: [], grid: null, is_stepwise: false };
+  return (
+    axis ?? {
+      name,
+      kind: "tokens",
+      title: { en: name, zh: name },
+      tokens: [],
+      texts: [],
+      unknown: [],
+      labels: [],
+      grid: null,
+      is_stepwise: false,
+    }
+  );
 }
 
 /** The title of an axis in the language of the page. */

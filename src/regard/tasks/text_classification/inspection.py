@@ -30,7 +30,7 @@ from regard.contracts import (
 )
 from regard.data.text import unknown_in
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
-from regard.tasks.base import NO_TOKENS
+from regard.tasks.base import refuse_blank
 
 SOURCE, ROWS = "source", "rows"
 TITLES = {SOURCE: Title(en="text", zh="文本"), ROWS: Title(en="row", zh="行")}
@@ -49,9 +49,7 @@ def inspect_sentence(
     """Every attention and class probability of a sentence, truncated to `max_length` tokens."""
     began = time.perf_counter()
     model = classifier.model
-    whole = classifier.tokenizer.encode(text)
-    if not whole:
-        raise ValueError(NO_TOKENS)
+    whole = classifier.tokenizer.encode(refuse_blank(text))
     ids = whole[:max_length]
     sites = find_sites(model, lambda: probe(model))
     # the number of rows is not known before the forward pass

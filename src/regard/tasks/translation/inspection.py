@@ -32,7 +32,7 @@ from regard.contracts import (
 from regard.data.text import unknown_in
 from regard.decoding import decode, forced_alignment, score
 from regard.tasks.attention_sites import count_numbers, describe_site, find_sites, token_axis
-from regard.tasks.base import NO_TOKENS
+from regard.tasks.base import refuse_blank
 from regard.tasks.translation.run import LIMIT
 
 NUM_SOURCE, NUM_TARGET = 3, 7
@@ -71,9 +71,7 @@ def inspect_translation(
     """Every attention of a translation, found or given; at most `max_source` tokens of each side are used."""
     began = time.perf_counter()
     model, tokenizers = translator.model, translator.tokenizers
-    ids = tokenizers.source.encode(text)
-    if not ids:
-        raise ValueError(NO_TOKENS)
+    ids = tokenizers.source.encode(refuse_blank(text))
     # one position is for <eos>
     source = [*ids[: max_source - 1], EOS]
     sites = find_sites(model, lambda: probe(model))
