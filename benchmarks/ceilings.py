@@ -6,7 +6,7 @@ from benchmarks.harness import interleave
 from benchmarks.tanh_triton import tanh_kernel
 
 ROUNDS = 256
-"""tanh of each number: so many that nothing else takes time."""
+"""tanh of each number, repeated until nothing else takes time."""
 
 
 def ceilings() -> dict[str, float]:

@@ -123,7 +123,7 @@ def check_wrong_calls(findings: Findings) -> None:
 def run(
     *, seed: int = 0, first: int = 0, num_cases: int | None = None, minutes: float | None = None, compiled: bool = True
 ) -> Findings:
-    """Check cases until there are so many, or until the time is over."""
+    """Check cases up to a number of them, or until the time is over."""
     findings, graphs, start = Findings(), CompiledCases(), time.perf_counter()
     number = seed * CASES_PER_SEED + first
     check_wrong_calls(findings)

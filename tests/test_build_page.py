@@ -55,7 +55,7 @@ def no_warning(message):
 
 
 def make_page(tree, *, seconds):
-    """A page that is older than its sources by so many seconds."""
+    """A page that is older than its sources by a number of seconds."""
     page = tree / build_page.PAGE
     page.parent.mkdir(parents=True)
     page.write_text("<p>present")
