@@ -4,9 +4,9 @@ All three run the same weights, set by hand so that the model copies its source 
 sentences of Multi30k's lengths end at different steps, and everyone must give back exactly the source. Without an <eos>
 in the source it never ends, and all write the same number of tokens; there Joey NMT joins in, with weights of its own.
 
-A text of many sentences is batched by each library's own rule for a number of source tokens per batch (`generate` has none
-and is given ours); a batch of 64, 16 or 1 is taken as it comes. Each library has a process of its own, and they take
-turns.
+A text of many sentences is batched by each library's own rule for a number of source tokens per batch (`generate` has
+none and is given ours); a batch of 64, 16 or 1 is taken as it comes. Each library has a process of its own, and they
+take turns.
 """
 
 import json
