@@ -178,6 +178,13 @@ def test_invalid_trainings_raise_clear_errors(command, arguments, sentence, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_many_unknown_sentences_are_summarised(command, classifier, capsys):
+    words = [f"☃{number}" for number in range(20)]
+    assert command("classify", classifier, stdin="\n".join(f"the {word}" for word in words).encode()) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line]
+    assert len(warnings) == 6 and "15 more texts have '☃5', '☃6', '☃7', '☃8', '☃9' .., not in" in warnings[-1]
+
+
 def test_a_class_is_printed_by_its_name(command, tmp_path, capsys):
     data = tmp_path / "stsa.binary.train"
     data.write_text("".join(f"{number % 2} a {['bad', 'good'][number % 2]} film {number} .\n" for number in range(20)))

@@ -53,11 +53,8 @@ def warn_of_sentence(number: int, result: Classification, unknown_tokens: Unknow
     """Warn of tokens that were cut off and of words outside the vocabulary."""
     if result.num_dropped:
         warn(f"the last {result.num_dropped:,} tokens of sentence {number} were not read.")
-    # `all` is true for a text without tokens as well
-    if result.tokens and all(token == SPECIAL_TOKENS[UNK] for token in result.tokens):
-        warn(f"sentence {number} has no word of the vocabulary: all are read as <unk>.")
-    else:
-        unknown_tokens.add(f"sentence {number}", result.unknown)
+    is_all = all(token == SPECIAL_TOKENS[UNK] for token in result.tokens)
+    unknown_tokens.add(f"sentence {number}", result.unknown, is_all=is_all)
 
 
 def to_json(text: str, result: Classification) -> dict[str, object]:

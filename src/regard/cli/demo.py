@@ -36,7 +36,7 @@ TITLE = "exact matches in %: of all dates, and by the length of the source in le
 MAX_LETTERS = 34
 """Source letters whose heat map fits 80 columns."""
 
-DRAWN_SYSTEM = "bahdanau"
+DRAWN_SYSTEM, REPORT = "bahdanau", "test-beam-1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def plan(name: str, *, quick: bool, seed: int) -> Any:
 def save_report(predictor: Predictor, test: Sequence[Pair], folder: Path) -> None:
     """Write the file that `regard evaluate` writes; the studio compares systems by it."""
     report = predictor.evaluate(test, split="test", beam=1, steps=steps_of(folder))
-    write_text(RunFolder(folder).evaluation("test-beam-1"), write_report(report))
+    write_text(RunFolder(folder).evaluation(REPORT), write_report(report))
 
 
 def picture_files(out: Path) -> list[Path]:
@@ -123,9 +123,9 @@ def check_demo(out: Path, pictures: list[Path], *, overwrite: bool) -> bool:
     existing = [path for path in (*(folder.folder for folder in folders), *pictures) if path.exists()]
     if overwrite or not existing:
         return False
-    # the pictures are drawn last
-    is_complete = all(folder.weights.exists() for folder in folders) and all(path.exists() for path in pictures)
-    if is_complete or not any(folder.config.exists() for folder in folders):
+    # weights are saved during the training, a report after it, and the pictures are drawn last
+    results = [*(folder.evaluation(REPORT) for folder in folders), *pictures]
+    if all(path.exists() for path in results) or not any(folder.config.exists() for folder in folders):
         raise ValueError(f"{existing[0]} exists. Choose another --out, or allow it with --overwrite.")
     return True
 

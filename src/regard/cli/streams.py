@@ -36,25 +36,29 @@ class UnknownTokens:
 
     folder: Path
     num_texts: int = 0
-    # those of texts without a warning of their own; a dict is an ordered set
-    others: dict[str, None] = field(default_factory=dict)
+    # the first ones of texts without a warning of their own
+    others: list[str] = field(default_factory=list)
 
-    def add(self, name: str, unknown: Sequence[str]) -> None:
-        """Warn of the unknown parts of a text, such as `line 3`."""
+    def add(self, name: str, unknown: Sequence[str], *, is_all: bool = False) -> None:
+        """Warn of the unknown parts of a text, such as `line 3`; `is_all` if no other part is left."""
         if not unknown:
             return
         self.num_texts += 1
-        if self.num_texts <= MAX_WARNINGS:
-            warn(f"{name} has {quoted(unknown)}, not in the vocabulary of {self.folder}: read as <unk>.")
+        if self.num_texts > MAX_WARNINGS:
+            # one more than are quoted, so that the summary shows that there are more
+            new = [word for word in dict.fromkeys(unknown) if word not in self.others]
+            self.others += new[: MAX_QUOTED + 1 - len(self.others)]
+        elif is_all:
+            warn(f"{name} has no word of the vocabulary of {self.folder}: all are read as <unk>.")
         else:
-            self.others |= dict.fromkeys(unknown)
+            warn(f"{name} has {quoted(unknown)}, not in the vocabulary of {self.folder}: read as <unk>.")
 
     def close(self) -> None:
         """Summarise the texts that had no warning of their own."""
         count = self.num_texts - MAX_WARNINGS
         if count > 0:
             warn(
-                f"{count:,} more {'texts have' if count > 1 else 'text has'} {quoted(list(self.others))}, not in the "
+                f"{count:,} more {'texts have' if count > 1 else 'text has'} {quoted(self.others)}, not in the "
                 f"vocabulary of {self.folder}."
             )
 
