@@ -75,6 +75,18 @@ def test_other_data_are_refused_and_a_flag_continues(trained, tmp_path, change):
         write(path, recipe, LINES)
 
 
+def test_a_short_text_that_grows_has_more_rows(tmp_path):
+    path = tmp_path / "data.txt"
+    write(path, "text", LINES[:40])
+    # each row of a stream carries a state, and the text of the beginning fills fewer rows
+    sizes = ("batch.rows=64", "training.every.validate=1")
+    run = run_of("text", path, *sizes, "training.steps=1")
+    rows = fit(run, tmp_path / "run", console=QUIET).system.run.batch.rows
+    write(path, "text", [*LINES, *(f"another line {number}" for number in range(400))])
+    longer = run_of("text", path, *sizes, "training.steps=3")
+    assert rows == 64 and fit(longer, tmp_path / "run", resume=True, data_changed=True, console=QUIET).result.steps == 3
+
+
 def test_the_same_data_resume_and_the_flag_is_for_resuming(trained, tmp_path):
     recipe, path = trained
     folder = shutil.copytree(path.parent / "run", tmp_path / "run")
