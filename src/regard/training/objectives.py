@@ -16,6 +16,7 @@ depends on the model's type, which sharding changes. `training.compute.fused=Fal
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -98,8 +99,7 @@ class StreamObjective(CropObjective):
         if self.carried is None:
             # a checkpoint has the tensors alone; the model's start has the structure around them
             tensors = iter(self.restored if self.restored is not None else leaves(start))
-            # cloned, because `end` writes into these tensors
-            self.carried = map_tensors(lambda tensor: next(tensors)[: len(tensor)].detach().to(tensor).clone(), start)
+            self.carried = map_tensors(lambda tensor: fit_rows(next(tensors), tensor), start)
         # rows of a new text begin with the start, the others with the carried state
         return where_batch(segment.fresh, start, self.carried)
 
@@ -117,6 +117,13 @@ class StreamObjective(CropObjective):
         """Continue from tensors that were saved."""
         # the structure is built at the next step, from the model's start
         self.carried, self.restored = None, tensors or None
+
+
+def fit_rows(saved: Tensor, start: Tensor) -> Tensor:
+    """A copy of a saved state with as many rows as `start`: a text that has grown may fill more rows than before."""
+    rows = saved[: len(start)].detach().to(start)
+    # a concatenation copies, so that the state may be overwritten; rows without a saved state begin with the start
+    return torch.cat([rows, start[len(rows) :].detach()])
 
 
 class ClassificationObjective(ModelObjective):
