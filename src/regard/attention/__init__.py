@@ -6,6 +6,7 @@ from regard.attention.cache import FixedCache, GrowingCache, PreallocatedCache, 
 from regard.attention.indices import pad_memory
 from regard.attention.masks import MASKS
 from regard.attention.multi_head import MultiHeadAttention
+from regard.attention.named import make_alignment, make_score
 from regard.attention.positions import POSITIONS
 from regard.attention.prepared import attend_prepared
 from regard.attention.scores import SCORES
@@ -27,6 +28,8 @@ __all__ = [
     "attend",
     "attend_prepared",
     "intervene",
+    "make_alignment",
+    "make_score",
     "pad_memory",
     "trace",
     "which_backend",
