@@ -103,13 +103,18 @@ def has_hooks(model: Any) -> bool:
     )
 
 
-def has_own_call(part: object) -> bool:
-    """True if a call of this module runs other code than its class's forward: a `forward` of the instance, or hooks."""
+def has_own_call(part: object, kind: type[nn.Module] | None = None) -> bool:
+    """True if a call of this module runs other code than its class's forward: a `forward` of the instance, or hooks.
+
+    With `kind`, also if the module's class is a subclass of it that defines another `forward`.
+    """
     if not isinstance(part, nn.Module):
         return False
     attributes = vars(part)
     hooked = any(attributes[name] for name in torch_private.HOOKS)
-    return "forward" in attributes or hooked or torch_private.global_hooks_registered()
+    # a subclass that inherits forward, such as that of a parametrization, runs the same code
+    overridden = kind is not None and type(part) is not kind and type(part).forward is not kind.forward
+    return "forward" in attributes or hooked or overridden or torch_private.global_hooks_registered()
 
 
 def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
