@@ -1,8 +1,6 @@
-"""How a model is run, and whether fused code may run in place of its own.
+"""How a model is run, and whether fused code may run in place of its own, or every reason why not.
 
-How a model is run: its mode, its device and its recorders, also through an object that holds it.
-
-Whether fused code may run in place of a model's own, or every reason why not.
+The first part: its mode, its device and its recorders, also through an object that holds it.
 
 Fused code computes what a model computes without calling its modules one by one. That is right only while every module
 is the one that the model's class builds and while nothing waits for the calls. `unsupported_reasons` decides it,
@@ -381,7 +379,9 @@ def is_own(kind: type, value: Any) -> bool:
         return isinstance(value, type) or not callable(value)
     # a wrapper may copy the name of what it wraps, but neither its globals nor its code
     scope = value.__code__.co_qualname.rpartition(".")[0]
-    return value.__globals__ is vars(sys.modules[kind.__module__]) and scope in ("", kind.__qualname__)
+    # a file may be executed without an entry among the modules
+    module = sys.modules.get(kind.__module__)
+    return module is not None and value.__globals__ is vars(module) and scope in ("", kind.__qualname__)
 
 
 def classes_of(parts: list[nn.Module]) -> list[type]:
