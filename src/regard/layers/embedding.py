@@ -85,7 +85,7 @@ class Readout(nn.Module):
         self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Cross-entropy in nats, summed over the labels that are not <pad>."""
-        if has_own_call(self):
+        if has_own_call(self, Readout):
             logits = self(features)
             return cross_entropy_of_logits(logits, labels, ignored=PAD, label_smoothing=label_smoothing)
         # in chunks, so that the (tokens, vocab) logits are never stored as a whole

@@ -144,7 +144,8 @@ def run_lstm(
         initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
         outputs, (hidden, cell) = lstm(inputs, initial)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
-    if has_own_call(lstm):
+    # the kernel below has biases
+    if has_own_call(lstm, nn.LSTM) or not lstm.bias:
         return run_packed(lstm, inputs, state, lengths)
     is_real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
