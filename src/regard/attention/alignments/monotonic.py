@@ -11,8 +11,8 @@ Bahdanau's first idea in 2014, by his own account, was two cursors and dynamic p
 published the sum over monotonic alignments for the likelihood of the outputs, https://arxiv.org/abs/1609.08194, and
 Raffel et al. 2017, section 2.3, for the weights of attention, https://arxiv.org/abs/1704.00784. This is Raffel's.
 
-Departs from the paper: the expected weights serve evaluation too, where the paper stops at the first p > 1/2; the bias is
-a setting, and there is neither weight normalisation of the score nor noise before the sigmoid, which drive p to 0 or 1.
+Departs from the paper: expected weights serve evaluation too, where the paper stops at the first p > 1/2; the bias is a
+setting; there is neither weight normalisation of the score nor noise before the sigmoid, which drive p to 0 or 1.
 """
 
 import torch
