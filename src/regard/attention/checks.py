@@ -44,6 +44,16 @@ def check_parts(score: object, align: object) -> None:
             )
 
 
+def check_aggregate(aggregate: object) -> None:
+    """The aggregation is an instance, not a class, a name or None."""
+    if isinstance(aggregate, type) or not callable(aggregate):
+        value = f"the class {aggregate.__name__}" if isinstance(aggregate, type) else repr(aggregate)
+        raise TypeError(
+            f"aggregate is {value}, expected an object such as MappedSum(torch.tanh), from "
+            f"regard.attention.aggregations, or your own: called with weights, values and the allowed keys."
+        )
+
+
 def check_states(name: str, states: object, module: object = None) -> None:
     """Floating-point vectors of shape (.., length, size), with the device and dtype of the module's parameters."""
     if not isinstance(states, Tensor):

@@ -130,6 +130,15 @@ class Alignment(Protocol):
 
 
 @runtime_checkable
+class Aggregation(Protocol):
+    """Weights and values to the context; keys that are not allowed contribute nothing."""
+
+    def __call__(self, weights: Tensor, values: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """The context of every query, [.., Q, output]; None allows every key."""
+        ...
+
+
+@runtime_checkable
 class Cache(Protocol):
     """Keys and values of earlier positions. `append` returns the next cache and leaves this one as it is."""
 
