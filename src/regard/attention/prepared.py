@@ -58,7 +58,8 @@ def attend_prepared(
             return attended
         # the context is complete; weights of a few queries are formed beside it
         options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
-        weights = weights_for(queries, expand_groups(keys, group_size), indices, values=values, **options)
+        keys, values = expand_groups(keys, group_size), expand_groups(values, group_size)
+        weights = weights_for(queries, keys, indices, values=values, **options)
         return replace(attended, weights=weights)
     formed = attend_formed(
         queries,
