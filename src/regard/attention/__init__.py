@@ -3,6 +3,7 @@
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.attention import SCALED_DOT, SOFTMAX, Attention, attend, which_backend
 from regard.attention.cache import FixedCache, GrowingCache, PreallocatedCache, WindowCache
+from regard.attention.head_sizes import HeadSizes
 from regard.attention.indices import pad_memory
 from regard.attention.masks import MASKS
 from regard.attention.multi_head import MultiHeadAttention
@@ -22,6 +23,7 @@ __all__ = [
     "Attention",
     "FixedCache",
     "GrowingCache",
+    "HeadSizes",
     "MultiHeadAttention",
     "PreallocatedCache",
     "WindowCache",
