@@ -12,7 +12,6 @@ from regard.experiments.attention_span import make_finding
 from regard.experiments.causal_mask import Language, Trained
 from regard.experiments.causal_mask import judge as judge_mask
 from regard.experiments.lib import chinese_labels, format_cell, label
-from regard.studio.explanations import CLAIMS
 from tests.experiments.test_attention_span import EVEN, results_of
 
 NAMES = "softmax|Var|RoPE|ALiBi|LSTM|RNN|gram|Key-Value-Predict|Key-Value|Attention"
@@ -44,7 +43,7 @@ def test_the_verdict_is_chinese_and_has_the_numbers_of_the_english_one(finding):
 
 
 def test_tables_and_figures_have_chinese_labels(finding):
-    with chinese_labels({finding.claim: CLAIMS[finding.name][1]}):
+    with chinese_labels(EXPERIMENTS[finding.name].chinese):
         cells = [format_cell(cell) for row in finding.rows for cell in row.values()]
         texts = [label(text) for text in (*finding.columns, *cells)]
         svg = ElementTree.fromstring(drawn_bytes(finding.draw, ("svg",))["svg"])
