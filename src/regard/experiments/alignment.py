@@ -181,7 +181,9 @@ class Repetition:
     example_weights: Float[Tensor, "T source"]
 
 
-def measure(seed: int, *, language: InventedLanguage, num_pairs: int, num_test: int, steps: int, batch: int, hidden_size: int) -> Repetition:
+def measure(
+    seed: int, *, language: InventedLanguage, num_pairs: int, num_test: int, steps: int, batch: int, hidden_size: int
+) -> Repetition:
     """Train all aligners on one text and compare them on its test."""
     text = AlignedText.draw(seed, language, num_pairs, num_test)
     words, test = text.words(text.train), text.words(text.test)
