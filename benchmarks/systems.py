@@ -21,6 +21,9 @@ def luong(score: str, alignment: str) -> Training:
     return Training("multi30k", "luong", (f"model.score={score}", f"model.alignment={alignment}"))
 
 
+ALIGNING = ("bahdanau", "luong", "lstmn", "conv_seq2seq", "transformer")
+"""The systems that attend to the source."""
+
 SYSTEMS = {
     "rctm": Training("multi30k", "rctm"),
     "rnn_encoder_decoder": Training("multi30k", "rnn_encoder_decoder"),
@@ -38,7 +41,15 @@ SYSTEMS = {
     "luong_local_p": luong("general", "local_predictive"),
     "bahdanau_zh": Training("tatoeba", "bahdanau"),
     "transformer_zh": Training("tatoeba", "transformer"),
+    # for the alignment with gold links, see benchmarks.alignment
+    **{f"{name}_de": Training("tatoeba", name, arguments=(("pair", "en-de"),)) for name in ALIGNING},
+    **{f"{name}_invented": Training("invented", name) for name in ALIGNING},
 }
+
+
+def place(folder: str, training: Training) -> dict[str, Any]:
+    """The arguments of a recipe; generated data have no folder."""
+    return dict(training.arguments) | ({} if training.recipe == "invented" else {"folder": folder})
 
 
 def judge(fitted: Any, folder: Path) -> None:
@@ -49,7 +60,7 @@ def judge(fitted: Any, folder: Path) -> None:
         write_text(RunFolder(folder).evaluation(split), write_report(report))
 
 
-SUITE = Suite(name="systems", about=__doc__ or "", table=SYSTEMS, judge=judge)
+SUITE = Suite(name="systems", about=__doc__ or "", table=SYSTEMS, judge=judge, place=place)
 
 if __name__ == "__main__":
     main(SUITE)

@@ -2,13 +2,14 @@
 
 from types import ModuleType
 
-from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
+from regard.experiments import alignment, attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
 from regard.experiments.lib.finding import Experiment
 from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
 from regard.experiments.scaling import entropy_of
 
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
+BAHDANAU = "https://arxiv.org/abs/1409.0473"
 DANILUK = "https://arxiv.org/abs/1702.04521"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
@@ -31,6 +32,7 @@ EXPERIMENTS = {
     "scaling": entry(scaling, "G2", VASWANI),
     "embedding_scale": entry(embedding_scale, "G3", VASWANI),
     "permutation": entry(permutation, "G4", VASWANI),
+    "alignment": entry(alignment, "G9", BAHDANAU),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
 }
