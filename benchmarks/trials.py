@@ -54,6 +54,25 @@ TRIALS = {
     "rctm": trial("rctm"),
     "rctm_ngrams": trial("rctm", "model.source_model=ngrams"),
     "transformer": trial("transformer"),
+    # after the first results
+    "bahdanau_dropout": trial("bahdanau", "model.dropout=0.6", "training.epochs=26"),
+    "bahdanau_slow": trial("bahdanau", rate("2e-3"), "training.epochs=26"),
+    "bahdanau_bias": trial("bahdanau", "training.readout_bias=model"),
+    "lstmn_two_layers": trial(
+        "lstmn", "model.zero_cell=true", "model.dropout=0.4", "model.num_layers=2", "training.epochs=26"
+    ),
+    "lstmn_wide": trial(
+        "lstmn", "model.zero_cell=true", "model.dropout=0.5", "model.hidden_size=512", "training.epochs=26"
+    ),
+    "lstmn_fast": trial("lstmn", "model.zero_cell=true", "model.dropout=0.5", rate("3e-3"), "training.epochs=30"),
+    "seq2seq_recipe": trial("seq2seq"),
+    "seq2seq_wide": trial("seq2seq", "model.hidden_size=512", "model.dropout=0.5"),
+    "seq2seq_fast": trial("seq2seq", "model.dropout=0.5", rate("3e-3")),
+    "rnn_encoder_decoder_fast": trial("rnn_encoder_decoder", "model.dropout=0.5", rate("2e-3")),
+    "rctm_dropout": trial("rctm", "model.dropout=0.4"),
+    "rctm_slow": trial("rctm", "model.dropout=0.2", rate("1e-3")),
+    "transformer_tiny_fast": trial("transformer", *TINY, rate("5e-3"), "model.dropout=0.2"),
+    "conv_seq2seq_dropout": trial("conv_seq2seq", "model.scaling=paper", "model.dropout=0.3"),
 }
 
 
