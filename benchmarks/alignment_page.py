@@ -27,7 +27,7 @@ SETTINGS = {
         "Out of domain: the models and the aligners learn from image captions, the gold standard is from parliament. "
         "Aligners cannot link unknown words from what they learned; the models see their parts."
     ),
-    "tatoeba": "The models and the aligners learn from the same everyday sentences, the gold standard is from parliament.",
+    "tatoeba": "The models and the aligners learn from the same everyday sentences; the gold standard is parliamentary.",
     "invented": "Training text and gold standard are of one language: here the comparison is fair to all.",
 }
 """What the figures of a setting mean, by the start of its name."""
@@ -119,8 +119,8 @@ def verdict(systems: Record, aligners: Sequence[Record]) -> str:
         *([f"not better than {', '.join(worse)}"] if worse else []),
     ]
     return (
-        f"The best attention, {title(best)} (AER {attention:.3f}), is {' and '.join(parts)} (forward, the same training "
-        f"text). One run per system.\n"
+        f"The best attention, {title(best)} (AER {attention:.3f}), is {' and '.join(parts)} (forward, the same "
+        f"training text). One run per system.\n"
     )
 
 
