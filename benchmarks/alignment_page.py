@@ -27,7 +27,7 @@ SETTINGS = {
         "Out of domain: the models and the aligners learn from image captions, the gold standard is from parliament. "
         "Aligners cannot link unknown words from what they learned; the models see their parts."
     ),
-    "tatoeba": "The models and the aligners learn from the same everyday sentences; the gold standard is parliamentary.",
+    "tatoeba": "Models and aligners learn from the same everyday sentences; the gold standard is parliamentary.",
     "invented": "Training text and gold standard are of one language: here the comparison is fair to all.",
 }
 """What the figures of a setting mean, by the start of its name."""
