@@ -100,8 +100,8 @@ class ExperimentJobs:
         run = new_run(name, settings)
         # one lock for check and start, so that two requests do not start the same run
         with self._lock:
-            known = self._runs.get(run.key)
-            if known is None or known.ended_at is not None:
+            earlier = self._runs.get(run.key)
+            if earlier is None or earlier.ended_at is not None:
                 active = sum(other.ended_at is None for other in self._runs.values())
                 if active >= MAX_WAITING:
                     raise BusyError(f"{active} experiments already wait or run. Cancel one, or try again later.")
@@ -125,10 +125,10 @@ class ExperimentJobs:
 
     def report(self, name: str, settings: Mapping[str, float]) -> ExperimentReport:
         """The experiment with the run of these settings, and all its runs."""
-        asked = new_run(name, settings)
+        identity = new_run(name, settings)
         entry = EXPERIMENTS[name]
         with self._lock:
-            run = self._runs.get(asked.key)
+            run = self._runs.get(identity.key)
             runs = [other.card() for other in self._runs.values() if other.name == name]
         return ExperimentReport(
             name=name,
@@ -136,7 +136,7 @@ class ExperimentJobs:
             claim=LocalizedText.of(entry.claim),
             paper=entry.paper,
             controls=list(controls_of(entry)),
-            settings=asked.settings,
+            settings=identity.settings,
             state="idle" if run is None else run.state,
             seconds=None if run is None else run.seconds,
             default_seconds=self._durations.get(name),
@@ -163,7 +163,7 @@ class ExperimentJobs:
         except CancelledError:
             pass
         # shown on the page, where the reader can change the settings; the thread continues with the next run
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             problem = str(error) or type(error).__name__
         with self._lock:
             if run.cancel.is_set():

@@ -66,7 +66,7 @@ def test_an_experiment_runs_with_other_settings(open_experiment):
     page.locator("main section.verdict").wait_for(state="detached")
     assert run_with(tab, "repeats:2") == BADGES["en"]["undecided"]
     assert "Measured 2 times." in page.inner_text("main section.verdict")
-    # the runs so far lead back to each result, without computing again
+    # the list of runs leads back to each result, without computing again
     assert page.locator("main tbody a").all_inner_texts() == ["default settings", "repetitions 2"]
     page.get_by_role("link", name="default settings").click()
     page.get_by_text("Measured 4 times.").wait_for()
@@ -76,7 +76,9 @@ def test_an_experiment_runs_with_other_settings(open_experiment):
     assert tab.errors == [] and tab.foreign_requests() == []
 
 
-def test_a_run_in_one_language_is_shown_in_the_other(open_experiment):
+def test_a_run_in_one_language_is_shown_in_the_other(open_experiment, studio):
+    # a second run, without which there is no list
+    studio.request("/api/experiments/stand_in", {}, c="repeats:5")
     tab = open_experiment("repeats:2")
     page = tab.page
     assert run_with(tab, "repeats:2") == BADGES["en"]["undecided"]
