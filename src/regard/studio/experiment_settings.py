@@ -39,11 +39,17 @@ LABELS = {
     "num_positions": ("positions", "位置数"),
     "num_queries": ("queries", "查询数"),
     "num_keys": ("keys", "键数"),
+    "num_values": ("values", "值的个数"),
+    "num_words": ("words", "词数"),
+    "num_pairs": ("training pairs", "训练句对数"),
+    "num_test": ("test pairs", "测试句对数"),
     "characters": ("characters of text", "文本字符数"),
     "points": ("points in a sample", "样本点数"),
     "noise": ("standard deviation of the noise", "噪声的标准差"),
     "learning_rate": ("learning rate", "学习率"),
+    "batch": ("batch size", "批大小"),
     "batch_size": ("batch size", "批大小"),
+    "turns": ("turns of timing", "计时轮数"),
 }
 """Arguments in words, English and Chinese; an experiment may have others in its `chinese`, by their names."""
 
