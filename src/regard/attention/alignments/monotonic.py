@@ -76,7 +76,8 @@ def arrival_factors(move: Float[Tensor, "*B Q K"]) -> list[Float[Tensor, "*B Q K
     divides by products of moves, which vanish after a few keys.
     """
     # to arrive at j, the cursor moves on from j - 1
-    factor, factors = shift(move, 1), list[Tensor]()
+    factor = shift(move, 1)
+    factors: list[Tensor] = []
     while 2 ** len(factors) < move.shape[-1]:
         factors.append(factor)
         factor = factor * shift(factor, 2 ** (len(factors) - 1))
