@@ -5,7 +5,16 @@ import torch
 
 from regard import Attention, MultiHeadAttention, attend, trace
 from regard.attention import FixedCache, GrowingCache, WindowCache
-from regard.attention.alignments import Diagonal, Entmax, Gumbel, LocalMonotonic, LocalPredictive, Softmax
+from regard.attention.alignments import (
+    Diagonal,
+    Entmax,
+    Gumbel,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Random,
+    Softmax,
+)
 from regard.attention.masks import as_mask, causal, dilated, padding, predicate, prefix, window
 from regard.attention.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from regard.attention.scores import Additive, Dot, Gaussian, General, ScaledDot
@@ -151,6 +160,14 @@ WRONG_VALUES = {
     "no queries": (
         lambda: LocalPredictive(query_size=8, hidden_size=2)(torch.randn(2, 3, 4)),
         r"LocalPredictive predicts a position from the queries",
+    ),
+    "no step for random weights": (
+        lambda: attend(Q, K, V, align=Random()),
+        r"Random depends on the step of each query",
+    ),
+    "previous weights": (
+        lambda: attend(Q, K, V, align=Monotonic(), position_info=PositionInfo(previous_weights=torch.zeros(9))),
+        r"position_info.previous_weights has shape \(9,\), expected",
     ),
     "alpha": (lambda: Entmax(alpha=1.0), r"alpha is 1.0, expected more than 1"),
     "alpha that is no number": (lambda: Entmax(alpha=float("nan")), r"alpha is nan, expected more than 1"),

@@ -71,11 +71,26 @@ def test_maxout_takes_the_larger_of_each_pair():
 def test_image_attention_starts_as_the_identity_and_then_attends():
     layer, image = ImageSelfAttention(channels=16), torch.randn(2, 16, 3, 5)
     assert torch.equal(layer(image), image)
-    nn.init.ones_(layer.gate)
+    nn.init.constant_(layer.gate, 0.5)
     q, k, v = (proj(image).flatten(2) for proj in (layer.query_proj, layer.key_proj, layer.value_proj))
     weights = torch.softmax(q.transpose(1, 2) @ k, dim=-1)
-    expected = image + (v @ weights.transpose(1, 2)).view(2, 16, 3, 5)
+    # queries, keys and values have 16 / 8 channels, and a last 1x1 convolution gives 16 again
+    assert q.shape == k.shape == v.shape == (2, 2, 15)
+    context = (v @ weights.transpose(1, 2)).view(2, 2, 3, 5)
+    output = torch.einsum("oc,bchw->bohw", layer.output_proj.weight[..., 0, 0], context)
+    expected = image + 0.5 * (output + layer.output_proj.bias[:, None, None])
     assert layer(image).allclose(expected, atol=1e-5)
+
+
+def test_image_attention_with_other_channels_keeps_the_image_shape():
+    layer = ImageSelfAttention(channels=6, key_channels=3, value_channels=5)
+    assert layer(torch.randn(1, 6, 2, 2)).shape == (1, 6, 2, 2)
+    assert [layer.query_proj.out_channels, layer.value_proj.out_channels] == [3, 5]
+    # fewer than 8 channels: one each
+    assert ImageSelfAttention(channels=4).value_proj.out_channels == 1
+    nn.init.ones_(layer.gate)
+    layer(torch.randn(1, 6, 2, 2)).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
 def test_the_task_model_composes_its_four_parts():

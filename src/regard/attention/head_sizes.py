@@ -44,8 +44,8 @@ class HeadSizes:
             # -(-a // b) rounds up
             multiple = -(-hidden_size // num_heads) * num_heads
             raise ValueError(
-                f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. Choose a number that divides "
-                f"it, hidden_size={multiple}, or HeadSizes with a head_size of its own."
+                f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. Choose a head count that "
+                f"divides it, hidden_size={multiple}, or HeadSizes with a head_size of its own."
             )
         head_size = hidden_size // num_heads
         return cls(

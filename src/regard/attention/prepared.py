@@ -57,10 +57,9 @@ def attend_prepared(
         if indices is None:
             return attended
         # the context is complete; weights of a few queries are formed beside it
-        options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
         keys, values = expand_groups(keys, group_size), expand_groups(values, group_size)
-        weights = weights_for(queries, keys, indices, values=values, **options)
-        return replace(attended, weights=weights)
+        options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
+        return replace(attended, weights=weights_for(queries, keys, indices, values=values, **options))
     formed = attend_formed(
         queries,
         expand_groups(keys, group_size),

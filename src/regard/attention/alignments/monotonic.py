@@ -2,7 +2,7 @@
 
     p_tj = sigmoid(s_tj + bias)                    the cursor over the keys stops at j, rather than moving on to j + 1
     q_tj = (1 - p_t,j-1) q_t,j-1 + weights_t-1,j   it arrives at j
-    weights_tj = p_tj q_tj                         it stops at j for query t; for query t + 1 it goes on from there
+    weights_tj = p_tj q_tj                         it stops at j for query t, and continues there for t + 1
 
 Before the first query the cursor is at the first key. It never moves back, and may stop at one key several times.
 weights_tj is the sum of the probabilities of all paths on which query t has key j.
@@ -76,7 +76,8 @@ def arrival_factors(move: Float[Tensor, "*B Q K"]) -> list[Float[Tensor, "*B Q K
     divides by products of moves, which vanish after a few keys.
     """
     # to arrive at j, the cursor moves on from j - 1
-    factor, factors = shift(move, 1), []
+    factor = shift(move, 1)
+    factors: list[Tensor] = []
     while 2 ** len(factors) < move.shape[-1]:
         factors.append(factor)
         factor = factor * shift(factor, 2 ** (len(factors) - 1))
