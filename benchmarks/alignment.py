@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.alignment_text import AlignedGold, gold_for, words_of
-from benchmarks.harness import RESULTS, command, commit, machine
+from benchmarks.harness import RESULTS, commit, machine
 from regard import load
 from regard._utils import write_text
 from regard.checkpoint import RunFolder
@@ -124,7 +124,8 @@ def aligner_rows(gold: AlignedGold, training: list[Words]) -> list[dict[str, Any
             forward, backward = fit(text), fit([(target, source) for source, target in text])
             links = [forward.align(*pair) for pair in gold.words]
             reverse = [swap(backward.align(target, source)) for source, target in gold.words]
-            both = [grow_diagonal(*sides) for sides in zip(links, reverse, strict=True)]
+            # the condition of the published links
+            both = [grow_diagonal(*sides, unlinked="both") for sides in zip(links, reverse, strict=True)]
             for direction, found in (("forward", links), ("reverse", reverse), ("grow-diagonal", both)):
                 rows.append(
                     {"aligner": name, "gold_text": with_gold, "direction": direction, **quality_of(found, gold)}
@@ -188,7 +189,9 @@ def main() -> None:
     names = arguments.names or sorted(
         path.name for path in arguments.runs.iterdir() if RunFolder(path).weights.exists()
     )
-    recorded = {"machine": machine(), "commit": commit(), "command": command()}
+    # without the local path of the data
+    line = "python -m benchmarks.alignment --data <folder> --runs <runs>"
+    recorded = {"machine": machine(), "commit": commit(), "command": " ".join([line, *arguments.names])}
     settings: dict[str, Any] = {}
     systems: dict[str, Any] = {}
     for name in names:

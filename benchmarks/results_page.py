@@ -2,8 +2,8 @@
 
     python -m benchmarks.results_page
 
-This module writes the sections on translation; language_page, sentences_page and alignment_page write the others, as far as
-there are recorded runs. All figures come from these files, except those that other projects published.
+This module writes the sections on translation; language_page, sentences_page and alignment_page write the others, as
+far as there are recorded runs. All figures come from these files, except those that other projects published.
 """
 
 import json
