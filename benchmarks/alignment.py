@@ -96,8 +96,8 @@ def attention_rows(translator: Translator, gold: AlignedGold) -> list[dict[str, 
     links: dict[str, tuple[Links, Links]] = {}
     for number in range(len(gold.texts)):
         for name, attended in attended_of(translator, gold, number).items():
-            for shift, found in enumerate(links.setdefault(name, ([], []))):
-                found.append(attended.links(shift))
+            for shift, sentences in enumerate(links.setdefault(name, ([], []))):
+                sentences.append(attended.links(shift))
     rows = [
         {"weights": name, **quality_of(now, gold), "error_rate_next_step": quality_of(after, gold)["error_rate"]}
         for name, (now, after) in links.items()
@@ -126,9 +126,9 @@ def aligner_rows(gold: AlignedGold, training: list[Words]) -> list[dict[str, Any
             reverse = [swap(backward.align(target, source)) for source, target in gold.words]
             # the condition of the published links
             both = [grow_diagonal(*sides, unlinked="both") for sides in zip(links, reverse, strict=True)]
-            for direction, found in (("forward", links), ("reverse", reverse), ("grow-diagonal", both)):
+            for direction, chosen in (("forward", links), ("reverse", reverse), ("grow-diagonal", both)):
                 rows.append(
-                    {"aligner": name, "gold_text": with_gold, "direction": direction, **quality_of(found, gold)}
+                    {"aligner": name, "gold_text": with_gold, "direction": direction, **quality_of(chosen, gold)}
                 )
             print(f"  {name}{', with the gold text' * with_gold}: {rows[-3]['error_rate']:.3f}", flush=True)
     return rows
