@@ -27,10 +27,14 @@ SETTINGS = {
         "Out of domain: the models and the aligners learn from image captions, the gold standard is from parliament. "
         "Aligners cannot link unknown words from what they learned; the models see their parts."
     ),
+<<<<<<< HEAD
     "tatoeba": (
         "The models and the aligners learn from the same everyday sentences, which are nearer to the parliament of the "
         "gold standard than image captions."
     ),
+=======
+    "tatoeba": "Models and aligners learn from the same everyday sentences; the gold standard is parliamentary.",
+>>>>>>> main
     "invented": "Training text and gold standard are of one language: here the comparison is fair to all.",
 }
 """What the figures of a setting mean, by the start of its name."""
@@ -115,8 +119,13 @@ def verdict(systems: Record, aligners: Sequence[Record]) -> str:
         if row["direction"] == "forward" and not row["gold_text"]
     ]
     return (
+<<<<<<< HEAD
         f"Of {len(rates)} reported alignments, {', '.join(counts)}, in the same direction and from the same training "
         "text. One run per system: small differences are not decided.\n"
+=======
+        f"The best attention, {title(best)} (AER {attention:.3f}), is {' and '.join(parts)} (forward, the same "
+        f"training text). One run per system.\n"
+>>>>>>> main
     )
 
 

@@ -48,9 +48,6 @@ ATTENDING = ("attention", "key_value", "key_value_predict")
 SYSTEMS = ("lstm", *ATTENDING, "ngram_rnn")
 """All but the last in the paper's order, from the worst perplexity to the best."""
 
-RARE = 0.1
-"""Added to the count of every word, so that no probability is 0."""
-
 BETTER, WORSE, ON_PAR = "clearly better than", "clearly worse than", "on par with"
 MIN_SEEDS = 2
 """Seeds below which there is no spread."""
@@ -126,13 +123,9 @@ class SpanTraining:
         goal = self.parameters_of(ATTENDING[-1], self.hidden_size)
         return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
 
-    def set_bias(self, model: Any) -> None:
-        """Set the output bias to the log frequencies of the words."""
-        # learned from 0, they would first saturate every tanh
-        # RARE keeps the logarithm of a word that does not occur finite
-        counts = np.bincount(self.training.ids, minlength=self.vocab_size) + RARE
-        with torch.no_grad():
-            model.readout.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+    def set_frequencies(self, model: Any) -> None:
+        """Initialise the readout with the frequencies of the words."""
+        model.readout.set_frequencies(torch.from_numpy(np.bincount(self.training.ids, minlength=self.vocab_size)))
 
     def fit(self, model: Any) -> None:
         """Train over the text in order, carrying the state."""
@@ -154,7 +147,7 @@ class SpanTraining:
         # initial weights and dropout depend on the seed alone
         with seeded(seed):
             model = self.build(name, hidden_size)
-            self.set_bias(model)
+            self.set_frequencies(model)
             self.fit(model)
             # inside the block too, so that it runs on one thread as the training does
             perplexity = likelihood(model, self.test).perplexity

@@ -85,9 +85,21 @@ EXPLANATIONS = {
             en="A hard choice with Gumbel noise in the scores, and the gradient of the soft choice.",
             zh="给分数加 Gumbel 噪声后做硬选择，梯度取自软选择。",
         ),
+        "monotonic": LocalizedText(
+            en="A cursor moves over the source and never back; the weights sum over all of its paths.",
+            zh="一个光标在源句上只前进、不后退；权重是所有路径的概率之和，用动态规划计算。",
+        ),
         "entmax": LocalizedText(
             en="A family from softmax (alpha = 1) to sparsemax (alpha = 2).",
             zh="从 softmax（alpha = 1）到 sparsemax（alpha = 2）的一族函数。",
+        ),
+        "uniform": LocalizedText(
+            en="Not learned: every key has the same weight, so the context is the mean. A control.",
+            zh="不用学习：所有键权重相同，上下文就是平均值。用作对照。",
+        ),
+        "random": LocalizedText(
+            en="Not learned: weights drawn once for each pair of positions. A control.",
+            zh="不用学习：每对位置的权重只随机抽取一次，之后固定不变。用作对照。",
         ),
         "sigmoid": LocalizedText(
             en="Each key has a weight of its own between 0 and 1; the weights need not sum to 1.",
