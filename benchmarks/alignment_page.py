@@ -27,14 +27,7 @@ SETTINGS = {
         "Out of domain: the models and the aligners learn from image captions, the gold standard is from parliament. "
         "Aligners cannot link unknown words from what they learned; the models see their parts."
     ),
-<<<<<<< HEAD
-    "tatoeba": (
-        "The models and the aligners learn from the same everyday sentences, which are nearer to the parliament of the "
-        "gold standard than image captions."
-    ),
-=======
     "tatoeba": "Models and aligners learn from the same everyday sentences; the gold standard is parliamentary.",
->>>>>>> main
     "invented": "Training text and gold standard are of one language: here the comparison is fair to all.",
 }
 """What the figures of a setting mean, by the start of its name."""
@@ -83,16 +76,17 @@ def systems_table(systems: Record) -> str:
     """The alignment that each system reports, and each of its attentions where it has several."""
     rows = []
     for key, system in systems.items():
+        name, _, seed = key.rpartition("-")
         for one in system["attentions"]:
             rows.append(
                 (
-                    f"{title(system)}, {layer_of(one['weights'])}",
+                    f"{title(name, system)}: {layer_of(one['weights'])}",
                     f"{one['error_rate']:.3f}",
                     f"{one['precision']:.3f}",
                     f"{one['recall']:.3f}",
                     f"{one['error_rate_next_step']:.3f}",
                     f"{system['parameters'] / 1e6:.1f} M",
-                    key.rpartition("-")[2],
+                    seed,
                 )
             )
     return table(("attention", "AER", "precision", "recall", "next step", "parameters", "seed"), rows)
@@ -119,13 +113,8 @@ def verdict(systems: Record, aligners: Sequence[Record]) -> str:
         if row["direction"] == "forward" and not row["gold_text"]
     ]
     return (
-<<<<<<< HEAD
         f"Of {len(rates)} reported alignments, {', '.join(counts)}, in the same direction and from the same training "
         "text. One run per system: small differences are not decided.\n"
-=======
-        f"The best attention, {title(best)} (AER {attention:.3f}), is {' and '.join(parts)} (forward, the same "
-        f"training text). One run per system.\n"
->>>>>>> main
     )
 
 
@@ -134,12 +123,9 @@ def reported_rate(system: Record) -> float:
     return float(next(one["error_rate"] for one in system["attentions"] if one["weights"] == REPORTED_WEIGHTS))
 
 
-def title(system: Record) -> str:
-    """The title of a system, with the settings of a variant."""
-    model, name = system["model"], TRANSLATION_MODELS[system["model_name"]].title
-    if system["model_name"] == "luong":
-        return f"{name}, {model['score']}, {model['alignment'].replace('_', ' ')}"
-    return f"{name}, {model['fusion']} fusion" if system["model_name"] == "lstmn" else name
+def title(name: str, system: Record) -> str:
+    """The title of a system, and the name of its run, which tells variants apart."""
+    return f"{TRANSLATION_MODELS[system['model_name']].title}, `{name}`"
 
 
 def layer_of(weights: str) -> str:
