@@ -307,7 +307,7 @@ def draw_figure(figure: Any, *, rates: dict[str, list[float]], example: Repetiti
     left.invert_yaxis()
     left.set_xlim(0, 1.1)
     style_axes(left, title="Alignment error rate (bars: spread)", x="alignment error rate", y="")
-    right.imshow(example.example_weights, cmap="Greys", vmin=0, vmax=1)
+    right.imshow(example.example_weights.numpy(), cmap="Greys", vmin=0, vmax=1)
     for source, target in example.example_gold.sure:
         # a cell is one unit wide, around its index; the outline is a little smaller, so that neighbours stay apart
         left_side, right_side, top, bottom = source - 0.44, source + 0.44, target - 0.44, target + 0.44
