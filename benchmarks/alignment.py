@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.alignment_text import AlignedGold, gold_for, words_of
-from benchmarks.harness import RESULTS, command, commit, machine
+from benchmarks.harness import RESULTS, commit, machine
 from regard import load
 from regard._utils import write_text
 from regard.checkpoint import RunFolder
@@ -96,8 +96,8 @@ def attention_rows(translator: Translator, gold: AlignedGold) -> list[dict[str, 
     links: dict[str, tuple[Links, Links]] = {}
     for number in range(len(gold.texts)):
         for name, attended in attended_of(translator, gold, number).items():
-            for shift, found in enumerate(links.setdefault(name, ([], []))):
-                found.append(attended.links(shift))
+            for shift, sentences in enumerate(links.setdefault(name, ([], []))):
+                sentences.append(attended.links(shift))
     rows = [
         {"weights": name, **quality_of(now, gold), "error_rate_next_step": quality_of(after, gold)["error_rate"]}
         for name, (now, after) in links.items()
@@ -124,10 +124,11 @@ def aligner_rows(gold: AlignedGold, training: list[Words]) -> list[dict[str, Any
             forward, backward = fit(text), fit([(target, source) for source, target in text])
             links = [forward.align(*pair) for pair in gold.words]
             reverse = [swap(backward.align(target, source)) for source, target in gold.words]
-            both = [grow_diagonal(*sides) for sides in zip(links, reverse, strict=True)]
-            for direction, found in (("forward", links), ("reverse", reverse), ("grow-diagonal", both)):
+            # the condition of the published links
+            both = [grow_diagonal(*sides, unlinked="both") for sides in zip(links, reverse, strict=True)]
+            for direction, chosen in (("forward", links), ("reverse", reverse), ("grow-diagonal", both)):
                 rows.append(
-                    {"aligner": name, "gold_text": with_gold, "direction": direction, **quality_of(found, gold)}
+                    {"aligner": name, "gold_text": with_gold, "direction": direction, **quality_of(chosen, gold)}
                 )
             print(f"  {name}{', with the gold text' * with_gold}: {rows[-3]['error_rate']:.3f}", flush=True)
     return rows
@@ -188,7 +189,9 @@ def main() -> None:
     names = arguments.names or sorted(
         path.name for path in arguments.runs.iterdir() if RunFolder(path).weights.exists()
     )
-    recorded = {"machine": machine(), "commit": commit(), "command": command()}
+    # without the local path of the data
+    line = "python -m benchmarks.alignment --data <folder> --runs <runs>"
+    recorded = {"machine": machine(), "commit": commit(), "command": " ".join([line, *arguments.names])}
     settings: dict[str, Any] = {}
     systems: dict[str, Any] = {}
     for name in names:

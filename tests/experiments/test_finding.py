@@ -20,6 +20,7 @@ SMALL = {
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
+    "alignment": {"repeats": 2, "num_pairs": 20, "num_test": 4, "steps": 2, "hidden_size": 8},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
 }
 

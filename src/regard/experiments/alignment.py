@@ -42,7 +42,7 @@ from regard.metrics import (
     alignment_quality,
     best_links,
 )
-from regard.models.translation.bahdanau import Bahdanau, BahdanauConfig
+from regard.models.translation import Bahdanau, BahdanauConfig
 
 TITLE = Title(en="Attention as a word aligner", zh="注意力作为词对齐工具")
 CLAIM = Title(
@@ -144,7 +144,7 @@ def train(model: Bahdanau, text: AlignedText, *, steps: int, batch: int) -> None
     fit(model, loss_of, steps=steps, learning_rate=8e-3)
 
 
-def weights_on_test(model: Bahdanau, text: AlignedText) -> list[Float[Tensor, "T source"]]:
+def weights_on_test(model: Any, text: AlignedText) -> list[Float[Tensor, "T source"]]:
     """The weights of every test pair under teacher forcing, without <eos> on both sides."""
     sources, targets = text.ids(text.test)
     weights = forced_alignment(model, PaddedTokens.from_lists(sources), inputs_of(targets))
@@ -187,7 +187,11 @@ def measure(
     """Train all aligners on one text and compare them on its test."""
     text = AlignedText.draw(seed, language, num_pairs, num_test)
     words, test = text.words(text.train), text.words(text.test)
-    aligners = {DIAGONAL: DiagonalAligner(), IBM: IBMModel1.fit(words), FAST_ALIGN: FastAlign.fit(words)}
+    aligners: dict[str, Any] = {
+        DIAGONAL: DiagonalAligner(),
+        IBM: IBMModel1.fit(words),
+        FAST_ALIGN: FastAlign.fit(words),
+    }
     with seeded(seed):
         model = make_model(text, hidden_size)
         untrained = [best_links(weights) for weights in weights_on_test(model, text)]
@@ -203,7 +207,7 @@ def measure(
     # a sentence that a figure can show
     shown = min(range(len(test)), key=lambda number: abs(len(test[number][1]) - 11))
     return Repetition(
-        qualities={name: alignment_quality(found, text.gold) for name, found in links.items()},
+        qualities={name: alignment_quality(own, text.gold) for name, own in links.items()},
         accuracy=share,
         example=text.test[shown],
         example_gold=text.gold[shown],
@@ -303,7 +307,7 @@ def draw_figure(figure: Any, *, rates: dict[str, list[float]], example: Repetiti
     left.invert_yaxis()
     left.set_xlim(0, 1.1)
     style_axes(left, title="Alignment error rate (bars: spread)", x="alignment error rate", y="")
-    right.imshow(example.example_weights, cmap="Greys", vmin=0, vmax=1)
+    right.imshow(example.example_weights.numpy(), cmap="Greys", vmin=0, vmax=1)
     for source, target in example.example_gold.sure:
         # a cell is one unit wide, around its index; the outline is a little smaller, so that neighbours stay apart
         left_side, right_side, top, bottom = source - 0.44, source + 0.44, target - 0.44, target + 0.44

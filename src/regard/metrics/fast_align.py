@@ -78,9 +78,9 @@ class FastAlign:
             likelihoods.append(float(np.log(totals).sum()))
             # in place: `weights` is the largest array of the corpus
             weights /= np.repeat(totals, corpus.widths)
-            counts = np.bincount(cells, weights, minlength=len(probabilities))
-            probabilities = _maximise(counts, sources, dirichlet)
-            tension = diagonal.climb(tension, np.bincount(diagonal.indices, weights)[1:])
+            probabilities = _maximise(_sums(cells, weights), sources, dirichlet)
+            # the first sum is that of NULL
+            tension = diagonal.climb(tension, _sums(diagonal.indices, weights)[1:])
         # the last value needs the sums of the final parameters, which no iteration has computed
         weights = probabilities[cells] * diagonal.prior(tension, null_prior)[diagonal.indices]
         likelihoods.append(float(np.log(np.add.reduceat(weights, corpus.starts)).sum()))
@@ -121,6 +121,11 @@ def _check(iterations: int, null_prior: float, tension: float, dirichlet: float 
         raise ValueError(f"tension is {tension}. Give 0 (no preference for the diagonal) to {MAX_TENSION:g}.")
     if dirichlet is not None and not dirichlet > 0:
         raise ValueError(f"dirichlet is {dirichlet}. Give a positive number such as 0.01, or None for the maximum.")
+
+
+def _sums(indices: Integers, weights: Floats) -> Floats:
+    """The sum of the weights of each index; every index occurs."""
+    return np.asarray(np.bincount(indices, weights), dtype=np.float64)
 
 
 def _maximise(counts: Floats, sources: Integers, dirichlet: float | None) -> Floats:

@@ -51,8 +51,8 @@ def test_a_word_has_the_same_translations_everywhere(pairs):
         source, target, links = pair.source.split(), pair.target.split(), word_links(pair)
         for i, word in enumerate(source):
             if any(link[0] == i for link in links):
-                found = {target[j] for source_number, j in links if source_number == i}
-                assert translations.setdefault(word, found) == found
+                words = {target[j] for source_number, j in links if source_number == i}
+                assert translations.setdefault(word, words) == words
 
 
 def test_it_has_reordering_and_fertility(pairs):
