@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import language_page, sentences_page
 from benchmarks.harness import RESULTS
 from benchmarks.markdown import figure_of, seeds_by_name
-from benchmarks.results_page import MULTI30K, TATOEBA, bleu_metric, reports, systems_of
+from benchmarks.results_page import MULTI30K, TATOEBA, bleu_metric, bleu_of, reports_of, systems_of
 from regard.contracts.report import RunInfo
 
 FIGURES = Path(__file__).parents[1] / "src" / "regard" / "studio" / "figures.json"
@@ -41,15 +41,16 @@ def figure(infos: Sequence[RunInfo], *, metric: str, scores: Sequence[float], ho
 
 
 def of_translation(runs: Runs) -> Figures:
-    """The plain run of every system, one result per data set."""
+    """The plain runs of every system, one result per data set."""
     figures: Figures = {}
     for data in (MULTI30K, TATOEBA):
-        for name in systems_of(runs, data):
-            test = reports(runs[name])["test"]
-            quality = bleu_metric(test)
-            how = (test.info.search, quality.signature)
-            entry = figure([test.info], metric=quality.title, scores=[quality.value], how=how)
-            figures.setdefault(f"translation/{runs[name]['config']['model_name']}", []).append(entry)
+        for group in systems_of(runs, data).values():
+            tests = reports_of(group)
+            quality = bleu_metric(tests[0])
+            how = (tests[0].info.search, quality.signature)
+            infos = [test.info for test in tests]
+            entry = figure(infos, metric=quality.title, scores=bleu_of(group), how=how)
+            figures.setdefault(f"translation/{group[0]['config']['model_name']}", []).append(entry)
     return figures
 
 

@@ -10,7 +10,9 @@ Graves and Schmidhuber 2005, for the bidirectional LSTM. https://doi.org/10.1016
 Shapes: B batch, L length, N layers, H hidden units.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -229,7 +231,11 @@ class BidirectionalLSTMStack(nn.Module):
             raise ValueError(f"hidden_size is {hidden_size}, expected an even number: half of the units read each way.")
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
         self.forwards, self.backwards = (
-            nn.ModuleList(nn.LSTM(size, hidden_size // 2, batch_first=True) for size in sizes) for _ in range(2)
+            cast(
+                "Sequence[nn.LSTM]",
+                nn.ModuleList(nn.LSTM(size, hidden_size // 2, batch_first=True) for size in sizes),
+            )
+            for _ in range(2)
         )
         self.dropout = nn.Dropout(dropout)
 

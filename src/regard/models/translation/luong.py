@@ -83,8 +83,15 @@ def named_alignment(name: str, config: LuongConfig) -> Alignment:
     return make_alignment(name, query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window)
 
 
-OTHER_SCORES = {name: partial(named_score, name) for name in SCORES}
-OTHER_ALIGNMENTS = {name: partial(named_alignment, name) for name in ALIGNMENTS}
+# the paper's own come last: its names stand for its sizes
+ALL_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
+    **{name: partial(named_score, name) for name in SCORES},
+    **LUONG_SCORES,
+}
+ALL_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
+    **{name: partial(named_alignment, name) for name in ALIGNMENTS},
+    **LUONG_ALIGNMENTS,
+}
 
 
 def one_way(input_size: int, hidden_size: int, num_layers: int, dropout: float) -> nn.LSTM:
@@ -137,8 +144,8 @@ class Luong(nn.Module):
         # inputs of a layer: its own last state, and either h~ (first layer, with input feeding) or the state below
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
-            find_variant(config.score, {**OTHER_SCORES, **LUONG_SCORES}, "score")(config),
-            find_variant(config.alignment, {**OTHER_ALIGNMENTS, **LUONG_ALIGNMENTS}, "alignment")(config),
+            find_variant(config.score, ALL_SCORES, "score")(config),
+            find_variant(config.alignment, ALL_ALIGNMENTS, "alignment")(config),
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)

@@ -7,7 +7,7 @@ A ratio of 0 is teacher forcing, which the other objective computes for all posi
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -30,7 +30,7 @@ class OwnOutputObjective(Objective):
     def forward(self, batch: Batch) -> Float[Tensor, ""]:
         """Loss of the true targets, given inputs that are partly predictions."""
         # not fused: fused steps have no gradient
-        model: Model = self.model
+        model = cast(Model, self.model)
         encoded = model.encode(batch.source)
         logits = unroll(
             model.step,
