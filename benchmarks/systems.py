@@ -31,7 +31,7 @@ TINY = (
     "training.optimizer.learning_rate=5e-3",
 )
 """Transformer-Tiny at its published sizes, post-norm."""
-CONTROLS = ("uniform", "random", "diagonal", "hard", "hard_gumbel", "sparsemax", "entmax", "sigmoid")
+CONTROLS = ("uniform", "random", "diagonal", "monotonic", "hard", "hard_gumbel", "sparsemax", "entmax", "sigmoid")
 """Alignments of RNNsearch in place of the softmax; the first three do not depend on the words."""
 
 

@@ -34,7 +34,7 @@ def make_case(name, change):
         config=small_config(entry, SIZES, change),
         attends=entry.attends,
         # the weights of a local window may sum to less
-        sums_to_one=not any("local" in str(value) for value in change.values()),
+        sums_to_one=not any(name in str(value) for value in change.values() for name in ("local_predictive", "mono")),
         packs=entry.packs,
     )
 

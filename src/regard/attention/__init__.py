@@ -7,7 +7,7 @@ from regard.attention.head_sizes import HeadSizes
 from regard.attention.indices import pad_memory
 from regard.attention.masks import MASKS
 from regard.attention.multi_head import MultiHeadAttention
-from regard.attention.named import make_alignment, make_score
+from regard.attention.named import make_alignment, make_score, needs_previous_weights
 from regard.attention.positions import POSITIONS
 from regard.attention.prepared import attend_prepared
 from regard.attention.scores import SCORES
@@ -32,6 +32,7 @@ __all__ = [
     "intervene",
     "make_alignment",
     "make_score",
+    "needs_previous_weights",
     "pad_memory",
     "trace",
     "which_backend",

@@ -17,11 +17,26 @@ def make_score(name: str, *, query_size: int, key_size: int, hidden_size: int, m
     return score
 
 
-def make_alignment(name: str, *, query_size: int, hidden_size: int, window: int = 10) -> Alignment:
-    """An alignment of ALIGNMENTS; `window` is that of the local ones."""
+def make_alignment(
+    name: str, *, query_size: int, hidden_size: int, window: int = 10, carries_weights: bool = False
+) -> Alignment:
+    """An alignment of ALIGNMENTS; `window` is that of the local ones.
+
+    `carries_weights` says that the caller's steps pass the weights of the step before.
+    """
     sizes = {"query_size": query_size, "hidden_size": hidden_size, "window": window}
     alignment: Alignment = fill(find_variant(name, ALIGNMENTS, "alignment").build, sizes)
+    if needs_previous_weights(alignment) and not carries_weights:
+        raise ValueError(
+            f"alignment is {name!r}, which depends on the weights of the step before, and the state of this model has "
+            f"none. Choose another alignment, or a bahdanau or luong."
+        )
     return alignment
+
+
+def needs_previous_weights(alignment: Alignment) -> bool:
+    """Whether `PositionInfo.previous_weights` has to be given step by step."""
+    return bool(getattr(alignment, "needs_previous_weights", False))
 
 
 def fill(build: Callable[..., Any], sizes: dict[str, int]) -> Any:

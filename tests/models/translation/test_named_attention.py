@@ -16,7 +16,7 @@ SIZES = {
     "transformer": {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "feed_forward_size": 8},
 }
 SOURCE, TARGET = PaddedTokens.from_lists([[4, 7, 5, 9, 2], [9, 3, 2]]), PaddedTokens.from_lists([[1, 9, 12], [1, 3, 3]])
-ALIGNMENTS = ("sparsemax", "entmax", "hard", "diagonal", "local_monotonic", "sigmoid")
+ALIGNMENTS = ("sparsemax", "entmax", "hard", "diagonal", "local_monotonic", "sigmoid", "uniform", "random")
 
 
 def make_model(name, **change):
@@ -80,3 +80,19 @@ def test_a_trace_shows_the_sparse_weights_of_a_parallel_model():
     # the alignment is that of the attention to the source alone
     assert (cross.weights[0] == 0).any()
     assert (own.weights[0, :, -1] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "luong"])
+def test_two_cursors_continue_where_they_stopped(name):
+    model = make_model(name, alignment="monotonic")
+    _, (_, _, weights) = model(SOURCE, TARGET), take_steps(model, SOURCE, TARGET)
+    # later queries are never nearer to the beginning: the mass on the first keys can only fall
+    mass = weights.cumsum(dim=-1)
+    assert (mass[:, 1:] <= mass[:, :-1] + 1e-12).all()
+    assert (weights[:, 1:].sum(dim=-1) < weights[:, :-1].sum(dim=-1) + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["lstmn", "conv_seq2seq", "transformer"])
+def test_models_whose_state_has_no_weights_refuse_two_cursors(name):
+    with pytest.raises(ValueError, match="depends on the weights of the step before"):
+        make_model(name, alignment="monotonic")

@@ -33,6 +33,7 @@ class Monotonic(nn.Module):
 
     ignores_row_constant = False
     sums_to_one = False
+    needs_previous_weights = True
 
     def __init__(self, *, bias: float = 0.0) -> None:
         super().__init__()

@@ -63,7 +63,12 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1409.0473",
         attends=True,
         capturable=True,
-        variants=({"score": "general"}, {"alignment": "sparsemax"}, {"alignment": "local_monotonic"}),
+        variants=(
+            {"score": "general"},
+            {"alignment": "sparsemax"},
+            {"alignment": "local_monotonic"},
+            {"alignment": "monotonic"},
+        ),
         summary=Title(
             en="Before every word the decoder attends to all source states and uses their weighted sum.",
             zh="生成每个词之前，解码器关注所有源句状态，并使用它们的加权和。",
@@ -83,6 +88,7 @@ TRANSLATION_MODELS = {
             {"input_feeding": False},
             {"encoder": "bidirectional"},
             {"alignment": "sparsemax"},
+            {"alignment": "monotonic"},
         ),
         summary=Title(
             en="Simpler scores with the current decoder state as query, and local windows as an alternative.",

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Attention, make_alignment, make_score
+from regard.attention import Attention, make_alignment, make_score, needs_previous_weights
 from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
 
@@ -58,10 +58,11 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The decoder's state, and the number of tokens that were read."""
+    """The decoder's state, the number of tokens that were read, and the last weights if the alignment needs them."""
 
     hidden: Float[Tensor, "B H"]
     length: int = 0
+    weights: Float[Tensor, "B S"] | None = None
 
 
 class Bahdanau(nn.Module):
@@ -77,7 +78,7 @@ class Bahdanau(nn.Module):
         self.start_proj = nn.Linear(size, size)
         self.attention = Attention(
             make_score(config.score, query_size=size, key_size=2 * size, hidden_size=config.alignment_size),
-            make_alignment(config.alignment, query_size=size, hidden_size=config.alignment_size),
+            make_alignment(config.alignment, query_size=size, hidden_size=config.alignment_size, carries_weights=True),
         )
         # the word's share of the gates has their bias, the context's share has none
         self.word_gates = nn.Linear(word, 3 * size)
@@ -131,17 +132,24 @@ class Bahdanau(nn.Module):
         """Attend with the state before this word, then update it; `gates` is the word's share of the gates."""
         hidden, size = state.hidden, self.config.hidden_size
         # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
-        position_info = PositionInfo(positions=torch.full((1,), state.length, device=hidden.device))
+        position_info = PositionInfo(
+            positions=torch.full((1,), state.length, device=hidden.device), previous_weights=state.weights
+        )
         attended = self.attention(hidden[:, None], encoded.memory, position_info=position_info, return_weights=True)
         assert attended.weights is not None
+        weights = attended.weights[:, 0]
         # the values are [h_j; C h_j], so the weighted sum is [c_i; C c_i]
         context, context_gates = attended.context[:, 0].split([2 * size, 3 * size], dim=-1)
         hidden = self.decoder(gates + context_gates, hidden)
         # the state after this word: the readout gets s_i, attention had s_{i-1}
         return ModelOutput(
             features=torch.cat([hidden, context], dim=-1),
-            state=State(hidden=hidden, length=state.length + 1),
-            weights=attended.weights[:, 0],
+            state=State(
+                hidden=hidden,
+                length=state.length + 1,
+                weights=weights if needs_previous_weights(self.attention.align) else None,
+            ),
+            weights=weights,
         )
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:

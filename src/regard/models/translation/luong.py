@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make_score
+from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make_score, needs_previous_weights
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
@@ -80,7 +80,8 @@ def named_score(name: str, config: LuongConfig) -> Score:
 
 def named_alignment(name: str, config: LuongConfig) -> Alignment:
     """An alignment that the paper does not use."""
-    return make_alignment(name, query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window)
+    size = config.hidden_size
+    return make_alignment(name, query_size=size, hidden_size=size, window=config.window, carries_weights=True)
 
 
 # the paper's own come last: its names stand for its sizes
@@ -117,12 +118,13 @@ class Encoded:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Each layer's state and cell, the last h~, and the number of tokens that were read."""
+    """Each layer's state and cell, the last h~, the number of tokens that were read, and the last weights if needed."""
 
     hidden: tuple[Float[Tensor, "B H"], ...]
     cells: tuple[Float[Tensor, "B H"], ...]
     attended: Float[Tensor, "B H"]
     length: int = 0
+    weights: Float[Tensor, "B S"] | None = None
 
 
 class Luong(nn.Module):
@@ -195,7 +197,9 @@ class Luong(nn.Module):
             below = self.dropout(hidden[-1]) if layer + 1 < len(self.gates) else hidden[-1]
         # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
         position_info = PositionInfo(
-            positions=torch.full((1,), state.length, device=word.device), lengths=encoded.lengths
+            positions=torch.full((1,), state.length, device=word.device),
+            lengths=encoded.lengths,
+            previous_weights=state.weights,
         )
         attended = self.attention(
             hidden[-1].unsqueeze(1), encoded.memory, position_info=position_info, return_weights=True
@@ -203,8 +207,15 @@ class Luong(nn.Module):
         assert attended.weights is not None
         # the same h~, after dropout, is the input of the readout and of the next step
         features = self.dropout(torch.tanh(self.combine(torch.cat([attended.context[:, 0], hidden[-1]], dim=-1))))
-        after = State(hidden=tuple(hidden), cells=tuple(cells), attended=features, length=state.length + 1)
-        return ModelOutput(features=features, state=after, weights=attended.weights[:, 0])
+        weights = attended.weights[:, 0]
+        after = State(
+            hidden=tuple(hidden),
+            cells=tuple(cells),
+            attended=features,
+            length=state.length + 1,
+            weights=weights if needs_previous_weights(self.attention.align) else None,
+        )
+        return ModelOutput(features=features, state=after, weights=weights)
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next."""
