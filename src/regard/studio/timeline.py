@@ -2,10 +2,9 @@
 
 import inspect
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, get_type_hints
+from typing import Any
 
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
@@ -13,6 +12,7 @@ from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
 from regard.contracts import MechanismEntry, Title
 from regard.recipes import all_recipes
+from regard.studio.code_paths import path_of
 from regard.studio.explanations import EXPLANATIONS
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import Milestone
@@ -70,7 +70,7 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
         explanation=localized(entry.summary or Title(en=entry.title, zh=entry.title)),
         formula=entry.formula,
         paper=entry.paper,
-        file=file_of(entry.build),
+        file=path_of(entry.build),
         figure=figure_of(figures),
         model=model,
     )
@@ -91,7 +91,7 @@ def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Me
         explanation=EXPLANATIONS[family][name],
         formula=entry.formula,
         paper=entry.paper,
-        file=file_of(entry.build),
+        file=path_of(entry.build),
         figure=None,
         model=None,
     )
@@ -120,15 +120,6 @@ def train_command(task: Task, system: str) -> str | None:
 def localized(title: Title) -> LocalizedText:
     """A text of the contracts as a message."""
     return LocalizedText(en=title.en, zh=title.zh)
-
-
-def file_of(build: Callable[..., Any]) -> str:
-    """The file of the class that is built; for a function of a table, of the class that it returns."""
-    # only packages have __path__: a function of a table is in an __init__.py
-    is_factory = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
-    # the return type of the function is the class
-    built = get_type_hints(build)["return"] if is_factory else build
-    return built.__module__.removeprefix("regard.").replace(".", "/") + ".py"
 
 
 def figure_of(figures: list[dict[str, Any]]) -> LocalizedText | None:

@@ -136,12 +136,17 @@ class LessonCard(Message):
 
 
 class LessonPage(Message):
-    """A lesson, computed with the current values of its controls."""
+    """A lesson, computed with the current values of its controls.
+
+    code: the files that compute its numbers. experiment: the experiment that tests its claim.
+    """
 
     name: str
     title: LocalizedText
     controls: list[Control]
     blocks: list[LessonBlock]
+    code: list[str]
+    experiment: str | None
 
 
 JobState = Literal["idle", "running", "done", "failed"]
