@@ -59,8 +59,8 @@ FORMULA = formula(
 )
 CLOSING = text(
     "Both have the same matrices and the same number of parameters: the heads only divide the numbers of a vector. The "
-    "single head adds the three scores before the softmax, so three relations share one distribution. Heads gives "
-    "every head of a trained model, with its entropy, and removes heads one by one.",
+    "single head adds the three scores before the softmax, so three relations share one distribution. The "
+    "page Heads lists the heads of a trained model with their entropy, and removes them one by one.",
     "两者的矩阵相同，参数也一样多：多头只是把向量分成几段。单头在 softmax 之前就把三种分数加在一起，"
     "三种关系只好共用一个分布。“注意力头”页面列出训练好的模型的每个头及其熵，还能逐个去掉。",
 )

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import attend
-from regard.layers import CausalConvolution
 from regard.studio.lessons.blocks import (
     LessonEntry,
     both,
@@ -170,6 +169,6 @@ LESSON = LessonEntry(
     ),
     controls=CONTROLS,
     build=build,
-    code=(attend, CausalConvolution),
+    code=(attend,),
     experiment="distance",
 )

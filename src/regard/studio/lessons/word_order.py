@@ -70,7 +70,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     title = ", ".join(names)
     return [
         INTRODUCTION,
-        self_question(outputs, permuted, order),
+        self_question(outputs, permuted, order, title),
         matrix(both("Outputs for X1, X2, X3", "X1, X2, X3 的输出"), NAMES, columns, outputs),
         matrix(both(f"Outputs for {title}", f"{title} 的输出"), names, columns, permuted),
         cross_question(memory),
@@ -113,14 +113,16 @@ def deviation(one: Float[Tensor, "*K size"], other: Float[Tensor, "*K size"]) ->
     return float((one - other).abs().max())
 
 
-def self_question(outputs: Float[Tensor, "K size"], permuted: Float[Tensor, "K size"], order: Tensor) -> LessonBlock:
+def self_question(
+    outputs: Float[Tensor, "K size"], permuted: Float[Tensor, "K size"], order: Tensor, title: str
+) -> LessonBlock:
     """What happens to the outputs of self-attention?"""
     outcomes = (deviation(outputs[order], permuted), deviation(outputs, permuted))
     same_rows, unchanged = (value < ROUNDING for value in outcomes)
     return question(
         both(
-            "The inputs are permuted. What happens to the outputs of self-attention?",
-            "把输入换一种次序，自注意力的输出会怎样？",
+            f"The inputs come in the order {title}. What happens to the outputs of self-attention?",
+            f"输入的次序换成 {title}，自注意力的输出会怎样？",
         ),
         [
             both("the same rows, permuted alike", "还是那些行，次序跟着变"),
