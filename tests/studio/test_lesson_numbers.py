@@ -189,8 +189,8 @@ def test_only_the_dot_product_counts_the_length(length):
 def test_three_heads_attend_to_three_words(sharpness):
     heads, (single,) = (table("experts", index, sharpness=sharpness) for index in range(2))
     assert [experts.WORDS[index] for index in heads.argmax(dim=1)] == ["was", "cat", "hungry"]
-    assert heads.allclose(torch.softmax(sharpness * experts.ANSWERS / math.sqrt(2), dim=-1), atol=1e-6)
-    assert single.allclose(torch.softmax(sharpness * experts.ANSWERS.sum(dim=0) / math.sqrt(6), dim=-1), atol=1e-6)
+    assert heads.allclose(torch.softmax(sharpness * experts.KEYS / math.sqrt(2), dim=-1), atol=1e-6)
+    assert single.allclose(torch.softmax(sharpness * experts.KEYS.sum(dim=0) / math.sqrt(6), dim=-1), atol=1e-6)
     assert correct_answer("experts", 1, sharpness=sharpness) == "smaller than each of them"
     *entropies, alone = table("experts", 2, sharpness=sharpness)[:, 0]
     assert all(alone > entropy for entropy in entropies)
@@ -224,7 +224,7 @@ def test_path_lengths_are_n_and_n_over_k_and_1(distance, kernel):
     steps = path_lengths.all_steps(distance, kernel)
     assert steps.tolist() == [distance, layers, 1]
     assert correct_answer("path_lengths", 0, distance=distance, kernel=kernel) == str(layers)
-    left = table("path_lengths", 1, distance=distance, kernel=kernel, kept=0.5)[:, 0]
+    left = table("path_lengths", 1, distance=distance, kernel=kernel, retention=0.5)[:, 0]
     assert left.allclose(0.5**steps)
 
 
@@ -239,14 +239,14 @@ def test_three_rules_recall_as_their_recurrences_do(pairs):
         hidden = 0.7 * hidden + 0.3 * value
     listed = torch.softmax(16 * keys @ keys.T, dim=-1) @ values
     expected = [(rows - values).square().mean(dim=-1) for rows in (hidden.expand(pairs, -1), keys @ weights.T, listed)]
-    errors = table("state_rules", 1, pairs=pairs, kept=0.7)
+    errors = table("state_rules", 1, pairs=pairs, retention=0.7)
     assert errors.allclose(torch.stack(expected), atol=1e-5)
     assert table("state_rules", 0, pairs=pairs)[:, 0].tolist() == [4, 16, 8 * pairs]
     assert correct_answer("state_rules", 0, pairs=pairs) == "attention"
     # four orthogonal keys fit into the matrix; the fifth overlaps with them
     best = "TTT and attention alike" if pairs <= 4 else "attention"
     assert correct_answer("state_rules", 1, pairs=pairs) == best
-    for line, index in zip(curve("state_rules", pairs=pairs, kept=0.7), range(3), strict=True):
+    for line, index in zip(curve("state_rules", pairs=pairs, retention=0.7), range(3), strict=True):
         assert line[pairs - 1] == pytest.approx(errors[index, 0].item(), abs=1e-5)
 
 

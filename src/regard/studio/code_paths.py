@@ -26,5 +26,5 @@ def find_class(reference: str) -> Callable[..., Any] | None:
         if error.name is None or not f"{package}.".startswith(f"{error.name}."):
             raise
         return None
-    found: Callable[..., Any] | None = getattr(module, name, None)
-    return found
+    target: Callable[..., Any] | None = getattr(module, name, None)
+    return target

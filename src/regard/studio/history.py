@@ -114,8 +114,8 @@ HISTORY = {
         year=2015,
         title=LocalizedText(en="Show, Attend and Tell", zh="Show, Attend and Tell"),
         explanation=LocalizedText(
-            en="Captions of images: before every word the decoder attends to the cells of a grid of features, softly or "
-            "by sampling one.",
+            en="Captions of images: before every word the decoder attends to the cells of a grid of features, softly "
+            "or by sampling one.",
             zh="为图像生成描述：生成每个词之前，解码器关注特征网格的各个格子，或加权求和，或抽取其中一个。",
         ),
         formula="z_t = beta_t sum_i alpha_ti a_i, or z_t = a_i with i ~ alpha_t",
@@ -150,8 +150,8 @@ HISTORY = {
         year=2015,
         title=LocalizedText(en="Residual connection (ResNet)", zh="残差连接（ResNet）"),
         explanation=LocalizedText(
-            en="A layer adds to its input instead of replacing it, so the gradient has a direct path through any depth. "
-            "Every layer of a Transformer has two.",
+            en="A layer adds to its input instead of replacing it, so the gradient has a direct path at any "
+            "depth. Every layer of a Transformer has two.",
             zh="每一层把结果加到输入上，而不是替换它，因此无论多深，梯度都有一条直达的通路。Transformer 每层有两条。",
         ),
         formula="y = x + f(x)",

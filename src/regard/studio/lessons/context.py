@@ -32,7 +32,7 @@ from regard.studio.schema.pages import ChartBlock, LessonBlock
 class WordInContext:
     """A word of a sentence, and how strongly each content word suggests each of its meanings.
 
-    own: what the word alone suggests. query: which hints it asks for.
+    own: what the word alone suggests. query: which hints it matches.
     """
 
     sentence: str

@@ -105,15 +105,15 @@ def look_up(queries: list[float], temperature: float) -> tuple[Float[Tensor, "Q 
 def exact_question(query: float) -> LessonBlock:
     """What does the exact lookup return?"""
     # the exact lookup itself
-    found = dict(zip(KEYS[:, 0].tolist(), VALUES[:, 0].tolist(), strict=True)).get(query)
+    price = dict(zip(KEYS[:, 0].tolist(), VALUES[:, 0].tolist(), strict=True)).get(query)
     choices = VALUES[:, 0].tolist()
     return question(
         both(f"An exact lookup of {query:g}: what does it return?", f"精确查找 {query:g}，会得到什么？"),
         [*(same(number(choice)) for choice in choices), both("nothing: an error", "什么也没有：出错")],
-        len(choices) if found is None else choices.index(found),
+        len(choices) if price is None else choices.index(price),
         both(
-            f"No key is equal to {query:g}." if found is None else f"One key is equal to {query:g}.",
-            f"没有等于 {query:g} 的键。" if found is None else f"有一个键恰好等于 {query:g}。",
+            f"No key is equal to {query:g}." if price is None else f"One key is equal to {query:g}.",
+            f"没有等于 {query:g} 的键。" if price is None else f"有一个键恰好等于 {query:g}。",
         ),
     )
 

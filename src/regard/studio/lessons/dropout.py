@@ -54,9 +54,9 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """One draw, and the mean of many."""
     rate = settings["rate"]
     weights = attend_with_weights(VECTORS[QUERY, None], VECTORS)[0][0]
-    # (draws, K): True is kept
-    kept = torch.rand(DRAWS, len(WORDS), generator=make_generator(int(settings["seed"]))) >= rate
-    dropped = kept * weights
+    # (draws, K): True where a weight stays
+    mask = torch.rand(DRAWS, len(WORDS), generator=make_generator(int(settings["seed"]))) >= rate
+    dropped = mask * weights
     rescaled = dropped / (1 - rate)
     return [
         INTRODUCTION,

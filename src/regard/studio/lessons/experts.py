@@ -27,17 +27,17 @@ from regard.studio.schema.pages import ChartBlock, LessonBlock
 WORDS = ("The", "cat", "drank", "the", "milk", "because", "it", "was", "hungry")
 IT = WORDS.index("it")
 EXPERTS = (both("grammar", "语法"), both("reference", "指代"), both("mood", "情感"))
-ANSWERS = torch.tensor(
+KEYS = torch.tensor(
     [
-        # what it is the subject of; what it may stand for; how the sentence feels
+        # the verb of it; the noun of it; the word of a feeling
         [0.0, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
         [0.0, 1.0, 0.0, 0.0, 0.4, 0.0, 0.0, 0.0, 0.0],
         [0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0],
     ]
 )
-"""How well each word answers the question of each head."""
+"""The key of each word in each head."""
 HEADS = len(EXPERTS)
-# two numbers a head: what a word asks, and what it answers
+# two numbers for each head: a factor of the query, and a factor of the key
 SIZE = 2 * HEADS
 
 CONTROLS = (
@@ -46,9 +46,9 @@ CONTROLS = (
 
 INTRODUCTION = text(
     "One attention has one distribution for each query, so it can express one relation at a time. The word `it` has "
-    "several: it is the subject of was, it stands for the cat, and the mood of the sentence is in hungry. Three heads, "
-    "each with its own projections, take one relation each. The projections are set by hand; trained heads specialise "
-    "less cleanly.",
+    "several: it is the subject of `was`, it refers to `cat`, and the mood of the sentence is in `hungry`. Three "
+    "heads, each with its own projections, take one relation each. The projections are set by hand; trained heads "
+    "specialise less cleanly.",
     "单头注意力对每个查询只有一个分布，一次只能表示一种关系。而 `it` 有好几种：它是 was 的主语，它指代 cat，"
     "而句子的情感在 hungry 上。三个头各有自己的投影，各管一种关系。"
     "这里的投影是手工设定的；训练出来的头分工没有这么清楚。",
@@ -58,9 +58,9 @@ FORMULA = formula(
     r"\mathrm{output} = W_O\,[\mathrm{head}_1; \dots; \mathrm{head}_H]"
 )
 CLOSING = text(
-    "Both have the same matrices and the same number of parameters: the heads only divide the numbers of a vector. The "
-    "single head adds the three scores before the softmax, so three relations share one distribution. The "
-    "page Heads lists the heads of a trained model with their entropy, and removes them one by one.",
+    "Both have the same matrices and the same number of parameters: the heads only divide the numbers of a vector. "
+    "The single head adds the three scores before the softmax, so three relations share one distribution. The page "
+    "Heads lists the heads of a trained model with their entropy, and removes them one by one.",
     "两者的矩阵相同，参数也一样多：多头只是把向量分成几段。单头在 softmax 之前就把三种分数加在一起，"
     "三种关系只好共用一个分布。“注意力头”页面列出训练好的模型的每个头及其熵，还能逐个去掉。",
 )
@@ -88,26 +88,26 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 
 def vectors(sharpness: float) -> Float[Tensor, "9 6"]:
-    """For each head: what each word asks, and what it answers."""
-    asks = torch.zeros(len(WORDS), HEADS)
-    asks[IT] = sharpness
+    """For each head: the query and the key of each word."""
+    queries = torch.zeros(len(WORDS), HEADS)
+    queries[IT] = sharpness
     # (words, heads, 2) -> (words, 6)
-    return torch.stack([asks, ANSWERS.T], dim=-1).flatten(1)
+    return torch.stack([queries, KEYS.T], dim=-1).flatten(1)
 
 
 @cache
 def make_attention(num_heads: int) -> MultiHeadAttention:
-    """The same projections for any number of heads: queries from what is asked, keys from what is answered."""
+    """The same projections for any number of heads: queries from the first of each pair, keys from the second."""
     # on the meta device, so that no random numbers are drawn
     with torch.device("meta"):
         attention = MultiHeadAttention(SIZE, num_heads)
     attention.to_empty(device="cpu")
-    asked, answered = torch.zeros(SIZE, SIZE), torch.zeros(SIZE, SIZE)
+    query_weight, key_weight = torch.zeros(SIZE, SIZE), torch.zeros(SIZE, SIZE)
     first = torch.arange(0, SIZE, 2)
-    asked[first, first], answered[first, first + 1] = 1.0, 1.0
+    query_weight[first, first], key_weight[first, first + 1] = 1.0, 1.0
     for proj, weight in (
-        (attention.query_proj, asked),
-        (attention.key_proj, answered),
+        (attention.query_proj, query_weight),
+        (attention.key_proj, key_weight),
         (attention.value_proj, torch.eye(SIZE)),
         (attention.output_proj, torch.eye(SIZE)),
     ):
@@ -129,7 +129,7 @@ def reference_question(weights: Float[Tensor, " 9"]) -> LessonBlock:
     best, choices = int(weights.argmax()), [1, 4, 7, 8]
     return question(
         both(
-            "The second head asks what `it` stands for. Which word has its largest weight?",
+            "The second head relates `it` to what it stands for. On which word is its largest weight?",
             "第二个头问的是 `it` 指代什么。它在哪个词上的权重最大？",
         ),
         [same(WORDS[choice]) for choice in choices],

@@ -31,7 +31,7 @@ KEYS = (both("nearest direction", "方向最近"), both("long", "长键"), both(
 LONG = 1
 """The key whose length the reader sets; the others have length 1."""
 SHORTEST, LONGEST, SHARPNESS = 0.5, 5.0, 2.0
-SCORES = {same("q·k"): Dot(), same("cos(q, k)"): Cosine()}
+SCORES = (same("q·k"), same("cos(q, k)"))
 
 CONTROLS = (
     control("length", both("Length of the long key", "长键的长度"), low=SHORTEST, high=LONGEST, step=0.25, value=3.0),
@@ -65,10 +65,10 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         matrix(both("Keys", "键"), KEYS, ("x", "y"), keys_of(length)[0]),
         *(largest_question(name, row) for name, row in by_name.items()),
         FORMULA,
-        matrix(both("Scores", "分数"), list(SCORES), KEYS, scores),
+        matrix(both("Scores", "分数"), SCORES, KEYS, scores),
         matrix(
             both(f"Weights, {SHARPNESS:g} times the score", f"权重（分数乘以 {SHARPNESS:g}）"),
-            list(SCORES),
+            SCORES,
             KEYS,
             weights,
         ),
@@ -93,8 +93,8 @@ def keys_of(*lengths: float) -> Float[Tensor, "N 3 2"]:
 
 def all_scores(length: float) -> Float[Tensor, "2 3"]:
     """Dot product and cosine."""
-    query, (keys,) = torch.tensor([[1.0, 0.0]]), keys_of(length)
-    return torch.cat([score(query, score.prepare(keys)) for score in SCORES.values()])
+    query, keys = torch.tensor([[1.0, 0.0]]), keys_of(length)[0]
+    return torch.cat([Dot()(query, keys), Cosine()(query, Cosine().prepare(keys))])
 
 
 def all_weights(*lengths: float) -> Float[Tensor, "2 N 3"]:

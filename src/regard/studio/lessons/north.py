@@ -49,7 +49,7 @@ INTRODUCTION = text(
 RECURRENCE = formula(r"h_0 = 0, \qquad h_t = \tanh(w\, h_{t-1} + x_t)")
 PARTS = text(
     "A task model has four parts. Feature model: the input becomes features, here $h_1 \\dots h_5$. Query "
-    "model: 特 becomes a query $q$; it asks where the speciality comes from. Attention model: scores, weights, "
+    "model: 特 becomes a query $q$; it searches for the origin of the speciality. Attention model: scores, weights, "
     "context. Output model: the context becomes an answer, here the probability of north.",
     "任务模型有四个部分。特征模型：把输入变成特征，这里是 $h_1 \\dots h_5$。查询模型：把“特”变成查询 $q$，"
     "问的是“哪里的特产”。注意力模型：分数、权重、上下文。输出模型：由上下文得出答案，这里是“北”的概率。",
@@ -85,20 +85,21 @@ class Recurrence(nn.Module):
 def fixed_linear(weight: Float[Tensor, "output input"]) -> nn.Module:
     """A linear layer with this weight."""
     # on the meta device, so that no random numbers are drawn
-    layer = nn.Linear(*weight.T.shape, bias=False, device="meta")
+    output_size, input_size = weight.shape
+    layer = nn.Linear(input_size, output_size, bias=False, device="meta")
     layer.weight = nn.Parameter(weight)
     return layer
 
 
 def make_task_model(recurrence: float) -> TaskModel:
-    """The query of 特 asks for 北; the output model compares north with a constant."""
-    asks = torch.zeros(SIZE, SIZE)
-    asks[NORTH, SPECIAL] = SHARPNESS
+    """The query of 特 matches 北; the output model compares north with a constant."""
+    query_weight = torch.zeros(SIZE, SIZE)
+    query_weight[NORTH, SPECIAL] = SHARPNESS
     answer = torch.zeros(2, SIZE)
     answer[0, NORTH] = GAIN
     return TaskModel(
         feature_model=Recurrence(recurrence),
-        query_model=nn.Sequential(nn.Embedding.from_pretrained(torch.eye(SIZE)), fixed_linear(asks)),
+        query_model=nn.Sequential(nn.Embedding.from_pretrained(torch.eye(SIZE)), fixed_linear(query_weight)),
         attention=Attention(Dot()),
         output_model=nn.Sequential(fixed_linear(answer), nn.Softmax(dim=-1)),
     )

@@ -32,7 +32,7 @@ CONTROLS = (
         "distance", both("Distance of the words n", "两词的距离 n"), low=2.0, high=float(FARTHEST), step=1.0, value=30.0
     ),
     control("kernel", both("Kernel size k", "卷积核大小 k"), low=2.0, high=15.0, step=1.0, value=3.0),
-    control("kept", both("Share kept in a step", "每一步保留的比例"), low=0.5, high=1.0, step=0.05, value=0.9),
+    control("retention", both("Share kept in a step", "每一步保留的比例"), low=0.5, high=1.0, step=0.05, value=0.9),
 )
 
 INTRODUCTION = text(
@@ -53,9 +53,9 @@ CLOSING = text(
 
 def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """Steps, what is left after them, and both by distance."""
-    distance, kernel, kept = int(settings["distance"]), int(settings["kernel"]), settings["kept"]
+    distance, kernel, retention = int(settings["distance"]), int(settings["kernel"]), settings["retention"]
     steps = all_steps(distance, kernel)
-    left = kept**steps
+    left = retention**steps
     return [
         INTRODUCTION,
         convolution_question(distance, kernel),
@@ -69,17 +69,17 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         FORMULA,
         chart_of_steps(kernel),
         matrix(
-            both(f"What is left if each step keeps {kept:g}", f"每步保留 {kept:g}，最后还剩"),
+            both(f"What is left if each step keeps {retention:g}", f"每步保留 {retention:g}，最后还剩"),
             NAMES,
             (both("left", "剩余"),),
             left[:, None],
         ),
         text(
-            f"If every step keeps a share of {kept:g}, the share left after {distance} words is "
-            f"{kept:g}^{steps[0]:g} = {number(left[0], 3)} in the RNN, {number(left[1], 3)} in the CNN and "
+            f"If every step keeps a share of {retention:g}, the share left after {distance} words is "
+            f"{retention:g}^{steps[0]:g} = {number(left[0], 3)} in the RNN, {number(left[1], 3)} in the CNN and "
             f"{number(left[2], 3)} with attention.",
-            f"如果每一步保留 {kept:g}，隔 {distance} 个词之后，RNN 剩下 {kept:g}^{steps[0]:g} = {number(left[0], 3)}，"
-            f"CNN 剩下 {number(left[1], 3)}，注意力剩下 {number(left[2], 3)}。",
+            f"如果每一步保留 {retention:g}，隔 {distance} 个词之后，RNN 剩下 {retention:g}^{steps[0]:g} = "
+            f"{number(left[0], 3)}，CNN 剩下 {number(left[1], 3)}，注意力剩下 {number(left[2], 3)}。",
         ),
         CLOSING,
     ]

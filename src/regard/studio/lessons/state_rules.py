@@ -36,7 +36,12 @@ NAMES = (same("RNN"), both("TTT", "TTT（测试时训练）"), both("attention",
 CONTROLS = (
     control("pairs", both("Stored pairs n", "存入的键值对数 n"), low=2.0, high=float(MOST_PAIRS), step=1.0, value=8.0),
     control(
-        "kept", both("What the RNN keeps in a step, a", "RNN 每步保留的比例 a"), low=0.1, high=0.9, step=0.1, value=0.7
+        "retention",
+        both("What the RNN keeps in a step, a", "RNN 每步保留的比例 a"),
+        low=0.1,
+        high=0.9,
+        step=0.1,
+        value=0.7,
     ),
 )
 
@@ -67,9 +72,9 @@ CLOSING = text(
 
 def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     """States, errors of recall, and the first pair by the number of pairs."""
-    pairs, kept = int(settings["pairs"]), settings["kept"]
+    pairs, retention = int(settings["pairs"]), settings["retention"]
     # after all are stored
-    errors = recall_errors(pairs, kept)[..., -1]
+    errors = recall_errors(pairs, retention)[..., -1]
     return [
         INTRODUCTION,
         RULES,
@@ -87,7 +92,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
             [both(f"pair {index + 1}", f"第 {index + 1} 对") for index in range(pairs)],
             errors,
         ),
-        chart_of_first(kept),
+        chart_of_first(retention),
         text(
             f"With {pairs} pairs the mean errors are {number(errors[0].mean())} (RNN), {number(errors[1].mean())} "
             f"(TTT) and {number(errors[2].mean())} (attention). The matrix of TTT holds {SIZE} orthogonal keys "
@@ -108,18 +113,22 @@ def draw_pairs(pairs: int) -> tuple[Float[Tensor, "N size"], Float[Tensor, "N si
     return torch.cat([torch.eye(SIZE), others])[:pairs], values[:pairs]
 
 
-def recall_errors(pairs: int, kept: float) -> Float[Tensor, "3 N T"]:
+def recall_errors(pairs: int, retention: float) -> Float[Tensor, "3 N T"]:
     """The mean squared error of recalling each pair after 1, 2, .. T pairs are stored."""
     keys, values = draw_pairs(pairs)
-    recalled = (run_recurrent(values, kept).expand(pairs, -1, -1), run_ttt(keys, values), run_attention(keys, values))
+    recalled = (
+        run_recurrent(values, retention).expand(pairs, -1, -1),
+        run_ttt(keys, values),
+        run_attention(keys, values),
+    )
     return torch.stack([(rows - values[:, None]).square().mean(dim=-1) for rows in recalled])
 
 
-def run_recurrent(values: Float[Tensor, "T size"], kept: float) -> Float[Tensor, "T size"]:
+def run_recurrent(values: Float[Tensor, "T size"], retention: float) -> Float[Tensor, "T size"]:
     """The state after each pair: the answer to every query."""
     state, states = torch.zeros(SIZE), []
     for value in values:
-        state = kept * state + (1 - kept) * value
+        state = retention * state + (1 - retention) * value
         states.append(state)
     return torch.stack(states)
 
@@ -189,10 +198,10 @@ def recall_question(errors: Float[Tensor, "3 N"]) -> LessonBlock:
     )
 
 
-def chart_of_first(kept: float) -> ChartBlock:
+def chart_of_first(retention: float) -> ChartBlock:
     """The error of the first pair by the number of pairs."""
     counts = torch.arange(1, MOST_PAIRS + 1)
-    first = recall_errors(MOST_PAIRS, kept)[:, 0]
+    first = recall_errors(MOST_PAIRS, retention)[:, 0]
     return chart(
         both("Error of the first pair by the number of pairs", "第一对的误差随键值对数的变化"),
         both("pairs n", "键值对数 n"),
