@@ -7,6 +7,7 @@ float64 from the same rounded inputs.
 A score of -inf is a forbidden key, scores of +inf share the weight, and NaN makes the query's weights NaN.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -135,9 +136,54 @@ def hard(scores: Tensor, allowed: Tensor, **_: Any) -> Tensor:
 def diagonal(scores: Tensor, allowed: Tensor, *, steps: Tensor, **_: Any) -> Tensor:
     """exp(-(j - t)^2 / 2), normalised; of the scores only -inf and NaN matter."""
     places = torch.arange(scores.shape[-1], dtype=torch.float64)
-    exponents = (-((places - steps[:, None]) ** 2) / 2).expand(scores.shape)
-    allowed = allowed & (scores != -INFINITY)
-    return softmax(torch.where(scores.isnan(), torch.nan, exponents), allowed)
+    return fixed(-((places - steps[:, None]) ** 2) / 2, scores, allowed)
+
+
+def fixed(exponents: Tensor, scores: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax of exponents in the place of the scores."""
+    exponents = torch.where(scores.isnan(), torch.nan, exponents.expand(scores.shape))
+    return softmax(exponents, allowed & (scores != -INFINITY))
+
+
+def uniform(scores: Tensor, allowed: Tensor, **_: Any) -> Tensor:
+    """1 / number of allowed keys."""
+    return fixed(torch.zeros_like(scores), scores, allowed)
+
+
+def random_shares(scores: Tensor, allowed: Tensor, *, steps: Tensor, align: Any, **_: Any) -> Tensor:
+    """Shares of exponential variables, hashed from the seed and the positions one pair at a time."""
+    logs = [[math.log(-math.log(hashed_fraction(align.seed, step, key))) for key in range(scores.shape[-1])]
+            for step in steps.tolist()]  # fmt: skip
+    return fixed(torch.tensor(logs, dtype=torch.float64).reshape(scores.shape[-2:]), scores, allowed)
+
+
+def hashed_fraction(seed: int, step: int, key: int) -> float:
+    """A number between 0 and 1 from three."""
+    mixed = seed
+    for summand in (0, step, key):
+        mixed = (mixed + summand) & 0xFFFFFFFF
+        for _ in range(2):
+            mixed = ((mixed >> 16) ^ mixed) * 0x45D9F3B & 0xFFFFFFFF
+        mixed ^= mixed >> 16
+    return ((mixed >> 9) + 0.5) / 2**23
+
+
+def monotonic(scores: Tensor, allowed: Tensor, *, align: Any, **_: Any) -> Tensor:
+    """The recursion over queries and keys, one cell at a time; NaN stays where it may be seen."""
+    stop = torch.where(allowed, torch.sigmoid(scores + align.bias), 0.0)
+    possible = (allowed & (scores != -INFINITY)).expand(scores.shape)
+    num_queries, num_keys = scores.shape[-2:]
+    start = (torch.arange(num_keys) == 0).double().expand(*scores.shape[:-2], num_keys)
+    rows = [start]
+    for query in range(num_queries):
+        moved, row = torch.zeros(scores.shape[:-2], dtype=torch.float64), []
+        for key in range(num_keys):
+            arrival = moved + rows[-1][..., key]
+            # 0 and not 0 * NaN where the cursor cannot stop
+            row.append(torch.where(possible[..., query, key], stop[..., query, key] * arrival, 0.0))
+            moved = (1 - stop[..., query, key]) * arrival
+        rows.append(torch.stack(row, dim=-1) if row else start)
+    return torch.stack(rows[1:], dim=-2) if num_queries else scores
 
 
 def local_monotonic(scores: Tensor, allowed: Tensor, *, align: Any, steps: Tensor, **_: Any) -> Tensor:
@@ -173,7 +219,10 @@ WEIGHTS: dict[str, Callable[..., Tensor]] = {
     "local_predictive": local_predictive,
     "sparsemax": sparse(2.0),
     "hard_gumbel": hard,
+    "monotonic": monotonic,
     "entmax": sparse(1.5),
+    "uniform": uniform,
+    "random": random_shares,
     "sigmoid": sigmoid,
 }
 """Weights from scores and the mask, by the name of the alignment in evaluation mode."""

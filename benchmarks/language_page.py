@@ -205,7 +205,7 @@ def verdict(runs: Runs) -> str:
     finding = attention_span.finding_of(runs)
     holds = "Holds" if finding.holds else "Does not hold"
     return (
-        f"\nThe claim (Daniluk et al. 2017): {finding.claim} **{holds} on this text with this training.** "
+        f"\nThe claim (Daniluk et al. 2017): {finding.claim.en} **{holds} on this text with this training.** "
         f"{finding.verdict.en}\n"
     )
 

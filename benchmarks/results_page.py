@@ -1,9 +1,9 @@
-"""Write docs/results.md from results/{systems,language,sentences}.json and the files of timings.
+"""Write docs/results.md from results/{systems,language,sentences,alignment}.json and the files of timings.
 
     python -m benchmarks.results_page
 
-This module writes the sections on translation; language_page and sentences_page write the others, as far as there are
-recorded runs. All figures come from these files, except those that other projects published.
+This module writes the sections on translation; language_page, sentences_page and alignment_page write the others, as
+far as there are recorded runs. All figures come from these files, except those that other projects published.
 """
 
 import json
@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import language_page, sentences_page
+from benchmarks import alignment_page, language_page, sentences_page
 from benchmarks.harness import RESULTS
 from benchmarks.markdown import figure_of, machines, table, throughput
 from regard.contracts.report import Metric, Report
@@ -249,6 +249,7 @@ def page(
     *,
     language: dict[str, Any] | None = None,
     sentences: dict[str, Any] | None = None,
+    alignment: dict[str, Any] | None = None,
     generation: Sequence[Path] = (),
 ) -> str:
     """The whole page."""
@@ -267,6 +268,7 @@ def page(
         "### Published figures\nFrom the papers and pages named, not measured here.\n\n" + reported(runs),
         "## Tatoeba, English to Chinese\n"
         + "\n".join([about(runs, chinese), figures(runs, chinese), lengths(runs, chinese)]),
+        *alignment_page.sections(alignment or {}),
         *(["## Throughput\n" + "\n".join(speeds)] if speeds else []),
         *language_page.sections(language or {}, generation),
         *sentences_page.sections(sentences or {}),
@@ -278,13 +280,15 @@ def page(
 
 def recorded_page() -> str:
     """The page of all recorded runs."""
-    systems, language, sentences = (load_runs(name) for name in ("systems", "language", "sentences"))
+    systems, language, sentences, alignment = map(load_runs, ("systems", "language", "sentences", "alignment"))
     generation = sorted(RESULTS.glob("generation*.json"))
-    return page(systems, timing_files(), language=language, sentences=sentences, generation=generation)
+    return page(
+        systems, timing_files(), language=language, sentences=sentences, alignment=alignment, generation=generation
+    )
 
 
 def load_runs(name: str) -> dict[str, Any]:
-    """The runs of a suite; empty if there are none."""
+    """The runs of a suite, or another record; empty if there are none."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 

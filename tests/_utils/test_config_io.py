@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from regard._utils import override
-from regard._utils.config_io import from_plain, from_text, to_plain
+from regard._utils.config_io import choose_class, from_plain, from_text, to_plain
 from regard.recipes import make_run
 from regard.training import AdamSettings, SGDSettings
 
@@ -160,3 +160,9 @@ def test_fixed_settings_are_refused_with_a_reason(assignment, sentence):
     with pytest.raises(ValueError, match=r"\w") as error:
         override(make_run("dates", "luong"), assignment)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("tag", [[], ["Cosine"], {}, 1, None])
+def test_a_tag_that_is_no_text_is_refused(tag):
+    with pytest.raises(ValueError, match="where has kind"):
+        choose_class(AdamSettings | SGDSettings, {"kind": tag}, "where")

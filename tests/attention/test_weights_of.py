@@ -131,3 +131,13 @@ def test_the_bias_of_a_position_scheme_is_that_of_the_requested_queries(position
     few = heads(states, mask=causal(), weights_for_queries=indices).weights
     assert few.shape == (2, 2, len(indices), 7)
     assert few.allclose(every[..., indices, :], atol=1e-6)
+
+
+@pytest.mark.parametrize("num_kv_heads", [4, 2, 1])
+def test_heads_that_share_keys_have_the_weights_of_a_few_queries(num_kv_heads):
+    torch.manual_seed(0)
+    attention, states = MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double(), torch.randn(2, 5, 8).double()
+    whole = attention(states, mask=causal(), return_weights=True)
+    few = attention(states, mask=causal(), weights_for_queries=[3, 1])
+    assert few.weights.allclose(whole.weights[..., [3, 1], :], atol=1e-12)
+    assert few.context.allclose(whole.context, atol=1e-10)

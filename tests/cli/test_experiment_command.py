@@ -23,14 +23,14 @@ def quick(monkeypatch):
     seeds = {}
 
     def stand_in(name):
-        def run(*, seed):
-            seeds[name] = seed
+        def run(*, seed, size=1):
+            seeds[name] = seed * size
             rows = ({"method": "[b]one[/b]", "error": Measured(0.123456, 0.01), "ratio": 0.98765, "size": 12345},)
             draw = lambda figure: figure.subplots().plot([1, 2])  # noqa: E731
-            holds = name != "scaling"
+            holds = {"scaling": False, "causal_mask": None}.get(name, True)
             return Finding(
                 name=name,
-                claim=f"Claim of {name}.",
+                claim=Title(en=f"Claim of {name}.", zh=f"{name} 的论断。"),
                 rows=rows,
                 verdict=Title(en="Seen.", zh="已见。"),
                 holds=holds,
@@ -40,7 +40,7 @@ def quick(monkeypatch):
         return run
 
     for name, entry in list(EXPERIMENTS.items()):
-        monkeypatch.setitem(EXPERIMENTS, name, dataclasses.replace(entry, run=stand_in(name)))
+        monkeypatch.setitem(EXPERIMENTS, name, dataclasses.replace(entry, run=stand_in(name), full={"size": 10}))
     return seeds
 
 
@@ -56,13 +56,52 @@ def test_an_experiment_is_run_printed_and_written(quick, tmp_path, capsys):
 
 
 def test_all_experiments_are_run_in_order_and_counted(quick, tmp_path, capsys):
-    assert run("experiment", "all", "--out", str(tmp_path)) == 0
+    assert run("experiment", "--all", "--out", str(tmp_path)) == 0
     assert list(quick) == list(EXPERIMENTS)
     assert set(quick.values()) == {0}
     out = capsys.readouterr().out
     assert "Does not hold. Seen." in out
-    assert f"{len(EXPERIMENTS) - 1} of {len(EXPERIMENTS)} claims hold." in out
-    assert len(list(tmp_path.iterdir())) == 3 * len(EXPERIMENTS)
+    assert "Not decidable here. Seen." in out
+    assert f"{len(EXPERIMENTS) - 2} of {len(EXPERIMENTS)} claims hold." in out
+    # three files of each experiment, and the report in two languages
+    assert len(list(tmp_path.iterdir())) == 3 * len(EXPERIMENTS) + 2
+
+
+def test_the_report_of_all_has_each_verdict_table_and_figure(quick, tmp_path):
+    assert run("experiment", "all", "--out", str(tmp_path), "--seed", "3") == 0
+    english, chinese = ((tmp_path / name).read_text() for name in ("report.md", "report.zh.md"))
+    assert f"{len(EXPERIMENTS) - 2} claims hold, 1 do not, 1 cannot be decided" in english
+    assert "seed 3" in english
+    for name, entry in EXPERIMENTS.items():
+        assert f"## {entry.number} {entry.title.en}" in english
+        assert f"## {entry.number} {entry.title.zh}" in chinese
+        assert f"]({name}.png)" in english
+        assert f"> {name} 的论断。" in chinese
+    assert english.count("**Holds.** Seen.") == len(EXPERIMENTS) - 2
+    assert "**Does not hold.** Seen." in english
+    assert "**Not decidable here.** Seen." in english
+    assert "**在此无法判定。** 已见。" in chinese
+    assert "| [b]one[/b] | 0.123±0.01 | 0.988 | 12345 |" in english
+
+
+def test_an_existing_report_is_refused_before_anything_runs(quick, tmp_path, capsys):
+    (tmp_path / "report.zh.md").write_text("mine")
+    assert run("experiment", "--all", "--out", str(tmp_path)) == 2
+    assert "report.zh.md exists" in capsys.readouterr().err.replace("\n", "")
+    assert quick == {}
+    assert (tmp_path / "report.zh.md").read_text() == "mine"
+
+
+def test_full_runs_with_the_arguments_of_the_recorded_version(quick, tmp_path):
+    assert run("experiment", "pooling", "--out", str(tmp_path), "--seed", "7", "--full") == 0
+    assert quick == {"pooling": 70}
+
+
+def test_a_name_or_all_is_needed(quick, tmp_path, capsys):
+    for arguments in ([], ["pooling", "--all"]):
+        assert run("experiment", *arguments, "--out", str(tmp_path)) == 2
+        assert "the name of one experiment, or --all" in " ".join(capsys.readouterr().err.split())
+    assert quick == {}
 
 
 def test_files_that_exist_are_refused_before_anything_runs(quick, tmp_path, capsys):

@@ -86,6 +86,8 @@ def test_a_long_line_is_truncated_with_a_warning_and_its_number(command, trained
 def test_invalid_input_raises_a_clear_error(command, trained, capsys, tmp_path):
     assert command("translate", trained, stdin=b"a\n\xff\xfe\n") == 2
     assert "line 2 of the input is not UTF-8: byte 1 is 0xff" in flat(capsys.readouterr().err)
+    assert command("translate", trained, stdin="a\nb\n".encode("utf-16-le")) == 2
+    assert "line 1 of the input has a zero byte: it is UTF-16 or not text" in flat(capsys.readouterr().err)
     assert command("translate", tmp_path, stdin=b"a\n") == 2
     assert "has no config.json" in flat(capsys.readouterr().err)
     assert command("translate", trained, "--attention", tmp_path / "a.gif", stdin=b"a\n") == 2

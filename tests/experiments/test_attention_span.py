@@ -130,7 +130,7 @@ def test_all_have_one_size_and_start_from_the_word_frequencies():
     assert max(sizes) < 1.05 * min(sizes)
     ids = torch.from_numpy(training.training.ids).long()
     for model in models.values():
-        training.set_bias(model)
+        training.set_frequencies(model)
         probabilities = model.readout.bias.softmax(dim=-1)
         assert probabilities[ids[0]].item() == pytest.approx((ids == ids[0]).double().mean().item(), rel=0.05)
 
@@ -150,7 +150,7 @@ def test_training_improves_on_word_frequencies():
     training = SpanTraining.of(TopicsCorpus(), vocab_size=300, hidden_size=16, epochs=8, characters=60_000)
     with seeded(0):
         model = training.build("ngram_rnn", 16)
-        training.set_bias(model)
+        training.set_frequencies(model)
         before = likelihood(model, training.training).perplexity
         training.fit(model)
     assert likelihood(model, training.training).perplexity < 0.9 * before

@@ -1,6 +1,7 @@
 """Findings: statistics that can be negative, tables with all digits, complete files."""
 
 import csv
+import inspect
 import io
 import re
 
@@ -25,7 +26,13 @@ SMALL = {
 
 def a_finding(**changes):
     rows = ({"name": "a", "size": 3, "error": Measured(0.123456789, 0.5)}, {"name": "b", "size": 4, "error": 0.25})
-    fields = {"name": "made_up", "claim": "So.", "rows": rows, "verdict": Title(en="Yes.", zh="是。"), "holds": True}
+    fields = {
+        "name": "made_up",
+        "claim": Title(en="So.", zh="如此。"),
+        "rows": rows,
+        "verdict": Title(en="Yes.", zh="是。"),
+        "holds": True,
+    }
     return Finding(**(fields | {"draw": lambda figure: figure.subplots().plot([1, 2])} | changes))
 
 
@@ -98,8 +105,13 @@ def test_the_table_of_experiments_is_in_order_and_complete():
     assert numbers == sorted(numbers)
     assert set(SMALL) == set(EXPERIMENTS)
     for experiment in EXPERIMENTS.values():
-        assert experiment.claim.endswith(".")
+        assert experiment.claim.en.endswith(".")
+        assert experiment.claim.zh.endswith("。")
+        assert experiment.title.en
+        assert experiment.title.zh
         assert experiment.paper.startswith("https://")
+        # --full gives arguments of `run`
+        assert set(experiment.full) <= set(inspect.signature(experiment.run).parameters)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -110,7 +122,7 @@ def test_every_experiment_draws_its_claim_and_is_reproducible(name, tmp_path):
     assert all(tuple(row) == finding.columns for row in finding.rows)
     svg = next(path for path in record(finding, tmp_path) if path.suffix == ".svg").read_text(encoding="utf-8")
     drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
-    assert " ".join(finding.claim.split()[:4]) in drawn
+    assert " ".join(finding.claim.en.split()[:4]) in drawn
     again = EXPERIMENTS[name].run(seed=1, **SMALL[name])
     assert (again.rows, again.verdict) == (finding.rows, finding.verdict)
     assert EXPERIMENTS[name].run(seed=2, **SMALL[name]).rows != finding.rows

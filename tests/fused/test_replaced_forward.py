@@ -201,3 +201,40 @@ def test_an_edited_lstm_is_called_with_the_texts_alone():
     for ours, theirs in ((actual.outputs, expected.outputs), (actual.state.cell, expected.state.cell)):
         assert ours.allclose(theirs, atol=1e-6)
     assert actual.state.hidden.allclose(expected.state.hidden, atol=1e-6)
+
+
+class Capped(Readout):
+    """Logits within 3, as some models cap them."""
+
+    def forward(self, features):
+        return 3 * torch.tanh(super().forward(features) / 3)
+
+
+def test_the_loss_of_a_readout_of_another_class_is_that_of_its_logits():
+    readout, features = Capped(hidden_size=4, vocab_size=7), torch.randn(3, 4) * 10
+    labels = torch.tensor([2, 5, 0])
+    expected = nn.functional.cross_entropy(readout(features), labels, ignore_index=0, reduction="sum")
+    assert readout.loss(features, labels).allclose(expected, atol=1e-5)
+
+
+class Swapped(nn.LSTM):
+    """An LSTM over other inputs."""
+
+    def forward(self, inputs, state=None):
+        return super().forward(inputs._replace(data=-inputs.data), state)
+
+
+def test_an_lstm_of_another_class_is_called():
+    lstm, inputs, lengths = Swapped(3, 5, 2, batch_first=True), torch.randn(3, 4, 3), torch.tensor([2, 4, 1])
+    plain = nn.LSTM(3, 5, 2, batch_first=True)
+    plain.load_state_dict(lstm.state_dict())
+    expected = run_lstm(plain, -inputs, lengths=lengths)
+    assert run_lstm(lstm, inputs, lengths=lengths).outputs.allclose(expected.outputs, atol=1e-6)
+
+
+def test_an_lstm_without_biases_is_called():
+    lstm, inputs = nn.LSTM(3, 5, 2, batch_first=True, bias=False), torch.randn(3, 4, 3)
+    expected = run_lstm(lstm, inputs)
+    actual = run_lstm(lstm, inputs, lengths=torch.tensor([4, 4, 4]))
+    assert actual.outputs.allclose(expected.outputs, atol=1e-6)
+    assert actual.state.cell.allclose(expected.state.cell, atol=1e-6)

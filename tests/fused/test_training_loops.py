@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -61,6 +62,15 @@ def test_on_a_cpu_the_readable_loop_runs(system, loops):
 def test_which_names_the_fused_loop(loops_on_cpu):
     assert which(SYSTEMS["bahdanau"].make()) == "Bahdanau trains with FusedBahdanau."
     assert {kind.verb for kind in FUSED.values()} == {"trains", "decodes"}
+
+
+def test_an_alignment_that_the_loop_does_not_support_is_a_reason_in_every_system(loops_on_cpu):
+    for name in ("bahdanau", "lstmn-deep-1", "lstmn-shallow-1"):
+        system = SYSTEMS[name]
+        model = system.kind(replace(system.config, alignment="sparsemax"))
+        assert "the alignment is Sparsemax, and the fused loop supports Softmax" in which(model)
+        system.run(fuse(model))
+    assert not loops_on_cpu
 
 
 @pytest.mark.parametrize(

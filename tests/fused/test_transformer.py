@@ -6,7 +6,7 @@ from torch import nn
 
 from regard import trace
 from regard.attention.alignments import Sigmoid
-from regard.contracts import Model, PackedTokens, PaddedTokens, select_batch
+from regard.contracts import Model, PackedTokens, PaddedTokens, select_batch, unsupported_reasons
 from regard.fused import fuse
 from regard.fused.transformer import FusedEncoded
 from regard.layers import GatedFeedForward
@@ -210,3 +210,12 @@ def test_a_hook_that_is_added_between_two_steps_is_called_from_the_next_encode_o
         encoded = fused.encode(PaddedTokens.from_lists([[4, 5, 2]]))
         fused.step(tokens, fused.start(encoded), encoded)
     assert calls == ["hook"]
+
+
+def test_a_class_of_no_imported_module_is_a_reason():
+    # as a file that importlib executes without an entry in sys.modules
+    namespace = {"__name__": "not_imported", "nn": nn}
+    exec("class Halved(nn.Identity):\n    def forward(self, inputs):\n        return inputs / 2\n", namespace)
+    model = make_transformer()
+    model.decoder[0].feed_forward.dropout = namespace["Halved"]()
+    assert any("Halved" in reason for reason in unsupported_reasons(model))

@@ -93,6 +93,17 @@ SYSTEMS = {
         )
         for layers in (1, 2)
     },
+    "lstmn-deep-zero-cell": System(
+        LSTMN, LSTMNConfig(**SIZES, fusion="deep", num_layers=2, zero_cell=True), translate,
+        ("decoder.layers.0.gate", f"encoder.cells.0.{CELL}"),
+    ),
+    "lstmn-shallow-zero-cell": System(
+        LSTMN, LSTMNConfig(**SIZES, fusion="shallow", num_layers=2, zero_cell=True), translate,
+        ("decoder.context_proj", "decoder.stack.cells.0.gates"),
+    ),
+    "luong-bidirectional": System(
+        Luong, LuongConfig(**SIZES | {"hidden_size": 6}, num_layers=2, encoder="bidirectional"), translate, LUONG
+    ),
     **{
         f"language-{layers}-{span}": System(
             LSTMNLanguageModel,

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard import attend
+from regard import attend, which_backend
 from regard.attention.masks import causal, padding, window
-from regard.attention.scores import Cosine
+from regard.attention.scores import Cosine, Gaussian
 from regard.contracts import Lowered
 from regard.kernels.dot import DotRequest, attend_plain
 from regard.kernels.dot.blocked import attend_blocked
@@ -113,3 +113,16 @@ def test_the_score_of_a_single_key_has_no_gradient(name, dtype):
     )
     assert (query_grad == 0).all() and (key_grad == 0).all() and (value_grad != 0).any()
     assert context[:, :, 0].allclose(values[:, :, 0])
+
+
+@pytest.mark.parametrize("name", ["lengths of one", "explicit", "a window of one key"])
+def test_the_bias_of_a_single_key_has_no_gradient(name):
+    # in float64 the fused kernel computes these; the bias of a key is -1/2 |w k|^2
+    score = Gaussian(width=0.7).double()
+    queries, keys, values = (torch.randn(2, 6, 8, dtype=torch.float64) * 30 for _ in range(3))
+    queries, keys = queries.requires_grad_(), keys.requires_grad_()
+    mask = ONE_KEY[name][1]
+    assert which_backend(queries, keys, values, score=score, mask=mask).backend == "sdpa"
+    context = attend(queries, keys, values, score=score, mask=mask).context
+    gradients = torch.autograd.grad(context.square().sum(), (queries, keys, score.width))
+    assert all((gradient == 0).all() for gradient in gradients)

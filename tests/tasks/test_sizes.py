@@ -76,6 +76,8 @@ def test_more_layers_than_tensors_are_not_built_even_on_the_meta_device(monkeypa
         ({"num_heads": 3}, r"config\.json: .*num_heads|heads"),
         ({"norm": "middle"}, r"config\.json: .*norm"),
         ({"dropout": 7.0}, r"config\.json: .*dropout"),
+        ({"dropout": float("nan")}, r"config\.json: .*model\.dropout is nan, expected a finite number"),
+        ({"dropout": "inf"}, r"config\.json: .*dropout"),
     ],
 )
 def test_errors_of_settings_name_the_file(settings, sentence, tmp_path):

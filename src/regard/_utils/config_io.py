@@ -85,7 +85,7 @@ def choose_class(hint: Any, plain: dict[str, Any], where: str) -> type:
         # a config from before there was a choice has no tag
         return first
     tag = plain.get("kind")
-    if tag not in classes:
+    if not isinstance(tag, str) or tag not in classes:
         raise ValueError(f"{where} has kind {tag!r}. Known: {', '.join(classes)}.")
     return classes[tag]
 

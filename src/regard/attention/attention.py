@@ -2,10 +2,10 @@
 
     scores  = score(queries, keys)
     weights = align(scores, mask)
-    context = weights @ values
+    context = aggregate(weights, values), by default weights @ values
 
-Weights are formed when they are requested or traced. Otherwise, if the alignment is softmax and the score has a
-lowering, a fused kernel computes the context without forming them.
+Weights are formed when they are requested or traced. Otherwise, if the alignment is softmax, the aggregation the
+weighted sum and the score has a lowering, a fused kernel computes the context without forming them.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.aggregations import WEIGHTED_SUM
 from regard.attention.alignments.softmax import Softmax
 from regard.attention.backends import choose_backend
 from regard.attention.checks import (
+    check_aggregate,
     check_inputs,
     check_key_mask,
     check_memory,
@@ -26,7 +28,7 @@ from regard.attention.checks import (
 from regard.attention.masks.algebra import ComposableMask, as_mask
 from regard.attention.prepared import attend_prepared, combined_mask
 from regard.attention.scores.dot import ScaledDot
-from regard.contracts import Alignment, Attended, Memory, PositionInfo, Score
+from regard.contracts import Aggregation, Alignment, Attended, Memory, PositionInfo, Score
 from regard.kernels import BackendChoice
 
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()
@@ -40,6 +42,7 @@ def attend(
     *,
     score: Score = SCALED_DOT,
     align: Alignment = SOFTMAX,
+    aggregate: Aggregation = WEIGHTED_SUM,
     mask: ComposableMask | Bool[Tensor, "..."] | None = None,
     position_info: PositionInfo | None = None,
     dropout: float = 0.0,
@@ -52,10 +55,11 @@ def attend(
     broadcasts to (.., Q, K). `dropout` applies to the weights whenever it is not 0, as in
     `torch.nn.functional.scaled_dot_product_attention`; returned weights are those after dropout. `weights_for_queries`
     returns the weights of a few queries, before dropout: only these are formed, and the context is computed as fast as
-    without them.
+    without them. `aggregate` combines weights and values: the weighted sum, or MappedSum(function).
     """
     # checked before `prepare`, whose own error would not name the argument
     check_parts(score, align)
+    check_aggregate(aggregate)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
     return attend_prepared(
@@ -64,6 +68,7 @@ def attend(
         values,
         score=score,
         align=align,
+        aggregate=aggregate,
         mask=None if mask is None else as_mask(mask),
         position_info=position_info,
         dropout=dropout,
@@ -79,6 +84,7 @@ def which_backend(
     *,
     score: Score = SCALED_DOT,
     align: Alignment = SOFTMAX,
+    aggregate: Aggregation = WEIGHTED_SUM,
     mask: ComposableMask | Bool[Tensor, "..."] | None = None,
     position_info: PositionInfo | None = None,
     dropout: float = 0.0,
@@ -91,6 +97,7 @@ def which_backend(
     that lower to a dot product, "sine", "exact" and "blocked" for additive ones.
     """
     check_parts(score, align)
+    check_aggregate(aggregate)
     check_inputs(queries, keys, values, score)
     check_probability("dropout", dropout)
     # for its errors alone: weights of a few queries do not change the choice of the kernel
@@ -101,6 +108,7 @@ def which_backend(
         values,
         score=score,
         align=align,
+        aggregate=aggregate,
         mask=None if mask is None else as_mask(mask),
         dropout=dropout,
         return_weights=return_weights,
@@ -110,12 +118,21 @@ def which_backend(
 class Attention(nn.Module):
     """Attention with any score and alignment, over a memory that is prepared once and used at every step."""
 
-    def __init__(self, score: Score | None = None, align: Alignment | None = None, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        score: Score | None = None,
+        align: Alignment | None = None,
+        dropout: float = 0.0,
+        *,
+        aggregate: Aggregation = WEIGHTED_SUM,
+    ) -> None:
         super().__init__()
         # instances of its own, not the shared ones: a hook on a shared module would act on every attention
         self.score = ScaledDot() if score is None else score
         self.align = Softmax() if align is None else align
         check_parts(self.score, self.align)
+        check_aggregate(aggregate)
+        self.aggregate = aggregate
         check_probability("dropout", dropout)
         self.dropout = dropout
 
@@ -156,6 +173,7 @@ class Attention(nn.Module):
             memory.values,
             score=self.score,
             align=self.align,
+            aggregate=self.aggregate,
             mask=combined_mask(mask, memory.mask),
             position_info=position_info,
             # `attend_prepared` drops whenever the rate is not 0, so the mode is taken into account here
@@ -184,6 +202,7 @@ class Attention(nn.Module):
             memory.values,
             score=self.score,
             align=self.align,
+            aggregate=self.aggregate,
             mask=combined_mask(mask, memory.mask),
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,

@@ -7,17 +7,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.aggregations import WEIGHTED_SUM, WeightedSum
 from regard.attention.alignments.softmax import Softmax
 from regard.attention.masks.algebra import ComposableMask
 from regard.attention.scores.with_bias import Biased
-from regard.contracts import Alignment, Lowered, LoweredSquare, LoweredSum, Score, active_recorders, has_own_call
+from regard.contracts import (
+    Aggregation,
+    Alignment,
+    Lowered,
+    LoweredSquare,
+    LoweredSum,
+    Score,
+    active_recorders,
+    has_own_call,
+)
 from regard.kernels import AttentionRequest, BackendChoice, choose
 from regard.kernels.additive import AdditiveRequest
 from regard.kernels.dot import DotRequest, expand_groups, join_groups, may_overflow, split_groups
 from regard.kernels.gaussian import dot_product_form
 
 
-def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
+def reasons_to_form(align: Alignment, return_weights: bool, aggregate: Aggregation = WEIGHTED_SUM) -> list[str]:
     """Why the weights must be formed, whatever the score."""
     reasons = []
     if return_weights:
@@ -30,6 +40,8 @@ def reasons_to_form(align: Alignment, return_weights: bool) -> list[str]:
         reasons.append(f"{type(align).__name__} is not Softmax, the only alignment of fused kernels")
     elif has_own_call(align):
         reasons.append("Softmax has a forward or hooks of its own, which no fused kernel calls")
+    if type(aggregate) is not WeightedSum:
+        reasons.append(f"{type(aggregate).__name__} is not WeightedSum, the only aggregation of fused kernels")
     return reasons
 
 
@@ -133,6 +145,7 @@ def choose_backend(
     *,
     score: Score,
     align: Alignment,
+    aggregate: Aggregation = WEIGHTED_SUM,
     mask: ComposableMask | None,
     dropout: float = 0.0,
     return_weights: bool = False,
@@ -140,7 +153,7 @@ def choose_backend(
     group_size: int = 1,
 ) -> BackendChoice:
     """The backend that `attend_prepared` runs for these arguments."""
-    reasons = reasons_to_form(align, return_weights)
+    reasons = reasons_to_form(align, return_weights, aggregate)
     # lowered even where a reason exists already: the choice lists every reason
     lowered = lower(score, align, queries, keys, group_size)
     if isinstance(lowered, str):

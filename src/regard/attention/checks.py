@@ -44,6 +44,16 @@ def check_parts(score: object, align: object) -> None:
             )
 
 
+def check_aggregate(aggregate: object) -> None:
+    """The aggregation is an instance, not a class, a name or None."""
+    if isinstance(aggregate, type) or not callable(aggregate):
+        value = f"the class {aggregate.__name__}" if isinstance(aggregate, type) else repr(aggregate)
+        raise TypeError(
+            f"aggregate is {value}, expected an object such as MappedSum(torch.tanh), from "
+            f"regard.attention.aggregations, or your own: called with weights, values and the allowed keys."
+        )
+
+
 def check_states(name: str, states: object, module: object = None) -> None:
     """Floating-point vectors of shape (.., length, size), with the device and dtype of the module's parameters."""
     if not isinstance(states, Tensor):
@@ -208,18 +218,10 @@ def check_query_indices(
     return indices
 
 
-def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int, source_size: int = 1) -> None:
-    """Heads of equal size, in groups of equal size."""
-    check_count("hidden_size", hidden_size, 1)
+def check_head_groups(num_heads: int, num_kv_heads: int) -> None:
+    """Query heads in groups of equal size."""
     check_count("num_heads", num_heads, 1)
     check_count("num_kv_heads", num_kv_heads, 1)
-    check_count("source_size", source_size, 1)
-    # the suggestion is the next multiple: -(-a // b) rounds up
-    if hidden_size % num_heads:
-        raise ValueError(
-            f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}. "
-            f"Choose a head count that divides it, or hidden_size={-(-hidden_size // num_heads) * num_heads}."
-        )
     if num_heads % num_kv_heads:
         raise ValueError(
             f"num_heads {num_heads} is not divisible by num_kv_heads {num_kv_heads}: each key head serves the same "
@@ -227,13 +229,31 @@ def check_heads(hidden_size: int, num_heads: int, num_kv_heads: int, source_size
         )
 
 
-def check_positions(positions: object) -> None:
+def check_positions(positions: object, head_size: int, value_head_size: int) -> None:
     """A position scheme inside the heads; absolute positions are added to the states instead."""
+    if isinstance(positions, PositionScheme) and positions.needs_weights and value_head_size != head_size:
+        raise ValueError(
+            f"{type(positions).__name__} adds vectors of the queries' size to the values, but head_size is "
+            f"{head_size} and value_head_size {value_head_size}. Make them equal, or use Rotary or Alibi."
+        )
     if positions is not None and not isinstance(positions, PositionScheme):
         raise TypeError(
             f"positions is {positions!r}, expected a scheme that works inside the heads: Rotary, Relative or Alibi. "
             f"Sinusoidal and Learned are added to the states first: attention(positions(states))."
         )
+
+
+def check_head_memory(memory: Memory, queries: Float[Tensor, "... Q hidden"], num_kv_heads: int) -> None:
+    """A padded memory of an attention with these heads, for these queries."""
+    if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != num_kv_heads:
+        expected = (*queries.shape[:-2], num_kv_heads, "K", "size")
+        raise ValueError(
+            f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
+            f"Make the memory with this attention's own prepare_memory(states)."
+        )
+    # one head is enough, since all heads are slices of the same tensors
+    one = slice(0, 1)
+    check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
 
 
 def check_mask_over_heads(

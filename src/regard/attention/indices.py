@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
@@ -77,6 +78,27 @@ def key_steps(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"
     if position_info is not None and position_info.key_positions is not None:
         return position_info.key_positions.to(scores.device, position_dtype(scores))
     return torch.arange(scores.shape[-1], device=scores.device, dtype=position_dtype(scores))
+
+
+def earlier_weights(position_info: PositionInfo | None, scores: Float[Tensor, "*B Q K"]) -> Float[Tensor, "... K"]:
+    """The weights of the query before the first one; all weight on the first key if there is none."""
+    num_keys, dtype = scores.shape[-1], position_dtype(scores)
+    if position_info is None or position_info.previous_weights is None:
+        return (torch.arange(num_keys, device=scores.device) == 0).to(dtype)
+    weights = position_info.previous_weights
+    expected = (*scores.shape[:-2], num_keys)
+    # size 1 broadcasts, and a memory that grows had fewer keys
+    fits = (
+        weights.ndim <= len(expected)
+        and weights.shape[-1:] <= expected[-1:]
+        and all(size in (1, other) for size, other in zip(weights.shape[-2::-1], expected[-2::-1], strict=False))
+    )
+    if not weights.ndim or not fits:
+        raise ValueError(
+            f"position_info.previous_weights has shape {tuple(weights.shape)}, expected {expected}: the weights of the "
+            f"query before, such as attended.weights[..., -1, :]."
+        )
+    return F.pad(weights.to(scores.device, dtype), (0, num_keys - weights.shape[-1]))
 
 
 def position_dtype(scores: Tensor) -> torch.dtype:

@@ -1,10 +1,11 @@
 """Multi-head attention: several attentions in parallel, each with its own projections of queries, keys and values.
 
-    head_h = attend(W_q^h x, W_k^h y, W_v^h y),   output = W_o [head_1; ...; head_H]
+    head_h = attend(W_q^h x, W_k^h y, W_v^h z),   output = W_o [head_1; ...; head_H]
 
 Vaswani et al. 2017, section 3.2.2. https://arxiv.org/abs/1706.03762
 Multi-query (Shazeer 2019, https://arxiv.org/abs/1911.02150) and grouped-query attention (Ainslie et al. 2023,
-https://arxiv.org/abs/2305.13245) share one key head among several query heads.
+https://arxiv.org/abs/2305.13245) share one key head among several query heads. Values are projected from the same
+states as keys (z = y) unless others are given, and the sizes of all these vectors are independent (HeadSizes).
 
 Shapes: *B batch, H heads, Q queries, K keys, N packed tokens.
 """
@@ -22,8 +23,8 @@ from regard.attention.alignments.softmax import Softmax
 from regard.attention.backends import choose_backend, reasons_to_call, reasons_to_form
 from regard.attention.checks import (
     check_cache,
-    check_heads,
-    check_inputs,
+    check_head_groups,
+    check_head_memory,
     check_key_mask,
     check_mask_over_heads,
     check_memory,
@@ -34,10 +35,10 @@ from regard.attention.checks import (
     check_query_indices,
     check_same_batch,
     check_same_batch_size,
-    check_size,
     check_states,
     is_triangle,
 )
+from regard.attention.head_sizes import HeadSizes
 from regard.attention.indices import pad_memory, per_head_positions, positions_of
 from regard.attention.masks.algebra import ComposableMask
 from regard.attention.prepared import attend_prepared, combined_mask
@@ -73,12 +74,13 @@ class MultiHeadAttention(nn.Module):
     """Any score and alignment inside the heads; self-attention, or cross-attention over a prepared memory.
 
     `num_kv_heads` below `num_heads` groups the query heads (1 is multi-query). `source_size` is the size of the
-    memory's states, if it differs. `positions` is a scheme inside the heads, such as Rotary.
+    memory's states, if it differs; `HeadSizes` in the place of the hidden size sets all six sizes. `positions` is a
+    scheme inside the heads, such as Rotary.
     """
 
     def __init__(
         self,
-        hidden_size: int,
+        hidden_size: int | HeadSizes,
         num_heads: int,
         *,
         num_kv_heads: int | None = None,
@@ -90,20 +92,26 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        source_size = hidden_size if source_size is None else source_size
-        check_heads(hidden_size, num_heads, num_kv_heads, source_size)
+        if not isinstance(hidden_size, HeadSizes):
+            sizes = HeadSizes.divide(hidden_size, num_heads, source_size)
+        elif source_size is None:
+            sizes = hidden_size
+        else:
+            raise ValueError(f"source_size={source_size} and {hidden_size} were both given. Leave out source_size.")
+        check_head_groups(num_heads, num_kv_heads)
         check_probability("dropout", dropout)
-        self.hidden_size, self.source_size = hidden_size, source_size
+        self.sizes, self.head_size = sizes, sizes.head_size
+        self.hidden_size, self.source_size = sizes.query_size, sizes.key_size
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_size, self.group_size = hidden_size // num_heads, num_heads // num_kv_heads
-        self.query_proj = nn.Linear(hidden_size, hidden_size)
-        self.key_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
-        self.value_proj = nn.Linear(source_size, num_kv_heads * self.head_size)
-        self.output_proj = nn.Linear(hidden_size, hidden_size)
+        self.group_size = num_heads // num_kv_heads
+        self.query_proj = nn.Linear(sizes.query_size, num_heads * sizes.head_size)
+        self.key_proj = nn.Linear(sizes.key_size, num_kv_heads * sizes.head_size)
+        self.value_proj = nn.Linear(sizes.value_size, num_kv_heads * sizes.value_head_size)
+        self.output_proj = nn.Linear(num_heads * sizes.value_head_size, sizes.output_size)
         self.score = ScaledDot() if score is None else score
         self.align = Softmax() if align is None else align
         check_parts(self.score, self.align)
-        check_positions(positions)
+        check_positions(positions, sizes.head_size, sizes.value_head_size)
         self.positions = positions
         self.dropout = dropout
         self.reset_parameters()
@@ -111,11 +119,7 @@ class MultiHeadAttention(nn.Module):
     def extra_repr(self) -> str:
         """Settings that print shows."""
         kv_heads = "" if self.group_size == 1 else f", num_kv_heads={self.num_kv_heads}"
-        source = "" if self.source_size == self.hidden_size else f", source_size={self.source_size}"
-        return (
-            f"{self.hidden_size}, num_heads={self.num_heads}{kv_heads}, head_size={self.head_size}{source}, "
-            f"dropout={self.dropout}"
-        )
+        return f"{self.sizes.describe(f'num_heads={self.num_heads}{kv_heads}', self.num_heads)}, dropout={self.dropout}"
 
     def reset_parameters(self) -> None:
         """Glorot initialisation of the matrices, zero biases."""
@@ -126,7 +130,7 @@ class MultiHeadAttention(nn.Module):
     def prepare_memory(
         self,
         states: Float[Tensor, "... K source"],
-        values: Float[Tensor, "... K source"] | None = None,
+        values: Float[Tensor, "... K value"] | None = None,
         mask: Bool[Tensor, "... K"] | None = None,
         packed: PackedTokens | None = None,
     ) -> Memory:
@@ -135,10 +139,12 @@ class MultiHeadAttention(nn.Module):
         `mask` is True for keys that exist. With `packed` the states are (N, size), the sequences end to end, and their
         lengths are the mask.
         """
-        values = states if values is None else values
-        for name, tensor in (("states", states), ("values", values)):
+        if values is None:
+            self.sizes.check_shared_states()
+            values = states
+        for name, tensor, role in (("states", states, "key_size"), ("values", values, "value_size")):
             check_states(name, tensor, self)
-            check_size(name, tensor, self.source_size, f"MultiHeadAttention(source_size={self.source_size})")
+            self.sizes.check(name, tensor, role, self.num_heads)
         if packed is not None:
             check_packed(packed, states, mask)
             mask = packed.mask
@@ -219,13 +225,14 @@ class MultiHeadAttention(nn.Module):
     ) -> HeadInputs:
         """Check the arguments, and prepare the memory of self-attention."""
         check_states("queries", queries, self)
-        check_size("queries", queries, self.hidden_size, f"MultiHeadAttention(hidden_size={self.hidden_size})")
+        self.sizes.check("queries", queries, "query_size", self.num_heads)
         if packed is not None:
             check_packed(packed, queries, None)
         first_key, is_self_attention = 0, memory is None
         if cache is not None:
             check_cache(cache, packed)
         if memory is None:
+            self.sizes.check_self_attention()
             # keys get their positions once, before they enter the cache
             first = 0 if cache is None else cache.length
             # under the causal mask no token attends to the padding after it
@@ -243,7 +250,9 @@ class MultiHeadAttention(nn.Module):
                 "the memory, or build cross-attention without positions and call it without a cache."
             )
         elif packed is None:
-            memory = self._checked_memory(memory, queries)
+            check_memory(memory, "MultiHeadAttention")
+            memory = pad_memory(memory)
+            check_head_memory(memory, queries, self.num_kv_heads)
         else:
             check_memory(memory, "MultiHeadAttention")
             check_same_batch_size(packed, memory)
@@ -308,6 +317,7 @@ class MultiHeadAttention(nn.Module):
         projected = self.key_proj(states)
         # the reasons exclude positions and scores that prepare their keys, so neither is applied here
         if packed is not None and not any(True for _ in self._packed_unsupported_reasons(projected, packed)):
+            # of equal size, which the reasons demand
             heads = (self.num_kv_heads, self.head_size)
             keys, values = projected.unflatten(-1, heads), self.value_proj(values).unflatten(-1, heads)
             return Memory(keys=keys, values=values, packed=packed)
@@ -324,6 +334,8 @@ class MultiHeadAttention(nn.Module):
             yield f"{type(self.score).__name__} is neither Dot nor ScaledDot"
         if self.positions is not None:
             yield f"{type(self.positions).__name__} positions are applied inside the heads"
+        if self.sizes.value_head_size != self.sizes.head_size:
+            yield "keys and values inside the heads differ in size"
         if self.group_size != 1:
             yield "query heads share key heads"
         if self.dropout and self.training:
@@ -377,19 +389,4 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "... H L head"]:
         """(.., L, H * head) as (.., H, L, head); packed tokens are padded first."""
         states = states if packed is None else pad_packed(states, packed)
-        return states.unflatten(-1, (num_heads, self.head_size)).transpose(-3, -2)
-
-    def _checked_memory(self, memory: Memory, queries: Float[Tensor, "... Q hidden"]) -> Memory:
-        """A memory of this attention for these queries; padded if it was packed."""
-        check_memory(memory, "MultiHeadAttention")
-        memory = pad_memory(memory)
-        if memory.keys.ndim != queries.ndim + 1 or memory.keys.shape[-3] != self.num_kv_heads:
-            expected = (*queries.shape[:-2], self.num_kv_heads, "K", "size")
-            raise ValueError(
-                f"memory.keys have shape {tuple(memory.keys.shape)}, expected {expected}. "
-                f"Make the memory with this attention's own prepare_memory(states)."
-            )
-        # one head is enough, since all heads are slices of the same tensors
-        one = slice(0, 1)
-        check_inputs(queries[..., None, :, :], memory.keys[..., one, :, :], memory.values[..., one, :, :])
-        return memory
+        return states.unflatten(-1, (num_heads, -1)).transpose(-3, -2)

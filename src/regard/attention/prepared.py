@@ -14,13 +14,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.attention.aggregations import WEIGHTED_SUM, WeightedSum
 from regard.attention.backends import fused_request, lower, reasons_to_form
 from regard.attention.checks import check_mask, check_position_info, check_query_indices, check_scores
 from regard.attention.masks.algebra import ComposableMask, as_mask
 from regard.attention.masks.padding import KeyMask
 from regard.attention.scores.with_bias import Biased
 from regard.attention.trace import notify
-from regard.contracts import Alignment, Attended, AttentionMap, Grid, PositionInfo, Score, active_recorders
+from regard.contracts import Aggregation, Alignment, Attended, AttentionMap, Grid, PositionInfo, Score, active_recorders
 from regard.kernels import attend_fused
 from regard.kernels.dot import expand_groups
 
@@ -32,6 +33,7 @@ def attend_prepared(
     *,
     score: Score,
     align: Alignment,
+    aggregate: Aggregation = WEIGHTED_SUM,
     mask: ComposableMask | None,
     position_info: PositionInfo | None = None,
     dropout: float = 0.0,
@@ -46,7 +48,7 @@ def attend_prepared(
     if mask is not None:
         check_mask(mask, queries)
     indices = check_query_indices(queries, weights_for_queries, return_weights)
-    must_form = bool(reasons_to_form(align, return_weights or context_term is not None))
+    must_form = bool(reasons_to_form(align, return_weights or context_term is not None, aggregate))
     # lowering may project the queries and read values on the host, which is wasted if the weights are formed
     lowered = None if must_form else lower(score, align, queries, keys, group_size)
     if lowered is not None and not isinstance(lowered, str):
@@ -56,7 +58,8 @@ def attend_prepared(
             return attended
         # the context is complete; weights of a few queries are formed beside it
         options: dict[str, Any] = {"score": score, "align": align, "mask": mask, "first_key": first_key}
-        weights = weights_for(queries, expand_groups(keys, group_size), indices, values=values, **options)
+        keys, values = expand_groups(keys, group_size), expand_groups(values, group_size)
+        weights = weights_for(queries, keys, indices, values=values, **options)
         return replace(attended, weights=weights)
     formed = attend_formed(
         queries,
@@ -64,6 +67,7 @@ def attend_prepared(
         expand_groups(values, group_size),
         score=score,
         align=align,
+        aggregate=aggregate,
         mask=mask,
         position_info=PositionInfo() if position_info is None else position_info,
         dropout=dropout,
@@ -82,6 +86,7 @@ def attend_formed(
     *,
     score: Score,
     align: Alignment,
+    aggregate: Aggregation,
     mask: ComposableMask | None,
     position_info: PositionInfo,
     dropout: float,
@@ -100,7 +105,15 @@ def attend_formed(
     aligned = align(scores, allowed, position_info)
     # F.dropout is active by default: callers pass a rate of 0 in evaluation
     weights = F.dropout(aligned.weights, dropout) if dropout else aligned.weights
-    context = aggregate(weights, values, context_term)
+    combine = partial(
+        context_of,
+        values=values,
+        aggregate=aggregate,
+        # the weighted sum has no use for it
+        allowed=None if type(aggregate) is WeightedSum else possible_keys(allowed, scores),
+        context_term=context_term,
+    )
+    context = combine(weights)
     # the weights of a few queries are those before dropout, as beside a fused kernel, unless they were replaced
     undropped = aligned.weights
     if active_recorders():
@@ -108,7 +121,7 @@ def attend_formed(
             queries=queries, keys=keys, values=values, scores=scores, weights=weights, context=context,
             allowed=allowed, score=score, align=align, position_info=position_info,
         )  # fmt: skip
-        replacement = notify(attention, partial(aggregate, values=values, context_term=context_term))
+        replacement = notify(attention, combine)
         if replacement is not None:
             weights, context = replacement
             # the returned weights are those that formed the context
@@ -117,15 +130,23 @@ def attend_formed(
     return Attended(context=context, weights=returned, sample_log_prob=aligned.sample_log_prob)
 
 
-def aggregate(
+def context_of(
     weights: Float[Tensor, "... Q K"],
     values: Float[Tensor, "... K value"],
+    *,
+    aggregate: Aggregation,
+    allowed: Bool[Tensor, "..."] | None,
     context_term: Callable[[Tensor], Tensor] | None,
-) -> Float[Tensor, "... Q value"]:
-    """The weighted sum of the values, plus the term of a position scheme."""
-    # under autocast a softmax returns float32
-    context = weights.to(values.dtype) @ values
+) -> Float[Tensor, "... Q output"]:
+    """The aggregated values, plus the term of a position scheme."""
+    context = aggregate(weights, values, allowed)
     return context if context_term is None else context + context_term(weights)
+
+
+def possible_keys(allowed: Bool[Tensor, "..."] | None, scores: Float[Tensor, "... Q K"]) -> Bool[Tensor, "... Q K"]:
+    """The mask, and the keys that a score of -inf forbids as a mask does."""
+    possible = scores.detach() != float("-inf")
+    return possible if allowed is None else possible & allowed
 
 
 def weights_for(

@@ -86,6 +86,8 @@ def fact_of(entry: Any, fact: str) -> Any:
     """One fact; `call` builds the mechanism with the arguments that have no default."""
     if isinstance(entry, Task):
         return {"verb": entry.verb, "title": entry.title.en, "models": ", ".join(entry.models)}[fact]
+    if isinstance(entry, Experiment) and fact == "claim":
+        return entry.claim.en
     if fact != "call":
         return getattr(entry, fact)
     if isinstance(entry, ModelEntry):

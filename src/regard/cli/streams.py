@@ -68,9 +68,12 @@ def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(stream, start=1):
         try:
             # editors on Windows begin a file with a byte order mark
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"line {number} of the input is not UTF-8: byte {error.start + 1} is 0x{line[error.start]:02x}. "
                 f"Save it as UTF-8."
             ) from None
+        if "\0" in text:
+            raise ValueError(f"line {number} of the input has a zero byte: it is UTF-16 or not text. Save it as UTF-8.")
+        yield text

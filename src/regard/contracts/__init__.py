@@ -2,6 +2,7 @@
 
 from regard.contracts import torch_private
 from regard.contracts.attention import (
+    Aggregation,
     Aligned,
     Alignment,
     Attended,
@@ -67,6 +68,7 @@ __all__ = [
     "PAD",
     "SPECIAL_TOKENS",
     "UNK",
+    "Aggregation",
     "Aligned",
     "Alignment",
     "AlignmentPanel",

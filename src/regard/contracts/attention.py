@@ -30,10 +30,11 @@ class Memory:
 @register_pytree
 @dataclass(frozen=True, kw_only=True)
 class PositionInfo:
-    """Positions and lengths, for alignments that depend on them (Luong's local forms, the fixed diagonal).
+    """Positions, lengths and earlier weights, for alignments that depend on them (Luong's local forms, the diagonal).
 
     `attend` sets the queries. By default lengths follow from the mask and keys are counted from 0. Positions of the
-    queries have no default: a decoder calls attention one step at a time.
+    queries have no default: a decoder calls attention one step at a time. Without `previous_weights` the first query is
+    the first of its sequence.
     """
 
     queries: Float[Tensor, "... Q query"] | None = None
@@ -45,6 +46,8 @@ class PositionInfo:
     target_lengths: Int[Tensor, "..."] | None = None
     # in self-attention with a cache the first key need not have position 0
     key_positions: Int[Tensor, " K"] | None = None
+    # of the query before the first one; with heads (batch, heads, K)
+    previous_weights: Float[Tensor, "... K"] | None = None
 
 
 @register_pytree
@@ -123,6 +126,15 @@ class Alignment(Protocol):
         self, scores: Tensor, mask: Tensor | None = None, position_info: PositionInfo | None = None
     ) -> Aligned:
         """Weights of every key for every query; zeros for a query that may attend to no key."""
+        ...
+
+
+@runtime_checkable
+class Aggregation(Protocol):
+    """Weights and values to the context; keys that are not allowed contribute nothing."""
+
+    def __call__(self, weights: Tensor, values: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """The context of every query, [.., Q, output]; None allows every key."""
         ...
 
 

@@ -1,8 +1,6 @@
-"""How a model is run, and whether fused code may run in place of its own.
+"""How a model is run, and whether fused code may run in place of its own, or every reason why not.
 
-How a model is run: its mode, its device and its recorders, also through an object that holds it.
-
-Whether fused code may run in place of a model's own, or every reason why not.
+The first part: its mode, its device and its recorders, also through an object that holds it.
 
 Fused code computes what a model computes without calling its modules one by one. That is right only while every module
 is the one that the model's class builds and while nothing waits for the calls. `unsupported_reasons` decides it,
@@ -103,13 +101,18 @@ def has_hooks(model: Any) -> bool:
     )
 
 
-def has_own_call(part: object) -> bool:
-    """True if a call of this module runs other code than its class's forward: a `forward` of the instance, or hooks."""
+def has_own_call(part: object, kind: type[nn.Module] | None = None) -> bool:
+    """True if a call of this module runs other code than its class's forward: a `forward` of the instance, or hooks.
+
+    With `kind`, also if the module's class is a subclass of it that defines another `forward`.
+    """
     if not isinstance(part, nn.Module):
         return False
     attributes = vars(part)
     hooked = any(attributes[name] for name in torch_private.HOOKS)
-    return "forward" in attributes or hooked or torch_private.global_hooks_registered()
+    # a subclass that inherits forward, such as that of a parametrization, runs the same code
+    overridden = kind is not None and type(part) is not kind and type(part).forward is not kind.forward
+    return "forward" in attributes or hooked or overridden or torch_private.global_hooks_registered()
 
 
 def mode_reasons(*, gradients: bool = False, autocast: bool = False) -> list[str]:
@@ -376,7 +379,9 @@ def is_own(kind: type, value: Any) -> bool:
         return isinstance(value, type) or not callable(value)
     # a wrapper may copy the name of what it wraps, but neither its globals nor its code
     scope = value.__code__.co_qualname.rpartition(".")[0]
-    return value.__globals__ is vars(sys.modules[kind.__module__]) and scope in ("", kind.__qualname__)
+    # a file may be executed without an entry among the modules
+    module = sys.modules.get(kind.__module__)
+    return module is not None and value.__globals__ is vars(module) and scope in ("", kind.__qualname__)
 
 
 def classes_of(parts: list[nn.Module]) -> list[type]:

@@ -26,7 +26,7 @@ class AttentionMap:
     values: Float[Tensor, "... K value"]
     scores: Float[Tensor, "... Q K"]
     weights: Float[Tensor, "... Q K"]
-    context: Float[Tensor, "... Q value"]
+    context: Float[Tensor, "... Q output"]
     allowed: Bool[Tensor, "..."] | None
     # static: score and alignment are not tensors, so functions over pytrees leave them unchanged
     score: Score = field(metadata={"static": True})
@@ -38,9 +38,11 @@ class AttentionMap:
         tensors: dict[str, Any] = {
             name: value.detach() for name, value in vars(self).items() if isinstance(value, Tensor)
         }
-        # the other fields of position_info are integers, which have no graph
-        queries = self.position_info.queries
-        position_info = replace(self.position_info, queries=None if queries is None else queries.detach())
+        # positions and lengths are integers, which have no graph
+        with_graph = {name: getattr(self.position_info, name) for name in ("queries", "previous_weights")}
+        position_info = replace(
+            self.position_info, **{name: value.detach() for name, value in with_graph.items() if value is not None}
+        )
         return replace(self, position_info=position_info, **tensors)
 
 

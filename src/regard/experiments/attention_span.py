@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.contracts import Title
 from regard.data.batching import SegmentData, SegmentSettings
@@ -25,23 +26,27 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
 from regard.experiments.lib.small_transformer import seeded
+from regard.experiments.lib.training import fit
 from regard.metrics import SPANS
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks import count_parameters, equal_size, report_of
 from regard.tasks.language_modeling import likelihood, spans
 from regard.training import StreamObjective
 
-CLAIM = (
-    "A language model that may attend to its last 15 words mainly uses five; separate keys, values and predictions "
-    "help, but a 4-gram RNN without attention is on par."
+TITLE = Title(en="Attention span", zh="注意力的跨度")
+CLAIM = Title(
+    en=(
+        "A language model that may attend to its last 15 words mainly uses five; separate keys, values and "
+        "predictions help, but a 4-gram RNN without attention is on par."
+    ),
+    zh=(
+        "可以关注最近 15 个词的语言模型主要只用最近 5 个；键、值、预测分开有帮助，但没有注意力的 4-gram RNN 与之相当。"
+    ),
 )
 WINDOW, SHORT = 15, 5
 ATTENDING = ("attention", "key_value", "key_value_predict")
 SYSTEMS = ("lstm", *ATTENDING, "ngram_rnn")
 """All but the last in the paper's order, from the worst perplexity to the best."""
-
-RARE = 0.1
-"""Added to the count of every word, so that no probability is 0."""
 
 BETTER, WORSE, ON_PAR = "clearly better than", "clearly worse than", "on par with"
 MIN_SEEDS = 2
@@ -118,40 +123,31 @@ class SpanTraining:
         goal = self.parameters_of(ATTENDING[-1], self.hidden_size)
         return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
 
-    def set_bias(self, model: Any) -> None:
-        """Set the output bias to the log frequencies of the words."""
-        # learned from 0, they would first saturate every tanh
-        # RARE keeps the logarithm of a word that does not occur finite
-        counts = np.bincount(self.training.ids, minlength=self.vocab_size) + RARE
-        with torch.no_grad():
-            model.readout.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+    def set_frequencies(self, model: Any) -> None:
+        """Initialise the readout with the frequencies of the words."""
+        model.readout.set_frequencies(torch.from_numpy(np.bincount(self.training.ids, minlength=self.vocab_size)))
 
     def fit(self, model: Any) -> None:
-        """Adam over the text in order, carrying the state, with a cosine schedule of the learning rate down to 0."""
+        """Train over the text in order, carrying the state."""
         data = SegmentData(self.training, SegmentSettings(rows=16, length=32))
         # carries the state: row r of a segment continues row r of the segment before
         objective = StreamObjective(model)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
-        # the schedule is advanced per step, so its length is in steps
-        steps = self.epochs * len(data.order.epoch(0))
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for epoch in range(self.epochs):
-            for starts in data.order.epoch(epoch):
-                segment = data.make(starts)
-                optimizer.zero_grad()
-                # the objective is a sum over tokens; the mean makes the learning rate independent of the segment size
-                (objective(segment) / segment.num_tokens).backward()
-                # clipped, because recurrent gradients may explode
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
-                schedule.step()
+        starts = [start for epoch in range(self.epochs) for start in data.order.epoch(epoch)]
+
+        def loss_of(step: int) -> Tensor:
+            segment = data.make(starts[step])
+            # the objective is a sum over tokens; the mean makes the learning rate independent of the segment size
+            loss: Tensor = objective(segment) / segment.num_tokens
+            return loss
+
+        fit(model, loss_of, steps=len(starts), learning_rate=1e-2)
 
     def result(self, seed: int, name: str, hidden_size: int) -> SpanResult:
         """Train from a seed, then evaluate on the test text, carrying the state through all of it."""
         # initial weights and dropout depend on the seed alone
         with seeded(seed):
             model = self.build(name, hidden_size)
-            self.set_bias(model)
+            self.set_frequencies(model)
             self.fit(model)
             # inside the block too, so that it runs on one thread as the training does
             perplexity = likelihood(model, self.test).perplexity

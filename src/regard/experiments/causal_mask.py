@@ -22,10 +22,15 @@ from regard.contracts import Title
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import SmallTransformer, seeded
+from regard.experiments.lib.training import fit
 
-CLAIM = (
-    "Without the causal mask a language model cheats: its training loss collapses because it copies the next word, and "
-    "it cannot generate."
+TITLE = Title(en="Without the causal mask", zh="没有因果掩码")
+CLAIM = Title(
+    en=(
+        "Without the causal mask a language model cheats: its training loss collapses because it copies the "
+        "next word, and it cannot generate."
+    ),
+    zh="没有因果掩码，语言模型会作弊：它照抄下一个词，训练损失骤降，却不能生成文本。",
 )
 
 
@@ -83,19 +88,8 @@ def loss_of(model: SmallTransformer, ids: Int[Tensor, "B L"], mask: ComposableMa
 
 
 def train(model: SmallTransformer, language: Language, mask: ComposableMask | None, *, steps: int) -> list[float]:
-    """Adam on new samples at every step, so that the training loss is also the loss on unseen text."""
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps)
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = loss_of(model, language.draw(32), mask)
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        # `item` waits for the device, which is cheap on the CPU, where experiments run
-        losses.append(loss.item())
-    return losses
+    """Train on new samples at every step, so that the training loss is also the loss on unseen text."""
+    return fit(model, lambda step: loss_of(model, language.draw(32), mask), steps=steps)
 
 
 @torch.no_grad()

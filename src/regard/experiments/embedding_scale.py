@@ -24,9 +24,13 @@ from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 from regard.layers import Embedding
 
-CLAIM = (
-    "Embeddings start with norm about 1 and positions have norm about sqrt(d): multiplied by sqrt(d_model), embeddings "
-    "match the positions instead of drowning in them."
+TITLE = Title(en="Why multiply embeddings by √d", zh="为何词嵌入乘以 √d")
+CLAIM = Title(
+    en=(
+        "Embeddings start with norm about 1 and positions have norm about sqrt(d): multiplied by "
+        "sqrt(d_model), embeddings match the positions instead of drowning in them."
+    ),
+    zh="词嵌入的初始范数约为 1，位置编码的范数约为 √d：词嵌入乘以 √d 后与位置编码相当，不会被它淹没。",
 )
 
 

@@ -23,9 +23,13 @@ from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, pane
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
 
-CLAIM = (
-    "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. Positions "
-    "break that, so that order counts."
+TITLE = Title(en="Permuted inputs", zh="打乱顺序")
+CLAIM = Title(
+    en=(
+        "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. "
+        "Positions break that, so that order counts."
+    ),
+    zh="自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。",
 )
 ROUNDING = 1e-9
 

@@ -38,9 +38,16 @@ from regard.experiments.lib.drawing import (
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above, digits, slope
 from regard.experiments.lib.small_transformer import seeded
 
-CLAIM = (
-    "A kernel that attends to near points beats the average of all, a learned width beats a fixed one, "
-    "and with enough data kernel regression converges to the truth, if its bandwidth shrinks."
+TITLE = Title(en="Average, fixed kernel and learned kernel", zh="平均汇聚、固定核与可学习的核")
+CLAIM = Title(
+    en=(
+        "A kernel that attends to near points beats the average of all, a learned width beats a fixed one, "
+        "and with enough data kernel regression converges to the truth, if its bandwidth shrinks."
+    ),
+    zh=(
+        "关注近处各点的核优于全体平均，学习得到的宽度优于固定宽度；样本足够多时，核回归收敛到真实曲线，"
+        "前提是带宽随之缩小。"
+    ),
 )
 MAX_X, MIN_WIDTH = 5.0, 1e-3
 COLUMNS = ("pooling", "points", "bandwidth", "error")

@@ -21,9 +21,13 @@ from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, line
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 
-CLAIM = (
-    "The dot product of d unit-variance entries has variance d; softmax of it saturates and its gradient vanishes as d "
-    "grows, and dividing by sqrt(d) prevents both."
+TITLE = Title(en="Why divide by √d", zh="为何除以 √d")
+CLAIM = Title(
+    en=(
+        "The dot product of d unit-variance entries has variance d; softmax of it saturates and its gradient "
+        "vanishes as d grows, and dividing by sqrt(d) prevents both."
+    ),
+    zh="各分量方差为 1 时，d 维点积的方差为 d；d 增大时 softmax 饱和，梯度消失；除以 √d 可以避免这两点。",
 )
 
 

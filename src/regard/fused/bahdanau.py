@@ -14,13 +14,17 @@ from torch import Tensor
 
 from regard.attention.scores import Additive
 from regard.contracts import PaddedTokens
-from regard.fused.training import FusedTranslation
+from regard.fused.training import FusedTranslation, attention_reasons
 from regard.kernels.recurrent import DeferredLinear, StepwiseAdditiveAttention, gru_blend, gru_reset
 from regard.models.translation import Bahdanau
 
 
 class FusedBahdanau(FusedTranslation[Bahdanau]):
     """RNNsearch with a fused training loop."""
+
+    def unsupported_reasons(self) -> list[str]:
+        """Why the model's own loop runs at present; [] if the fused one does."""
+        return attention_reasons(self.model.attention, Additive) + super().unsupported_reasons()
 
     def loop(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T maxout"]:
         """As `Bahdanau.features`."""

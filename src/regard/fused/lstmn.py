@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.attention.scores import Additive
 from regard.contracts import ClassifierOutput, Memory, ModelOutput, OutputLayer, PaddedTokens, Step
 from regard.fused.lstmn_cell import CellLoop, run_stack, run_windowed
-from regard.fused.training import FusedTranslation, loop_reasons
+from regard.fused.training import FusedTranslation, attention_reasons, loop_reasons
 from regard.kernels.recurrent import DeferredLinear, StepwiseAdditiveAttention
 from regard.layers import LSTMNScore, WindowedMemory, mean_of_words
 from regard.models.language_modeling import LSTMNLanguageModel
@@ -22,6 +22,16 @@ from regard.models.translation import LSTMN, DeepFusion, DeepLayer, ShallowFusio
 
 class FusedLSTMN(FusedTranslation[LSTMN]):
     """The LSTMN encoder-decoder with fused training loops on both sides."""
+
+    def unsupported_reasons(self) -> list[str]:
+        """Why the model's own loop runs at present; [] if the fused one does."""
+        decoder: ShallowFusion | DeepFusion = self.model.decoder
+        if isinstance(decoder, ShallowFusion):
+            reasons = attention_reasons(decoder.attention, Additive)
+        else:
+            # all layers have the alignment of the config
+            reasons = attention_reasons(decoder.layers[0].across.attention, LSTMNScore)
+        return reasons + super().unsupported_reasons()
 
     def loop(self, source: PaddedTokens, target: PaddedTokens) -> Float[Tensor, "B T H"]:
         """As `LSTMN.features`."""

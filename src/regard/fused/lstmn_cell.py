@@ -50,7 +50,11 @@ class CellLoop:
         energy = score.energy.to(self.key.weight.dtype)
         self.memory: MemoryBuffer
         if window is None:
-            self.memory = MemoryBuffer(energy, batch_size=batch_size, num_cells=num_steps, cell_size=2 * self.size)
+            num_cells = num_steps + cell.zero_cell
+            self.memory = MemoryBuffer(energy, batch_size=batch_size, num_cells=num_cells, cell_size=2 * self.size)
+            if cell.zero_cell:
+                zeros = energy.new_zeros(batch_size, 2 * self.size)
+                self.memory.append(zeros[:, : self.size], zeros)
             self.query_share: Tensor | None = None
         else:
             assert window.valid is not None

@@ -46,8 +46,15 @@ class FusedTransformer:
 
     def unsupported_reasons(self) -> list[str]:
         """Why the model's own steps run at present; [] if fused ones do."""
-        score = self.model.config.score
-        own = [] if score == "scaled_dot" else [f"the score is {score!r}, and fused steps support 'scaled_dot'"]
+        config = self.model.config
+        own = [
+            f"the {name} is {value!r}, and fused steps support {supported!r}"
+            for name, value, supported in (
+                ("score", config.score, "scaled_dot"),
+                ("alignment", config.alignment, "softmax"),
+            )
+            if value != supported
+        ]
         return own + unsupported_reasons(self.model)
 
     @property

@@ -22,6 +22,7 @@ from regard.layers.pooling import ClassifierHead, WordDropout, max_of_words, mea
 from regard.layers.recurrent import (
     BidirectionalGRU,
     BidirectionalLSTM,
+    BidirectionalLSTMStack,
     GRUUpdate,
     LSTMRun,
     LSTMState,
@@ -41,6 +42,7 @@ __all__ = [
     "BareLinear",
     "BidirectionalGRU",
     "BidirectionalLSTM",
+    "BidirectionalLSTMStack",
     "CausalConvolution",
     "CausalLayer",
     "ClassifierHead",

@@ -23,6 +23,9 @@ from torch import Tensor, nn
 from regard.contracts import PAD, has_own_call
 from regard.kernels.cross_entropy import chunked_cross_entropy, cross_entropy_of_logits
 
+UNSEEN = 0.1
+"""Added to the count of every token by `Readout.set_frequencies`."""
+
 
 class Embedding(nn.Module):
     """Scaled embedding; `unembed` computes logits with the same table (tied weights)."""
@@ -59,6 +62,21 @@ class Readout(nn.Module):
             # rows of norm about 1, as in Embedding
             nn.init.normal_(self.weight, std=hidden_size**-0.5)
 
+    def set_frequencies(self, counts: Float[Tensor, " vocab"] | Int[Tensor, " vocab"]) -> None:
+        """Initialise the bias with the log frequencies of the training labels; a tied readout has no bias.
+
+        The model then begins with the unigram distribution. From a bias of 0 the features, often behind a tanh, would
+        first have to learn these frequencies, which saturates them.
+        """
+        if self.bias is None:
+            return
+        if counts.shape != self.bias.shape:
+            raise ValueError(f"there are {tuple(counts.shape)} counts for a vocabulary of {len(self.bias)} tokens.")
+        # a token that does not occur keeps a finite logarithm
+        smoothed = counts.double() + UNSEEN
+        with torch.no_grad():
+            self.bias.copy_((smoothed / smoothed.sum()).log())
+
     def forward(self, features: Float[Tensor, "*B size"]) -> Float[Tensor, "*B vocab"]:
         """Logits over the vocabulary."""
         return F.linear(features, self.weight, self.bias)
@@ -67,7 +85,7 @@ class Readout(nn.Module):
         self, features: Float[Tensor, "*B size"], labels: Int[Tensor, "*B"], *, label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Cross-entropy in nats, summed over the labels that are not <pad>."""
-        if has_own_call(self):
+        if has_own_call(self, Readout):
             logits = self(features)
             return cross_entropy_of_logits(logits, labels, ignored=PAD, label_smoothing=label_smoothing)
         # in chunks, so that the (tokens, vocab) logits are never stored as a whole

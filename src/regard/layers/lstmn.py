@@ -7,8 +7,9 @@
 
 Cheng, Dong and Lapata 2016, section 3. https://arxiv.org/abs/1601.06733
 The paper calls h_1 .. h_t the hidden tape and c_1 .. c_t the memory tape. Before the first word both are empty, and h~
-and c~ are zeros. What depends on the input alone is one product, which `project` computes for many positions at once.
-`run_windowed` keeps the last S cells only, so that a state has one shape however long the text is.
+and c~ are zeros; `zero_cell` puts a cell of zeros before it, as the authors' code does. What depends on the input alone
+is one product, which `project` computes for many positions at once. `run_windowed` keeps the last S cells only, so that
+a state has one shape however long the text is.
 
 Shapes: B batch, L positions, t cells written so far, S cells of a window, H hidden size.
 """
@@ -23,7 +24,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention import Attention
-from regard.contracts import Attended, LoweredSum, Memory
+from regard.contracts import Alignment, Attended, LoweredSum, Memory, PositionInfo
 from regard.kernels.additive import additive_scores
 
 
@@ -84,10 +85,10 @@ class LSTMNScore(nn.Module):
 class LSTMNAttention(nn.Module):
     """Attention to the tapes of this cell or of another, by the input and the last summary."""
 
-    def __init__(self, *, hidden_size: int) -> None:
+    def __init__(self, *, hidden_size: int, align: Alignment | None = None) -> None:
         super().__init__()
         self.summary_proj = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.attention = Attention(LSTMNScore(hidden_size=hidden_size))
+        self.attention = Attention(LSTMNScore(hidden_size=hidden_size), align)
 
     def prepare(self, hidden: Float[Tensor, "*B K H"]) -> Float[Tensor, "*B K H"]:
         """Keys of these hidden states."""
@@ -99,33 +100,40 @@ class LSTMNAttention(nn.Module):
         summary: Float[Tensor, "B H"],
         memory: Memory,
         *,
+        position_info: PositionInfo | None = None,
         return_weights: bool = False,
     ) -> Attended:
         """One query, W_x x_t + W_g h~_{t-1}; `projected` is W_x x_t."""
-        query = projected + self.summary_proj(summary)
         # (B, H) -> (B, 1, H): one query
-        return self.attention(query.unsqueeze(1), memory, return_weights=return_weights)
+        query = (projected + self.summary_proj(summary)).unsqueeze(1)
+        return self.attention(query, memory, position_info=position_info, return_weights=return_weights)
 
 
 class LSTMNCell(nn.Module):
     """One layer. The memory is an argument and a result."""
 
-    def __init__(self, *, input_size: int, hidden_size: int) -> None:
+    def __init__(self, *, input_size: int, hidden_size: int, zero_cell: bool = False) -> None:
         super().__init__()
-        self.hidden_size = hidden_size
+        self.hidden_size, self.zero_cell = hidden_size, zero_cell
         # H outputs for the query and 4 H for the gates in one product; the bias is in `gates`
         self.input_proj = nn.Linear(input_size, 5 * hidden_size, bias=False)
         self.look = LSTMNAttention(hidden_size=hidden_size)
         self.gates = nn.Linear(hidden_size, 4 * hidden_size)
 
     def start(self, states: Float[Tensor, "B ..."]) -> LSTMNMemory:
-        """An empty memory, with the batch size, device and precision of `states`."""
-        batch_size, size = states.shape[0], self.hidden_size
+        """The memory before the first word, with the batch size, device and precision of `states`."""
+        batch_size, size, num_cells = states.shape[0], self.hidden_size, int(self.zero_cell)
         return LSTMNMemory(
-            keys=states.new_zeros(batch_size, 0, size),
-            cells=states.new_zeros(batch_size, 0, 2 * size),
+            # the key of a cell of zeros is W_h 0 = 0
+            keys=states.new_zeros(batch_size, num_cells, size),
+            cells=states.new_zeros(batch_size, num_cells, 2 * size),
             summary=states.new_zeros(batch_size, size),
         )
+
+    def set_forget_bias(self, bias: float) -> None:
+        """Set the bias of the forget gate."""
+        # gates are ordered input, forget, output, candidate
+        nn.init.constant_(self.gates.bias.data[self.hidden_size : 2 * self.hidden_size], bias)
 
     def project(self, inputs: Float[Tensor, "*B input"]) -> Float[Tensor, "*B five"]:
         """The inputs' share of the query and of the four gates, for any number of positions at once."""
@@ -165,10 +173,18 @@ class LSTMNCell(nn.Module):
 class LSTMNStack(nn.Module):
     """Several layers, each reading the hidden states of the one below; dropout between them."""
 
-    def __init__(self, *, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        zero_cell: bool = False,
+    ) -> None:
         super().__init__()
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
-        cells = [LSTMNCell(input_size=size, hidden_size=hidden_size) for size in sizes]
+        cells = [LSTMNCell(input_size=size, hidden_size=hidden_size, zero_cell=zero_cell) for size in sizes]
         self.cells = cast("Sequence[LSTMNCell]", nn.ModuleList(cells))
         self.dropout = nn.Dropout(dropout)
 
@@ -194,7 +210,9 @@ class LSTMNStack(nn.Module):
         memories: list[LSTMNMemory] = []
         # a layer at a time, so that each one projects all positions in one product
         for cell, memory in zip(self.cells, self.start(inputs), strict=True):
-            memories.append(cell.run(self.dropout(memories[-1].hidden) if memories else inputs, memory))
+            # without the cell of zeros of the layer below
+            below = memories[-1].hidden[:, -inputs.shape[1] :] if memories else inputs
+            memories.append(cell.run(self.dropout(below) if memories else inputs, memory))
         return tuple(memories)
 
 

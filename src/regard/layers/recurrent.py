@@ -144,7 +144,8 @@ def run_lstm(
         initial = None if state is None else (layers_first(state.hidden), layers_first(state.cell))
         outputs, (hidden, cell) = lstm(inputs, initial)
         return LSTMRun(outputs=outputs, state=LSTMState(hidden=hidden.transpose(0, 1), cell=cell.transpose(0, 1)))
-    if has_own_call(lstm):
+    # the kernel below has biases
+    if has_own_call(lstm, nn.LSTM) or not lstm.bias:
         return run_packed(lstm, inputs, state, lengths)
     is_real = torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]
     outputs, ends = inputs, []
@@ -217,3 +218,30 @@ def run_frozen(
         torch.cat([inputs, padding_input], dim=-1), state, views, True, 1, 0.0, torch.is_grad_enabled(), False, True
     )
     return outputs, cell[0]
+
+
+class BidirectionalLSTMStack(nn.Module):
+    """LSTM layers that read a text both ways, half of the units each; a layer reads both halves of the one below."""
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if hidden_size % 2:
+            raise ValueError(f"hidden_size is {hidden_size}, expected an even number: half of the units read each way.")
+        sizes = [input_size] + [hidden_size] * (num_layers - 1)
+        self.forwards, self.backwards = (
+            nn.ModuleList(nn.LSTM(size, hidden_size // 2, batch_first=True) for size in sizes) for _ in range(2)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: Float[Tensor, "B L input"], lengths: Int[Tensor, " B"]) -> LSTMRun:
+        """States of both ways side by side, zeros at padding; the last state of each way is where it ends."""
+        outputs, hidden, cells = inputs, [], []
+        for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            outputs = self.dropout(outputs) if number else outputs
+            first = run_lstm(forwards, outputs, lengths=lengths)
+            second = run_lstm(backwards, reverse_rows(outputs, lengths), lengths=lengths)
+            outputs = torch.cat([first.outputs, reverse_rows(second.outputs, lengths)], dim=-1)
+            # each has one layer, (B, 1, H / 2)
+            hidden.append(torch.cat([first.state.hidden, second.state.hidden], dim=-1))
+            cells.append(torch.cat([first.state.cell, second.state.cell], dim=-1))
+        return LSTMRun(outputs=outputs, state=LSTMState(hidden=torch.cat(hidden, dim=1), cell=torch.cat(cells, dim=1)))

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
 from regard.attention.masks import ComposableMask, causal
-from regard.contracts import Attended, Cache, Memory, PackedTokens, PositionScheme, Score
+from regard.contracts import Alignment, Attended, Cache, Memory, PackedTokens, PositionInfo, PositionScheme, Score
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import PostNorm, PreNorm
 
@@ -31,7 +31,10 @@ CAUSAL = causal()
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSizes:
-    """Sizes and parts of encoder and decoder layers; `make_score` builds a score for a given head size."""
+    """Sizes and parts of encoder and decoder layers.
+
+    `make_score` builds a score for a given head size, `make_alignment` the alignment of the attention to the source.
+    """
 
     hidden_size: int
     num_heads: int
@@ -39,12 +42,19 @@ class LayerSizes:
     dropout: float
     norm: type[PostNorm] | type[PreNorm]
     make_score: Callable[[int], Score]
+    make_alignment: Callable[[int], Alignment] | None = None
 
     def attention(self) -> MultiHeadAttention:
-        """Multi-head attention of these sizes."""
+        """Multi-head self-attention of these sizes."""
         return MultiHeadAttention(
             self.hidden_size, self.num_heads, score=self.make_score(self.hidden_size // self.num_heads)
         )
+
+    def cross_attention(self) -> MultiHeadAttention:
+        """Multi-head attention to the source."""
+        head_size = self.hidden_size // self.num_heads
+        align = None if self.make_alignment is None else self.make_alignment(head_size)
+        return MultiHeadAttention(self.hidden_size, self.num_heads, score=self.make_score(head_size), align=align)
 
     def residual(self) -> PostNorm | PreNorm:
         """A residual connection with its norm and dropout."""
@@ -79,24 +89,35 @@ class DecoderLayer(nn.Module):
     def __init__(self, sizes: LayerSizes) -> None:
         super().__init__()
         self.self_attention, self.self_attention_norm = sizes.attention(), sizes.residual()
-        self.cross_attention, self.cross_attention_norm = sizes.attention(), sizes.residual()
+        self.cross_attention, self.cross_attention_norm = sizes.cross_attention(), sizes.residual()
         self.feed_forward, self.feed_forward_norm = sizes.feed_forward(), sizes.residual()
 
     def forward(
-        self, states: Float[Tensor, "*B size"], memory: Memory, packed: PackedTokens | None
+        self,
+        states: Float[Tensor, "*B size"],
+        memory: Memory,
+        packed: PackedTokens | None,
+        position_info: PositionInfo | None = None,
     ) -> Float[Tensor, "*B size"]:
-        """All positions in parallel."""
+        """All positions in parallel; `position_info` is for alignments to the source that depend on the step."""
         # no padding mask: padding follows the tokens, so the causal mask excludes it
         states = self.self_attention_norm(
             states, lambda normed: self.self_attention(normed, mask=CAUSAL, packed=packed).context
         )
         states = self.cross_attention_norm(
-            states, lambda normed: self.cross_attention(normed, memory, packed=packed).context
+            states,
+            lambda normed: self.cross_attention(normed, memory, packed=packed, position_info=position_info).context,
         )
         return self.feed_forward_norm(states, self.feed_forward)
 
     def step(
-        self, states: Float[Tensor, "B 1 size"], memory: Memory, cache: Cache, *, return_weights: bool
+        self,
+        states: Float[Tensor, "B 1 size"],
+        memory: Memory,
+        cache: Cache,
+        *,
+        position_info: PositionInfo | None = None,
+        return_weights: bool,
     ) -> tuple[Float[Tensor, "B 1 size"], Attended, Attended]:
         """One position: its states, the result of self-attention (with the next cache), and of cross-attention."""
         # a residual calls its sub-layer for the context only; caches and weights leave through this list
@@ -108,7 +129,9 @@ class DecoderLayer(nn.Module):
             return results[-1].context
 
         def attend_to_source(normed: Tensor) -> Tensor:
-            results.append(self.cross_attention(normed, memory, return_weights=return_weights))
+            results.append(
+                self.cross_attention(normed, memory, position_info=position_info, return_weights=return_weights)
+            )
             return results[-1].context
 
         # sub-layers in the order of the paper: self-attention, cross-attention, feed-forward

@@ -38,7 +38,9 @@ from regard.metrics.classification import (
     classification_quality,
     overlap_sums,
 )
+from regard.metrics.fast_align import FastAlign
 from regard.metrics.perplexity import Likelihood, Perplexity
+from regard.metrics.symmetrisation import grow_diagonal, grow_diagonal_final, intersection, union
 
 __all__ = [
     "SPANS",
@@ -50,6 +52,7 @@ __all__ = [
     "ConfusionRow",
     "Detokenised",
     "DiagonalAligner",
+    "FastAlign",
     "Gold",
     "IBMModel1",
     "LengthBucket",
@@ -70,6 +73,9 @@ __all__ = [
     "classification_quality",
     "exact_match",
     "from_pharaoh",
+    "grow_diagonal",
+    "grow_diagonal_final",
+    "intersection",
     "links",
     "merge_words",
     "overlap_sums",
@@ -79,4 +85,5 @@ __all__ = [
     "span_sums",
     "swap",
     "to_pharaoh",
+    "union",
 ]

@@ -1,15 +1,15 @@
-"""Synthetic sets: dates in two languages, strings to reverse or copy. No files; one or two minutes on two cores.
+"""Synthetic sets: dates, an invented language, strings to reverse or copy. No files; one or two minutes on two cores.
 
     regard train dates --model bahdanau --out runs/dates
     regard train reverse --model transformer --set data.content.max_length=40 --out runs/reverse
 
-Tokens are characters. All systems have about 300,000 parameters.
+Tokens are characters, those of the invented language words. All systems have about 300,000 parameters.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.corpora import Copy, Dates, Reverse, SyntheticCorpus
+from regard.data.corpora import Copy, Dates, InventedLanguage, Reverse, SyntheticCorpus
 from regard.models.translation import TRANSLATION_MODELS
 from regard.tasks import BatchSettings, configure
 from regard.tasks.translation import TranslationRun, ValidationSettings, VocabularySettings
@@ -74,8 +74,10 @@ def training_of(schedule: ToySchedule, steps: int | None) -> TrainingSettings:
     )
 
 
-def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> TranslationRun:
-    """A run on a synthetic set, with characters as tokens."""
+def toy(
+    name: str, model: str, corpus: SyntheticCorpus, steps: int | None, *, tokens: str = "characters"
+) -> TranslationRun:
+    """A run on a synthetic set."""
     # the others are recurrent models with attention
     schedule = SCHEDULES.get(model, RECURRENT_ATTENTION)
     return TranslationRun(
@@ -83,8 +85,8 @@ def toy(name: str, model: str, corpus: SyntheticCorpus, steps: int | None) -> Tr
         model_name=model,
         model=configure(model, SIZES),
         data=corpus,
-        # an upper bound: characters are far fewer
-        tokenizer=VocabularySettings(kind="characters", vocab_size=1000),
+        # an upper bound: there are far fewer
+        tokenizer=VocabularySettings(kind=tokens, vocab_size=1000),
         batch=BatchSettings(tokens=schedule.tokens, packed=TRANSLATION_MODELS[model].packs),
         validation=ValidationSettings(sentences=200),
         training=training_of(schedule, steps),
@@ -96,6 +98,12 @@ def dates(model: str = "bahdanau", *, pair: str = "en-zh", steps: int | None = N
     source, _, target = pair.partition("-")
     content = Dates(source=source, target=target, max_dates=2)
     return toy("dates", model, SyntheticCorpus(content=content, count=20_000), steps)
+
+
+def invented(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:
+    """An invented language into another, with reordering and fertility; the word alignment is known."""
+    corpus = SyntheticCorpus(content=InventedLanguage(), count=20_000)
+    return toy("invented", model, corpus, steps, tokens="words")
 
 
 def reverse(model: str = "bahdanau", *, steps: int | None = None) -> TranslationRun:

@@ -10,7 +10,7 @@ from regard.recipes.multi30k import multi30k
 from regard.recipes.pairs import pairs
 from regard.recipes.ptb import ptb
 from regard.recipes.sentences import sentences
-from regard.recipes.synthetic import copy, dates, reverse
+from regard.recipes.synthetic import copy, dates, invented, reverse
 from regard.recipes.tatoeba import tatoeba
 from regard.recipes.text import text, topics
 from regard.recipes.tinyshakespeare import tinyshakespeare, tinyshakespeare_small
@@ -59,6 +59,13 @@ RECIPES = {
         amount="unlimited",
         title="dates in written formats, en-zh, all-iso, any of 22 languages",
         origin="synthetic, with babel",
+        task="translation",
+    ),
+    "invented": Recipe(
+        make=invented,
+        amount="unlimited",
+        title="an invented language into another, with known word alignments",
+        origin="synthetic",
         task="translation",
     ),
     "reverse": Recipe(

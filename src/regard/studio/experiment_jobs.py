@@ -9,7 +9,6 @@ from regard.display import drawn_bytes, has_matplotlib
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import Finding, chinese_labels, format_cell, label
 from regard.serving import MissingError
-from regard.studio.explanations import CLAIMS
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import ExperimentReport, JobState
 
@@ -57,13 +56,13 @@ class ExperimentJobs:
         return ExperimentReport(
             name=name,
             number=entry.number,
-            claim=entry.claim,
+            claim=entry.claim.en,
             paper=entry.paper,
             state=state,
-            columns=[] if finding is None else list(map(label_of, finding.columns)),
+            columns=[] if finding is None else [label_of(name, column) for column in finding.columns],
             rows=[]
             if finding is None
-            else [[label_of(format_cell(cell)) for cell in row.values()] for row in finding.rows],
+            else [[label_of(name, format_cell(cell)) for cell in row.values()] for row in finding.rows],
             verdict=None if finding is None else LocalizedText.of(finding.verdict),
             holds=None if finding is None else finding.holds,
             figure=None if result is None else result.figure,
@@ -84,15 +83,14 @@ def run(name: str) -> JobResult:
         return JobResult(finding, None)
     # SVG is text, which fits into JSON
     english = drawn_bytes(finding.draw, ("svg",))["svg"].decode()
-    claim = CLAIMS.get(name, ("", finding.claim))[1]
-    with chinese_labels({finding.claim: claim}):
-        chinese = drawn_bytes(finding.draw, ("svg",), letters=claim)["svg"].decode()
+    with chinese_labels(EXPERIMENTS[name].chinese):
+        chinese = drawn_bytes(finding.draw, ("svg",), letters=finding.claim.zh)["svg"].decode()
     return JobResult(finding, LocalizedText(en=english, zh=chinese))
 
 
-def label_of(text: str) -> LocalizedText:
-    """A column or a cell in both languages; numbers are the same."""
-    with chinese_labels({}):
+def label_of(name: str, text: str) -> LocalizedText:
+    """A column or a cell of an experiment in both languages; numbers are the same."""
+    with chinese_labels(EXPERIMENTS[name].chinese):
         return LocalizedText(en=text, zh=label(text))
 
 

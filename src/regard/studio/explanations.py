@@ -1,6 +1,6 @@
-"""One or two sentences on each mechanism and experiment, in English and Chinese.
+"""One or two sentences on each mechanism, in English and Chinese.
 
-Those on a system are in its ModelEntry.
+Those on a system are in its ModelEntry, those on an experiment in its module.
 """
 
 from regard.studio.schema.base import LocalizedText
@@ -85,9 +85,21 @@ EXPLANATIONS = {
             en="A hard choice with Gumbel noise in the scores, and the gradient of the soft choice.",
             zh="给分数加 Gumbel 噪声后做硬选择，梯度取自软选择。",
         ),
+        "monotonic": LocalizedText(
+            en="A cursor moves over the source and never back; the weights sum over all of its paths.",
+            zh="一个光标在源句上只前进、不后退；权重是所有路径的概率之和，用动态规划计算。",
+        ),
         "entmax": LocalizedText(
             en="A family from softmax (alpha = 1) to sparsemax (alpha = 2).",
             zh="从 softmax（alpha = 1）到 sparsemax（alpha = 2）的一族函数。",
+        ),
+        "uniform": LocalizedText(
+            en="Not learned: every key has the same weight, so the context is the mean. A control.",
+            zh="不用学习：所有键权重相同，上下文就是平均值。用作对照。",
+        ),
+        "random": LocalizedText(
+            en="Not learned: weights drawn once for each pair of positions. A control.",
+            zh="不用学习：每对位置的权重只随机抽取一次，之后固定不变。用作对照。",
         ),
         "sigmoid": LocalizedText(
             en="Each key has a weight of its own between 0 and 1; the weights need not sum to 1.",
@@ -144,28 +156,3 @@ EXPLANATIONS = {
     },
 }
 """Texts of the timeline by family and name."""
-
-CLAIMS = {
-    "pooling": (
-        "平均汇聚、固定核与可学习的核",
-        "关注近处各点的核优于全体平均，学习得到的宽度优于固定宽度；样本足够多时，核回归收敛到真实曲线，前提是带宽随之缩小。",
-    ),
-    "scaling": (
-        "为何除以 √d",
-        "各分量方差为 1 时，d 维点积的方差为 d；d 增大时 softmax 饱和，梯度消失；除以 √d 可以避免这两点。",
-    ),
-    "embedding_scale": (
-        "为何词嵌入乘以 √d",
-        "词嵌入的初始范数约为 1，位置编码的范数约为 √d：词嵌入乘以 √d 后与位置编码相当，不会被它淹没。",
-    ),
-    "permutation": (
-        "打乱顺序",
-        "自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。",
-    ),
-    "attention_span": (
-        "注意力的跨度",
-        "可以关注最近 15 个词的语言模型主要只用最近 5 个；键、值、预测分开有帮助，但没有注意力的 4-gram RNN 与之相当。",
-    ),
-    "causal_mask": ("没有因果掩码", "没有因果掩码，语言模型会作弊：它照抄下一个词，训练损失骤降，却不能生成文本。"),
-}
-"""Title and claim of each experiment in Chinese; in English they come from the experiment."""

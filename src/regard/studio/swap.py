@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.analysis import entropy
 from regard.attention import intervene as intervene_on
-from regard.attention.alignments import ALIGNMENTS, Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax
+from regard.attention.alignments import ALIGNMENTS, Argmax, Entmax, Hard, Sigmoid, Softmax, Sparsemax, Uniform
 from regard.attention.masks import MASKS, ComposableMask, causal, dilated, window
 from regard.attention.positions import POSITIONS, Alibi, Rotary
 from regard.attention.scores import SCORES, Cosine, Dot, Gaussian, ScaledDot
@@ -36,6 +36,10 @@ HAS_PARAMETERS = LocalizedText(
 )
 NEEDS_POSITIONS = LocalizedText(
     en="it needs the position of each query in the source", zh="它需要每个查询在源句中的位置"
+)
+NEEDS_PREVIOUS = LocalizedText(
+    en="it needs the weights of the query before, which a swap does not have",
+    zh="它需要前一个查询的权重，替换时没有这项数据",
 )
 IS_RANDOM = LocalizedText(en="it samples, so every inspection would differ", zh="它随机采样，每次结果都不同")
 NO_PADDING = LocalizedText(en="a single input has no padding", zh="单个输入没有填充")
@@ -72,6 +76,7 @@ SWAPPED_ALIGNS: Mapping[str, Callable[[], Alignment]] = {
     "hard": lambda: Hard(Argmax()),
     "sparsemax": Sparsemax,
     "entmax": Entmax,
+    "uniform": Uniform,
     "sigmoid": Sigmoid,
 }
 SWAPPED_FORMULAS: Mapping[str, str] = {"sigmoid": f"{ALIGNMENTS['sigmoid'].formula}, b = -log(keys)"}
@@ -91,6 +96,8 @@ REFUSALS: Mapping[str, LocalizedText] = {
     "local_predictive": HAS_PARAMETERS,
     "hard_sampled": IS_RANDOM,
     "hard_gumbel": IS_RANDOM,
+    "monotonic": NEEDS_PREVIOUS,
+    "random": NEEDS_POSITIONS,
     "padding": NO_PADDING,
     "prefix": NEEDS_PREFIX,
     "predicate": NEEDS_FUNCTION,

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import nn
 
 from regard._utils import check_name
@@ -54,8 +56,9 @@ class TrainingSetup:
 
     `files` maps names to the text of files saved beside the weights. `validate` is called with the model during
     training. `example` is a validation input. `fingerprints` are the SHA-256 of the examples of each split by its name,
-    because a run is resumed on the same data only. `model` is a model that needs no gradient training, such as n-gram
-    counts; building it took `seconds`.
+    because a run is resumed on the same data only. `label_counts` are the numbers of training labels by token, for a
+    readout that begins with their frequencies; None leaves it as it is. `model` is a model that needs no gradient
+    training, such as n-gram counts; building it took `seconds`.
     """
 
     run: Any
@@ -65,6 +68,7 @@ class TrainingSetup:
     example: str
     objective: Callable[..., nn.Module] = field(default=Objective)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    label_counts: Int[np.ndarray, " vocab"] | None = None
     model: Any = None
     seconds: float = 0.0
 
@@ -131,6 +135,15 @@ def fingerprints_of(corpus: Any, splits: Mapping[str, Any]) -> dict[str, str]:
             with suppress(ValueError, OSError):
                 fingerprints[name] = fingerprint(corpus.read(name))
     return fingerprints
+
+
+def refuse_own_outputs(run: Any) -> None:
+    """Reject training on own outputs, for tasks whose objectives have none."""
+    if run.training.own_output_ratio:
+        raise ValueError(
+            f"training.own_output_ratio is {run.training.own_output_ratio}, and a {run.model_name} trains with its "
+            f"true inputs only. Leave the setting out."
+        )
 
 
 def refuse_target(run: Any, source: ExampleSource) -> None:

@@ -7,7 +7,7 @@ size is compared with the header, then the model is built on the meta device, wh
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import torch
@@ -40,6 +40,10 @@ def build(run: Any) -> Any:
     for name, value in sizes_of(run).items():
         if not 1 <= value <= MAX_COUNT:
             raise ValueError(f"{name} is {value}, expected 1 to {MAX_COUNT:,}.")
+    # torch accepts NaN as a rate of dropout, and refuses it at the first call
+    for name, value in vars(run.model).items():
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"model.{name} is {value}, expected a finite number.")
     try:
         return entry_of(run).build(run.model)
     except (ArithmeticError, AssertionError, MemoryError, RuntimeError, TypeError) as error:

@@ -140,7 +140,7 @@ def train_setup(
     run, unit = setup.run, task_of(setup.run).unit
     # seeded here, so that initial weights do not depend on the setup
     torch.manual_seed(run.training.seed)
-    model = build(run) if setup.model is None else setup.model
+    model = build_to_train(setup) if setup.model is None else setup.model
     # before the weights: they cannot be loaded without a config and tokenizers
     if is_main_process():
         save_start(checkpoint, run, setup.files, setup.fingerprints, resume=resume)
@@ -165,6 +165,16 @@ def train_setup(
     # loaded from disk, so that the returned predictor has the selected weights and the folder is verified
     loaded = load(checkpoint.folder, device=run.training.compute.device)
     return TrainedModel(system=loaded, result=result, example=setup.example, unit=unit)
+
+
+def build_to_train(setup: TrainingSetup) -> Any:
+    """The model of a run; its readout begins with the frequencies of the labels, if the settings say so."""
+    model = build(setup.run)
+    # models of other packages may have a readout of another class, which decides about its own initialisation
+    set_frequencies = getattr(getattr(model, "readout", None), "set_frequencies", None)
+    if setup.run.training.readout_bias == "frequencies" and setup.label_counts is not None and set_frequencies:
+        set_frequencies(torch.from_numpy(setup.label_counts))
+    return model
 
 
 def save_untrained(model: Any, setup: TrainingSetup, checkpoint: RunFolder) -> Result:

@@ -10,6 +10,7 @@ Better = Literal["lower", "higher"]
 Precision = Literal["auto", "fp32", "bf16"]
 DEVICE_KINDS = ("auto", "cpu", "cuda", "mps")
 StepMode = Literal["auto", "eager", "graphed", "compiled"]
+ReadoutBias = Literal["frequencies", "model"]
 
 # a dot at the end includes the whole group
 MAY_CHANGE_ON_RESUME = (
@@ -169,12 +170,19 @@ class ComputeSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """A training run without its model and data. It ends at `steps` or `epochs`, whichever comes first."""
+    """A training run without its model and data. It ends at `steps` or `epochs`, whichever comes first.
+
+    `readout_bias` "frequencies" initialises the bias of the readout with the log frequencies of the training labels,
+    "model" leaves the initialisation of the model's class. `own_output_ratio`, for translation, is the share of target
+    inputs that are the model's own predictions (scheduled sampling); such steps are computed one after the other.
+    """
 
     steps: int | None = None
     epochs: int | None = None
     seed: int = 0
     label_smoothing: float = 0.1
+    readout_bias: ReadoutBias = "frequencies"
+    own_output_ratio: float = 0.0
     optimizer: AdamSettings | SGDSettings = field(default_factory=AdamSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     every: EverySettings = field(default_factory=EverySettings)
@@ -188,6 +196,9 @@ class TrainingSettings:
         for name in ("steps", "epochs"):
             if (count := getattr(self, name)) is not None:
                 _check_positive(name, count)
+        if not 0.0 <= self.own_output_ratio <= 1.0:
+            raise ValueError(f"own_output_ratio is {self.own_output_ratio}, expected a share between 0 and 1.")
+        _check_name("readout_bias", self.readout_bias, get_args(ReadoutBias))
         if not 0.0 <= self.label_smoothing < 1.0:
             raise ValueError(f"label_smoothing is {self.label_smoothing}, expected a value from 0 to below 1.")
 

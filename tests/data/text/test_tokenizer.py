@@ -260,3 +260,26 @@ def test_a_panic_of_the_library_is_a_sentence(capfd):
             call(text)
     # the library prints its own message
     capfd.readouterr()
+
+
+def edited_tokenizer(edit):
+    """A tokenizer whose file was edited."""
+    parts = json.loads(Tokenizer.train(["a b c d"], TokenizerSettings(kind="words")).to_json())
+    edit(parts)
+    return json.dumps(parts)
+
+
+@pytest.mark.parametrize("number", [9, 10**6, 2**32 - 1])
+def test_ids_beyond_the_vocabulary_are_refused(number):
+    text = edited_tokenizer(lambda parts: parts["model"]["vocab"].update(d=number))
+    with pytest.raises(ValueError, match=rf"has the id {number}, and there are 8 tokens"):
+        Tokenizer.from_json(text)
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+@pytest.mark.parametrize("token", ["missing", "a"])
+def test_another_token_for_unknown_text_is_refused(kind, token):
+    parts = json.loads(Tokenizer.train(["a b c d"], TokenizerSettings(kind=kind)).to_json())
+    parts["model"]["unk_token"] = token
+    with pytest.raises(ValueError, match=f"'{token}' for unknown text, expected '<unk>'"):
+        Tokenizer.from_json(json.dumps(parts))

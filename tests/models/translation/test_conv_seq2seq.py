@@ -13,6 +13,8 @@ from regard.models.translation import ConvSeq2Seq, ConvSeq2SeqConfig
 from tests.models.translation.stepping import take_steps
 
 SIZE, KERNEL, LAYERS = 5, 3, 2
+FACTORS = {"paper": (1, 1, 1), "authors": (0.5**0.5,) * 3, "context": (1, 1, 0.5**0.5)}
+"""Factors of the query, of the values, and of context plus state."""
 SOURCES = [[4, 7, 5, 9, 2], [9, 2], [2]]
 TARGETS = [[1, 9, 12, 4], [1, 3, 3, 5], [1, 5, 6, 6]]
 
@@ -59,10 +61,11 @@ def by_hand(model, source, target):
         after, weights = [], []
         for i in range(len(states)):
             h = gated(layer.convolution.convolution, states, i - KERNEL + 1)
-            d = linear(layer.query_proj, h) + g[i]
+            query, value, context = FACTORS[model.config.scaling]
+            d = (linear(layer.query_proj, h) + g[i]) * query
             a = torch.softmax(torch.stack([d @ key for key in z]), dim=0)
-            c = m * math.sqrt(1 / m) * sum(a[j] * (z[j] + e[j]) for j in range(m))
-            after.append(((linear(layer.context_proj, c) + h) * half + states[i]) * half)
+            c = m * math.sqrt(1 / m) * sum(a[j] * (z[j] + e[j]) * value for j in range(m))
+            after.append(((linear(layer.context_proj, c) + h) * context + states[i]) * half)
             weights.append(a)
         states = after
         weights_of_words.append(torch.stack(weights))
@@ -71,8 +74,13 @@ def by_hand(model, source, target):
     return torch.stack(logits), torch.stack(weights_of_words).mean(dim=0)
 
 
-def test_forward_and_steps_equal_the_formula():
-    model, source, target = make_model(), PaddedTokens.from_lists(SOURCES), PaddedTokens.from_lists(TARGETS)
+@pytest.mark.parametrize("scaling", FACTORS)
+def test_forward_and_steps_equal_the_formula(scaling):
+    model, source, target = (
+        make_model(scaling=scaling),
+        PaddedTokens.from_lists(SOURCES),
+        PaddedTokens.from_lists(TARGETS),
+    )
     logits, (encoded, stepped, weights_of_steps) = model(source, target), take_steps(model, source, target)
     for row, (words, tokens) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected, alignment = by_hand(model, words, tokens)

@@ -1,8 +1,10 @@
 """Alignments: scores to weights over the allowed keys. In history order."""
 
 from regard.attention.alignments.diagonal import Diagonal
+from regard.attention.alignments.fixed import Random, Uniform
 from regard.attention.alignments.hard import Argmax, Gumbel, Hard, Sampled
 from regard.attention.alignments.local import LocalMonotonic, LocalPredictive
+from regard.attention.alignments.monotonic import Monotonic
 from regard.attention.alignments.ratio import Ratio
 from regard.attention.alignments.sigmoid import Sigmoid
 from regard.attention.alignments.softmax import Softmax
@@ -70,12 +72,33 @@ ALIGNMENTS = {
         cost="O(K)",
         paper="https://arxiv.org/abs/1611.01144",
     ),
+    "monotonic": MechanismEntry(
+        build=Monotonic,
+        year=2017,
+        formula="p_j q_j, q_j = (1 - p_j-1) q_j-1 + weights_t-1,j, p = sigmoid(s)",
+        cost="O(K log K)",
+        paper="https://arxiv.org/abs/1704.00784",
+    ),
     "entmax": MechanismEntry(
         build=Entmax,
         year=2019,
         formula="argmax_p p . s + H_alpha(p)",
         cost="O(K log K)",
         paper="https://arxiv.org/abs/1905.05702",
+    ),
+    "uniform": MechanismEntry(
+        build=Uniform,
+        year=2019,
+        formula="1 / number of allowed keys",
+        cost="O(K)",
+        paper="https://arxiv.org/abs/1908.04626",
+    ),
+    "random": MechanismEntry(
+        build=Random,
+        year=2020,
+        formula="e_tj / sum e, e ~ Exponential(1) fixed by seed, t and j",
+        cost="O(K)",
+        paper="https://arxiv.org/abs/2005.00743",
     ),
     "sigmoid": MechanismEntry(
         build=Sigmoid,
@@ -97,11 +120,14 @@ __all__ = [
     "Hard",
     "LocalMonotonic",
     "LocalPredictive",
+    "Monotonic",
+    "Random",
     "Ratio",
     "Sampled",
     "Sigmoid",
     "Softmax",
     "Sparsemax",
+    "Uniform",
     "hard_gumbel",
     "hard_sampled",
 ]

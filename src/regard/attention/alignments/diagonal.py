@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.alignments.fixed import fixed_weights
 from regard.attention.indices import key_steps, per_query_lengths, query_steps, source_lengths
 from regard.contracts import Aligned, PositionInfo
-from regard.kernels import masked_softmax
 
 
 class Diagonal(nn.Module):
@@ -51,12 +51,4 @@ class Diagonal(nn.Module):
             slope = torch.full_like(step, self.ratio)
         # the formula counts from 1 and the tensors from 0, hence step + 1 and - 1; the distances are (.., Q, K)
         distance = key_steps(position_info, scores) - ((step + 1) * slope - 1).unsqueeze(-1)
-        # as in every alignment, keys with a score of -inf are forbidden; finite scores are not used
-        forbidden = scores.detach() == float("-inf")
-        allowed = ~forbidden if mask is None else mask & ~forbidden
-        # the distances may lack leading dimensions of the scores, which the mask and the weights have
-        exponents = (-(distance**2) / (2 * self.spread**2)).expand(scores.shape)
-        # a score that is NaN may be one of -inf: like every alignment, this one shows it
-        exponents = torch.where(scores.detach().isnan(), torch.nan, exponents)
-        # computed in the float32 of the positions, returned in the precision of the scores
-        return Aligned(weights=masked_softmax(exponents, allowed).to(scores.dtype))
+        return fixed_weights(-(distance**2) / (2 * self.spread**2), scores, mask)

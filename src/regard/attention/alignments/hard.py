@@ -6,6 +6,7 @@ Xu et al. 2015, section 4.1 (sampled, trained by REINFORCE). https://arxiv.org/a
 Jang, Gu and Poole 2017 (straight-through Gumbel-softmax). https://arxiv.org/abs/1611.01144
 """
 
+import math
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -46,8 +47,9 @@ class Gumbel(nn.Module):
 
     def __init__(self, *, temperature: float = 1.0) -> None:
         super().__init__()
-        if temperature <= 0:
-            raise ValueError(f"temperature is {temperature}, expected more than 0.")
+        # written so that NaN is refused too
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature is {temperature}, expected a finite number above 0.")
         self.temperature = temperature
 
     def extra_repr(self) -> str:

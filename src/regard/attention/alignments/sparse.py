@@ -13,6 +13,7 @@ ignore a constant added to all scores and give 0 to scores more than `reach` bel
 have their largest at 0, and forbidden and lower ones are clamped beyond that distance.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -98,7 +99,8 @@ class Entmax(nn.Module):
 
     def __init__(self, *, alpha: float = 1.5) -> None:
         super().__init__()
-        if alpha <= 1.0:
+        # written so that NaN is refused too
+        if not 1.0 < alpha < math.inf:
             raise ValueError(f"alpha is {alpha}, expected more than 1. Entmax with alpha = 1 is Softmax().")
         self.alpha = alpha
         self.closed_form = from_entmax("entmax15", "Entmax")

@@ -69,6 +69,12 @@ class Examples(Sequence[Example]):
         # one <eos> per example
         return int(self.target.lengths[list(rows)].sum()) + len(rows)
 
+    def label_counts(self, vocab_size: int) -> Int[np.ndarray, " vocab"]:
+        """How often each token is a label: the target tokens, and <eos> once per example."""
+        counts = np.bincount(self.target.values, minlength=vocab_size)
+        counts[EOS] += len(self)
+        return counts
+
     def batch(self, rows: Sequence[int], *, packed: bool = False) -> Batch:
         """These examples as a batch; faster than `collate`, because no tuples are formed."""
         return make_batch(self.source.take(rows), self.target.take(rows), packed=packed)

@@ -3,6 +3,7 @@
 from regard.data.corpora.base import SPLITS, samples_of, split_of
 from regard.data.corpora.dates import Dates
 from regard.data.corpora.descriptions import description_of
+from regard.data.corpora.invented import InventedLanguage
 from regard.data.corpora.parallel import Corpus, FileCorpus, Multi30kCorpus, TatoebaCorpus, read_files
 from regard.data.corpora.published_sentences import ClassName, published_set
 from regard.data.corpora.sentences import FileSentenceCorpus, SentenceCorpus, class_titles, find_file
@@ -21,6 +22,7 @@ __all__ = [
     "FileCorpus",
     "FileSentenceCorpus",
     "FileTextCorpus",
+    "InventedLanguage",
     "Multi30kCorpus",
     "PTBCorpus",
     "Reverse",

@@ -1,4 +1,4 @@
-"""Synthetic corpora: dates, and letters to copy or to reverse; unlimited pairs with one correct target each.
+"""Synthetic corpora: dates, an invented language, and letters to copy or to reverse; each source has one target.
 
 copy     a c b  ->  a c b
 reverse  a c b  ->  b c a
@@ -11,6 +11,7 @@ from itertools import islice
 from regard.contracts import Description, Title
 from regard.data.corpora.base import SPLITS, draw_from, random_below
 from regard.data.corpora.dates import Dates
+from regard.data.corpora.invented import InventedLanguage
 from regard.data.corpora.parallel import check_split
 from regard.data.text.pairs import Pair, Pairs
 
@@ -83,6 +84,7 @@ class Reverse(Copy):
         return Pair(text, text[::-1], spans, "reverse")
 
 
+SyntheticContent = Dates | Reverse | Copy | InventedLanguage
 NUM_SAMPLES, MAX_SAMPLE_DATES, MAX_SAMPLE_LENGTH = 6, 2, 20
 
 
@@ -90,7 +92,7 @@ NUM_SAMPLES, MAX_SAMPLE_DATES, MAX_SAMPLE_LENGTH = 6, 2, 20
 class SyntheticCorpus:
     """`count` training pairs, and `held_out` pairs each for validation and test; no content is in two splits."""
 
-    content: Dates | Reverse | Copy
+    content: SyntheticContent
     count: int = 50_000
     held_out: int = 1000
     seed: int = 0
@@ -107,7 +109,7 @@ class SyntheticCorpus:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The languages of the dates; letters have none."""
+        """The languages of the dates; letters and invented languages have none."""
         return (self.content.source, self.content.target) if isinstance(self.content, Dates) else ("", "")
 
     @property
@@ -117,7 +119,7 @@ class SyntheticCorpus:
 
     @property
     def tokenised(self) -> bool:
-        """True for letters, which are separated by spaces."""
+        """True but for dates: letters and invented words are separated by spaces."""
         return not isinstance(self.content, Dates)
 
     def read(self, split: str) -> Pairs:
@@ -131,10 +133,12 @@ class SyntheticCorpus:
         return [pair.source for pair in islice(content.pairs(NUM_SAMPLES, split="test", seed=self.seed), NUM_SAMPLES)]
 
 
-def shorten(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
+def shorten(content: SyntheticContent) -> SyntheticContent:
     """The same content with an upper bound for its length."""
     if isinstance(content, Dates):
         return replace(content, max_dates=min(content.max_dates, MAX_SAMPLE_DATES))
+    if isinstance(content, InventedLanguage):
+        return replace(content, max_clauses=1)
     return replace(
         content,
         max_length=min(content.max_length, MAX_SAMPLE_LENGTH),
@@ -143,5 +147,5 @@ def shorten(content: Dates | Reverse | Copy) -> Dates | Reverse | Copy:
     )
 
 
-DATASETS = {"dates": Dates, "reverse": Reverse, "copy": Copy}
+DATASETS = {"dates": Dates, "reverse": Reverse, "copy": Copy, "invented": InventedLanguage}
 """Synthetic contents by name: settings with a method `pairs(count, split=.., seed=..)`."""

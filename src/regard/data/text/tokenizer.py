@@ -224,6 +224,17 @@ class Tokenizer:
                 f"the first tokens of this tokenizer are {', '.join(map(str, first_tokens))}, expected "
                 f"{', '.join(SPECIAL_TOKENS)}. Train one with regard."
             )
+        if parts["model"].get("unk_token") != _UNKNOWN:
+            raise ValueError(
+                f"this tokenizer has {parts['model'].get('unk_token')!r} for unknown text, expected {_UNKNOWN!r}. "
+                f"Train one with regard."
+            )
+        # the embeddings have as many vectors as there are tokens
+        number, count = max(library.get_vocab().values()), library.get_vocab_size()
+        if number >= count:
+            raise ValueError(
+                f"a token of this tokenizer has the id {number}, and there are {count} tokens. Restore it from a copy."
+            )
         return cls(library, kinds[model])
 
     def to_json(self) -> str:

@@ -104,7 +104,7 @@ active_labels: ContextVar[Mapping[str, str] | None] = ContextVar("active_labels"
 
 @contextmanager
 def chinese_labels(more: Mapping[str, str]) -> Iterator[None]:
-    """Labels in this context are Chinese; `more` has those that are not in the table, such as a claim."""
+    """Labels in this context are Chinese; `more` has those of one experiment."""
     token = active_labels.set({**LABELS, **more})
     try:
         yield

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from regard.contracts import Title
 from regard.experiments.lib.chinese import in_chinese, label
 from regard.experiments.lib.finding import Measured, Number
 
@@ -11,11 +12,12 @@ BLACK, GREY = "#000000", "#767676"
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 
-def panels(figure: Any, claim: str, count: int) -> list[Any]:
+def panels(figure: Any, claim: Title, count: int) -> list[Any]:
     """Axes side by side under the claim."""
     figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
     # characters per inch at this font size; Chinese ones are twice as wide
-    lines = textwrap.wrap(label(claim), int(figure.get_size_inches()[0] * (5.6 if in_chinese() else 10.5)))
+    text = claim.zh if in_chinese() else claim.en
+    lines = textwrap.wrap(text, int(figure.get_size_inches()[0] * (5.6 if in_chinese() else 10.5)))
     figure.suptitle("\n".join(lines), fontsize=11, x=0.01, ha="left")
     figure.get_layout_engine().set(wspace=0.08)
     return list(figure.subplots(1, count, squeeze=False)[0])

@@ -8,8 +8,8 @@ import io
 import math
 import os
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,13 @@ Row = dict[str, Cell]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A tested claim. `draw` fills an empty matplotlib figure."""
+    """A tested claim. `holds` is None if the measurements do not decide. `draw` fills an empty matplotlib figure."""
 
     name: str
-    claim: str
+    claim: Title
     rows: tuple[Row, ...]
     verdict: Title
-    holds: bool
+    holds: bool | None
     draw: Callable[[Any], None]
 
     @property
@@ -61,12 +61,27 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An entry of EXPERIMENTS; `run(seed=..)` returns a finding, its other arguments are sizes with defaults."""
+    """An entry of EXPERIMENTS; `run(seed=..)` returns a finding, its other arguments are sizes with defaults.
+
+    `full` has the arguments of the recorded version, and `chinese` the labels of this experiment that are not in
+    `lib.chinese.LABELS`.
+    """
 
     run: Callable[..., Finding]
     number: str
-    claim: str
+    title: Title
+    claim: Title
     paper: str
+    full: Mapping[str, Any] = field(default_factory=dict)
+    chinese: Mapping[str, str] = field(default_factory=dict)
+
+
+OUTCOMES = {
+    True: Title(en="Holds.", zh="成立。"),
+    False: Title(en="Does not hold.", zh="不成立。"),
+    None: Title(en="Not decidable here.", zh="在此无法判定。"),
+}
+"""The first sentence of a verdict, by `Finding.holds`."""
 
 
 def digits(value: Number, count: int = 3) -> str:

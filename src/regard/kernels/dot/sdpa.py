@@ -48,8 +48,9 @@ def attend_sdpa(request: DotRequest) -> Float[Tensor, "... Q value"]:
     # the plain triangle is an option of SDPA and needs no mask tensor
     allowed = None if request.is_plain_causal else request.allowed()
     request, factor = without_overflow(with_positive_scale(request), allowed)
-    request = without_single_keys(request, allowed)
     queries, keys = fold_key_bias(request)
+    # after the folding: the bias of a key is part of its score
+    queries = without_single_keys(request, queries, allowed)
     value_size = request.values.shape[-1]
     key_width, value_width = choose_sizes(queries, value_size)
     allowed, empty = open_empty_rows(allowed)
@@ -78,13 +79,15 @@ def attend_sdpa(request: DotRequest) -> Float[Tensor, "... Q value"]:
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
-def without_single_keys(request: DotRequest, allowed: Bool[Tensor, "..."] | None) -> DotRequest:
+def without_single_keys(
+    request: DotRequest, queries: Float[Tensor, "... Q size"], allowed: Bool[Tensor, "..."] | None
+) -> Float[Tensor, "... Q size"]:
     """Queries that may attend to one key are multiplied by 0, which changes no weight; only where gradients flow."""
-    queries, keys = request.queries, request.keys
-    if not (torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad)):
-        return request
-    if keys.shape[-2] == 1:
-        return replace(request, queries=queries * 0.0)
+    scored = (queries, request.keys, request.key_bias)
+    if not (torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in scored)):
+        return queries
+    if request.keys.shape[-2] == 1:
+        return queries * 0.0
     if request.is_plain_causal:
         # the first query of the triangle
         factor = queries.new_ones(queries.shape[-2], 1)
@@ -92,8 +95,8 @@ def without_single_keys(request: DotRequest, allowed: Bool[Tensor, "..."] | None
     elif allowed is not None and allowed.ndim > 1 and allowed.shape[-1] > 1:
         factor = (allowed.sum(dim=-1, keepdim=True) != 1).to(queries.dtype)
     else:
-        return request
-    return replace(request, queries=queries * factor)
+        return queries
+    return queries * factor
 
 
 def choose_sizes(queries: Float[Tensor, "... Q size"], value_size: int) -> tuple[int, int]:

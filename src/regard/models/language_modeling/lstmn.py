@@ -55,8 +55,7 @@ class LSTMNLanguageModel(LanguageModelBase):
         self.dropout = nn.Dropout(config.dropout)
         nn.init.uniform_(self.embedding.weight, -BOUND, BOUND)
         for cell in cells:
-            # gates are ordered input, forget, output, candidate
-            nn.init.ones_(cell.gates.bias.data[config.hidden_size : 2 * config.hidden_size])
+            cell.set_forget_bias(1.0)
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.vocab_size)
 
     def start(self, batch_size: int) -> tuple[WindowedMemory, ...]:

@@ -20,6 +20,7 @@ TRANSLATION_MODELS = {
         paper="https://aclanthology.org/D13-1176",
         attends=False,
         capturable=True,
+        variants=({"source_model": "ngrams"}, {"source_model": "none"}, {"activation": "tanh"}),
         summary=Title(
             en="Convolutions encode the source in one vector, from which a recurrent network generates the target.",
             zh="用卷积把源句编码成一个向量，再由循环网络从它生成译文。",
@@ -80,6 +81,7 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1409.0473",
         attends=True,
         capturable=True,
+        variants=({"score": "general"}, {"alignment": "sparsemax"}, {"alignment": "local_monotonic"}),
         summary=Title(
             en="Before every word the decoder attends to all source states and uses their weighted sum.",
             zh="生成每个词之前，解码器关注所有源句状态，并使用它们的加权和。",
@@ -103,6 +105,8 @@ TRANSLATION_MODELS = {
         variants=(
             *({"score": score, "alignment": alignment} for score in LUONG_SCORES for alignment in LUONG_ALIGNMENTS),
             {"input_feeding": False},
+            {"encoder": "bidirectional"},
+            {"alignment": "sparsemax"},
         ),
         summary=Title(
             en="Simpler scores with the current decoder state as query, and local windows as an alternative.",
@@ -124,7 +128,7 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1601.06733",
         attends=True,
         capturable=True,
-        variants=({"fusion": "shallow"},),
+        variants=({"fusion": "shallow"}, {"zero_cell": True}, {"alignment": "sparsemax"}),
         summary=Title(
             en="A recurrent network that stores all its past states and attends to them, instead of one state.",
             zh="循环网络保存过去的所有状态并关注它们，而不是只有一个状态。",
@@ -145,6 +149,7 @@ TRANSLATION_MODELS = {
         paper="https://arxiv.org/abs/1705.03122",
         attends=True,
         capturable=True,
+        variants=({"scaling": "authors"}, {"alignment": "local_monotonic"}),
         summary=Title(
             en="Convolutions instead of recurrence, so positions are trained in parallel; every decoder layer attends.",
             zh="用卷积代替循环，训练时各位置可以并行；解码器每一层都有注意力。",
@@ -166,7 +171,12 @@ TRANSLATION_MODELS = {
         attends=True,
         capturable=True,
         packs=True,
-        variants=({"norm": "pre"}, {"score": "additive"}, {"shared_embeddings": False}),
+        variants=(
+            {"norm": "pre"},
+            {"score": "additive"},
+            {"shared_embeddings": False},
+            {"alignment": "local_monotonic"},
+        ),
         summary=Title(
             en="Attention without recurrence or convolution: any two words are one step apart, in several heads.",
             zh="只用注意力，没有循环和卷积：任意两个词只隔一步，且有多个头。",

@@ -13,7 +13,8 @@ The readout reads s_i, as in equation 4 of the text; the appendix writes s_{i-1}
 
 Departs from the paper: the encoder's gates are torch's, which reset after the matrix product; the decoder's are the
 paper's. Embeddings start with a standard deviation of 0.1 in place of 0.01, because Adam, unlike the paper's Adadelta,
-is slow to enlarge them. Layers that are neither recurrent nor part of the attention start as torch's do.
+is slow to enlarge them. Layers that are neither recurrent nor part of the attention start as torch's do. Dropout acts
+on words and on the maxout layer. `score` and `alignment` select others.
 
 Shapes: B batch, T target positions, H hidden units.
 """
@@ -24,9 +25,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Attention
-from regard.attention.scores import Additive
-from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
+from regard.attention import Attention, make_alignment, make_score
+from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import BidirectionalGRU, GRUUpdate, Maxout, Readout, unroll_features
 
 
@@ -40,6 +40,8 @@ class BahdanauConfig:
     hidden_size: int = 1000
     alignment_size: int = 1000
     maxout_size: int = 500
+    score: str = "additive"
+    alignment: str = "softmax"
     dropout: float = 0.0
 
 
@@ -54,6 +56,14 @@ class Encoded:
     first_backward: Float[Tensor, "B H"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The decoder's state, and the number of tokens that were read."""
+
+    hidden: Float[Tensor, "B H"]
+    length: int = 0
+
+
 class Bahdanau(nn.Module):
     """Encoder-decoder whose decoder attends to the source before it updates its state."""
 
@@ -65,7 +75,10 @@ class Bahdanau(nn.Module):
         self.target_embedding = nn.Embedding(config.target_vocab_size, word)
         self.encoder = BidirectionalGRU(input_size=word, hidden_size=size)
         self.start_proj = nn.Linear(size, size)
-        self.attention = Attention(Additive(query_size=size, key_size=2 * size, hidden_size=config.alignment_size))
+        self.attention = Attention(
+            make_score(config.score, query_size=size, key_size=2 * size, hidden_size=config.alignment_size),
+            make_alignment(config.alignment, query_size=size, hidden_size=config.alignment_size),
+        )
         # the word's share of the gates has their bias, the context's share has none
         self.word_gates = nn.Linear(word, 3 * size)
         self.context_gates = nn.Linear(2 * size, 3 * size, bias=False)
@@ -110,21 +123,28 @@ class Bahdanau(nn.Module):
             first_backward=states[:, 0, self.config.hidden_size :],
         )
 
-    def start(self, encoded: Encoded) -> Float[Tensor, "B H"]:
+    def start(self, encoded: Encoded) -> State:
         """The decoder's first state, from the last state of the backward GRU."""
-        return torch.tanh(self.start_proj(encoded.first_backward))
+        return State(hidden=torch.tanh(self.start_proj(encoded.first_backward)))
 
-    def advance(self, gates: Float[Tensor, "B gates"], state: Float[Tensor, "B H"], encoded: Encoded) -> ModelOutput:
+    def advance(self, gates: Float[Tensor, "B gates"], state: State, encoded: Encoded) -> ModelOutput:
         """Attend with the state before this word, then update it; `gates` is the word's share of the gates."""
-        attended = self.attention(state[:, None], encoded.memory, return_weights=True)
+        hidden, size = state.hidden, self.config.hidden_size
+        # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
+        position_info = PositionInfo(positions=torch.full((1,), state.length, device=hidden.device))
+        attended = self.attention(hidden[:, None], encoded.memory, position_info=position_info, return_weights=True)
         assert attended.weights is not None
         # the values are [h_j; C h_j], so the weighted sum is [c_i; C c_i]
-        context, context_gates = attended.context[:, 0].split([2 * state.shape[1], 3 * state.shape[1]], dim=-1)
-        state = self.decoder(gates + context_gates, state)
+        context, context_gates = attended.context[:, 0].split([2 * size, 3 * size], dim=-1)
+        hidden = self.decoder(gates + context_gates, hidden)
         # the state after this word: the readout gets s_i, attention had s_{i-1}
-        return ModelOutput(features=torch.cat([state, context], dim=-1), state=state, weights=attended.weights[:, 0])
+        return ModelOutput(
+            features=torch.cat([hidden, context], dim=-1),
+            state=State(hidden=hidden, length=state.length + 1),
+            weights=attended.weights[:, 0],
+        )
 
-    def step(self, tokens: Int[Tensor, " B"], state: Float[Tensor, "B H"], encoded: Encoded) -> Step:
+    def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Read one target token and predict the next."""
         word = self.dropout(self.target_embedding(tokens))
         advanced = self.advance(self.word_gates(word), state, encoded)

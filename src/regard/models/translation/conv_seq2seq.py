@@ -9,23 +9,25 @@ embedding, m the source length. Embeddings are word plus learned position. Train
 decoding keeps the last inputs of every convolution. Gradients into the encoder's output are scaled by 1 / (2 x decoder
 layers), those into its embeddings are not (section 3.4). Step weights are the mean over the decoder layers.
 
-Departs from the paper: the context is projected to the hidden size before it is added, and that sum is also multiplied
-by sqrt(1/2), as in the authors' code. The output layer is not weight-normalised. Positions past `max_length` share its
-last vector.
+Departs from the paper: the context is projected to the hidden size before it is added, and attention precedes the
+residual, both as in the authors' code. `scaling` says which sums of two terms are multiplied by sqrt(1/2): "paper", the
+residuals alone; "authors", also the three others of their code, d_i = (W h_i + b + g_i) sqrt(1/2), the values
+(z_j + e_j) sqrt(1/2) and (h_i + c_i) sqrt(1/2); "context", only the last of these, as in regard 0.1. `score` and
+`alignment` select others. The output layer is not weight-normalised. Positions past `max_length` share its last vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Attention
+from regard._utils import find_variant
+from regard.attention import Attention, make_alignment, make_score
 from regard.attention.positions import Learned
-from regard.attention.scores import Dot
-from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
+from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import CausalConvolution, Readout, SameConvolution, normalised_linear
 
 HALF = 0.5**0.5
@@ -33,8 +35,27 @@ HALF = 0.5**0.5
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """Factors of the sums that form a query, a value, and the input of the residual."""
+
+    query: float
+    value: float
+    context: float
+
+
+SCALINGS = {
+    "paper": Scaling(query=1.0, value=1.0, context=1.0),
+    "authors": Scaling(query=HALF, value=HALF, context=HALF),
+    "context": Scaling(query=1.0, value=1.0, context=HALF),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConvSeq2SeqConfig:
     """Defaults are the published English-Romanian model (section 4.2); `num_layers` on each side."""
+
+    FORMER_VALUES: ClassVar[Mapping[str, str]] = {"scaling": "context"}
+    """Values of settings that are absent in the config of an older checkpoint."""
 
     source_vocab_size: int = 40_000
     target_vocab_size: int = 40_000
@@ -43,6 +64,9 @@ class ConvSeq2SeqConfig:
     num_layers: int = 20
     kernel_size: int = 3
     max_length: int = 1024
+    scaling: str = "paper"
+    score: str = "dot"
+    alignment: str = "softmax"
     dropout: float = 0.2
 
 
@@ -77,6 +101,7 @@ class ConvSeq2Seq(nn.Module):
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         self.config = config
+        self.scaling = find_variant(config.scaling, SCALINGS, "scaling")
         # dropout divides by `keep`, which raises the variance by 1 / keep; the initial weights undo that
         embedding_size, hidden_size, keep = config.embedding_size, config.hidden_size, 1.0 - config.dropout
         self.source_embedding = PositionedEmbedding(config.source_vocab_size, config)
@@ -107,7 +132,8 @@ class ConvSeq2Seq(nn.Module):
         # all decoder layers attend to these keys, so their gradients add up (section 3.4)
         keys = ScaleGradient.apply(self.encoder_output(states), 0.5 / len(self.decoder))
         # z + e: the values include the words themselves (section 3.3)
-        return Encoded(memory=Memory(keys=keys, values=keys + words, mask=mask), lengths=source.lengths)
+        values = (keys + words) * self.scaling.value
+        return Encoded(memory=Memory(keys=keys, values=values, mask=mask), lengths=source.lengths)
 
     def start(self, encoded: Encoded) -> State:
         """Windows of zeros."""
@@ -122,7 +148,7 @@ class ConvSeq2Seq(nn.Module):
         states = self.decoder_input(words)
         windows, weights = [], []
         for layer, window in zip(self.decoder, state.windows, strict=True):
-            output = layer(states, words, window, encoded, return_weights)
+            output = layer(states, words, window, encoded, first=state.length, return_weights=return_weights)
             states = output.states
             windows.append(output.window)
             weights.append(output.weights)
@@ -186,9 +212,14 @@ class ConvDecoderLayer(nn.Module):
     def __init__(self, config: ConvSeq2SeqConfig) -> None:
         super().__init__()
         size = config.hidden_size
+        self.scaling = find_variant(config.scaling, SCALINGS, "scaling")
         self.convolution = CausalConvolution(hidden_size=size, kernel_size=config.kernel_size, dropout=config.dropout)
         self.query_proj = normalised_linear(size, config.embedding_size)
-        self.attention = Attention(Dot())
+        word_size = config.embedding_size
+        self.attention = Attention(
+            make_score(config.score, query_size=word_size, key_size=word_size, hidden_size=word_size),
+            make_alignment(config.alignment, query_size=word_size, hidden_size=word_size),
+        )
         self.context_proj = normalised_linear(config.embedding_size, size)
 
     def forward(
@@ -197,17 +228,26 @@ class ConvDecoderLayer(nn.Module):
         words: Float[Tensor, "B T embedding"],
         window: Float[Tensor, "B before hidden"],
         encoded: Encoded,
+        *,
+        first: int,
         return_weights: bool,
     ) -> ConvDecoderLayerOutput:
-        """Convolve, attend, add."""
+        """Convolve, attend, add; `first` is the position of the first state."""
         convolved = self.convolution(states, window)
         hidden = convolved.states
         # d_i = W h_i + b + g_i
-        attended = self.attention(self.query_proj(hidden) + words, encoded.memory, return_weights=return_weights)
+        positions = torch.arange(first, first + words.shape[1], device=words.device)
+        attended = self.attention(
+            (self.query_proj(hidden) + words) * self.scaling.query,
+            encoded.memory,
+            # only alignments that depend on the step read it
+            position_info=PositionInfo(positions=positions, lengths=encoded.lengths),
+            return_weights=return_weights,
+        )
         # m sqrt(1/m): rescale the mean of m vectors to the magnitude of one
         # lengths (B) -> (B, 1, 1), to scale contexts (B, T, embedding)
         context = attended.context * encoded.lengths.to(attended.context.dtype).sqrt()[:, None, None]
-        with_context = (self.context_proj(context) + hidden) * HALF
+        with_context = (self.context_proj(context) + hidden) * self.scaling.context
         return ConvDecoderLayerOutput(
             states=(with_context + states) * HALF, window=convolved.window, weights=attended.weights
         )

@@ -12,7 +12,10 @@ Cheng, Dong and Lapata 2016, sections 3 and 4. https://arxiv.org/abs/1601.06733
 Departs from the paper: its two-sequence task was inference, so translation, its readout and the dropout (on words,
 between layers, on h_t) are ours, and there is no published BLEU. For shallow fusion it refers to Bahdanau et al.: the
 state before the word is the query, and the context is an input of the cell. With several layers, deep fusion joins each
-to the source tapes of the same layer; shallow fusion attends to those of the top one.
+to the source tapes of the same layer; shallow fusion attends to those of the top one. Forget gates begin with a bias of
+`forget_bias`. `zero_cell` begins every tape with a cell of zeros, as the authors' code does and the paper's sum from
+i = 1 does not. The authors' encoder leaves h~_{t-1} out of its query, ours follows the paper. `alignment` selects
+another alignment of the attention to the source.
 
 Shapes: B batch, T target positions, H hidden size.
 """
@@ -26,9 +29,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import Attention
+from regard.attention import Attention, make_alignment
 from regard.attention.scores import Additive
-from regard.contracts import Memory, ModelOutput, PaddedTokens, Step
+from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import LSTMNAttention, LSTMNCell, LSTMNMemory, LSTMNStack, Readout, unroll_features
 
 
@@ -42,6 +45,9 @@ class LSTMNConfig:
     hidden_size: int = 450
     num_layers: int = 1
     fusion: str = "deep"
+    zero_cell: bool = False
+    forget_bias: float = 1.0
+    alignment: str = "softmax"
     dropout: float = 0.0
 
 
@@ -67,7 +73,15 @@ def make_stack(config: LSTMNConfig) -> LSTMNStack:
         hidden_size=config.hidden_size,
         num_layers=config.num_layers,
         dropout=config.dropout,
+        zero_cell=config.zero_cell,
     )
+
+
+def position_after(tape: LSTMNMemory, *, zero_cell: bool) -> PositionInfo:
+    """The step that follows the cells of a tape, for alignments that depend on it."""
+    # filled on the device: a tensor of a Python list is copied from the host, which a CUDA graph rejects
+    step = tape.cells.shape[1] - zero_cell
+    return PositionInfo(positions=torch.full((1,), step, device=tape.cells.device))
 
 
 class ShallowFusion(nn.Module):
@@ -77,7 +91,11 @@ class ShallowFusion(nn.Module):
         super().__init__()
         size = config.hidden_size
         self.stack = make_stack(config)
-        self.attention = Attention(Additive(query_size=size, key_size=size, hidden_size=size))
+        self.zero_cell = config.zero_cell
+        self.attention = Attention(
+            Additive(query_size=size, key_size=size, hidden_size=size),
+            make_alignment(config.alignment, query_size=size, hidden_size=size),
+        )
         # 4 gates and the query: the sizes of a cell's projected input
         self.context_proj = nn.Linear(size, 5 * size, bias=False)
 
@@ -97,7 +115,11 @@ class ShallowFusion(nn.Module):
     def forward(self, word: Float[Tensor, "B projected"], state: State, memories: tuple[Memory, ...]) -> ModelOutput:
         """Attend to the source with the state before this word, then process word and context together."""
         # (B, H) -> (B, 1, H): attention takes a sequence of queries
-        attended = self.attention(state.tapes[-1].last.unsqueeze(1), memories[0], return_weights=True)
+        query, position_info = (
+            state.tapes[-1].last.unsqueeze(1),
+            position_after(state.tapes[-1], zero_cell=self.zero_cell),
+        )
+        attended = self.attention(query, memories[0], position_info=position_info, return_weights=True)
         assert attended.weights is not None
         # W [x; g~] = W_x x + W_g g~, and `word` is W_x x
         projected = word + self.context_proj(attended.context[:, 0])
@@ -108,11 +130,11 @@ class ShallowFusion(nn.Module):
 class DeepLayer(nn.Module):
     """A cell into whose memory the source's memory is mixed."""
 
-    def __init__(self, *, input_size: int, hidden_size: int) -> None:
+    def __init__(self, *, input_size: int, hidden_size: int, zero_cell: bool, align: Alignment) -> None:
         super().__init__()
-        self.hidden_size = hidden_size
-        self.cell = LSTMNCell(input_size=input_size, hidden_size=hidden_size)
-        self.across = LSTMNAttention(hidden_size=hidden_size)
+        self.hidden_size, self.zero_cell = hidden_size, zero_cell
+        self.cell = LSTMNCell(input_size=input_size, hidden_size=hidden_size, zero_cell=zero_cell)
+        self.across = LSTMNAttention(hidden_size=hidden_size, align=align)
         self.input_proj = nn.Linear(input_size, 2 * hidden_size, bias=False)
         self.gate = nn.Linear(hidden_size, hidden_size)
 
@@ -126,7 +148,8 @@ class DeepLayer(nn.Module):
     ) -> tuple[LSTMNMemory, Float[Tensor, "B H"], Float[Tensor, "B source"]]:
         """Attend to the source, then to the own tapes, then write; the tapes, g~_t and the weights over the source."""
         own, query, gate = projected.split([5 * self.hidden_size, self.hidden_size, self.hidden_size], dim=-1)
-        attended = self.across(query, summary, memory, return_weights=True)
+        position_info = position_after(tape, zero_cell=self.zero_cell)
+        attended = self.across(query, summary, memory, position_info=position_info, return_weights=True)
         assert attended.weights is not None
         # values are [g; alpha], so one attention gives both weighted sums
         summary, source_memory = attended.context[:, 0].chunk(2, dim=-1)
@@ -142,7 +165,16 @@ class DeepFusion(nn.Module):
         super().__init__()
         # the first layer has words as input, every other one the states of the layer below
         sizes = [config.embedding_size] + [config.hidden_size] * (config.num_layers - 1)
-        layers = [DeepLayer(input_size=size, hidden_size=config.hidden_size) for size in sizes]
+        size = config.hidden_size
+        layers = [
+            DeepLayer(
+                input_size=input_size,
+                hidden_size=size,
+                zero_cell=config.zero_cell,
+                align=make_alignment(config.alignment, query_size=size, hidden_size=size),
+            )
+            for input_size in sizes
+        ]
         self.layers = cast("Sequence[DeepLayer]", nn.ModuleList(layers))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -193,11 +225,16 @@ class LSTMN(nn.Module):
         self.decoder = find_variant(config.fusion, FUSIONS, "fusion")(config)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=config.hidden_size, vocab_size=config.target_vocab_size)
+        for module in self.modules():
+            if isinstance(module, LSTMNCell):
+                module.set_forget_bias(config.forget_bias)
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Write the source's tapes."""
         # padding follows the words and no cell attends to later ones; the mask excludes its cells from the decoder
         tapes = self.encoder.run(self.dropout(self.source_embedding(source.ids)))
+        # a first cell of zeros belongs to the encoder alone
+        tapes = tuple(tape.recent(source.ids.shape[1]) for tape in tapes)
         return Encoded(memories=self.decoder.prepare_memory(tapes, source.mask))
 
     def start(self, encoded: Encoded) -> State:

@@ -11,24 +11,26 @@ paper's better systems; its states are put back in the order of the sentence, to
 start uniform within 0.1.
 
 Departs from the paper: dropout also acts on h~, both as an input of the readout and of the next step. The decoder
-starts with h~_0 = 0. The source's end mark is a position that may be attended to.
+starts with h~_0 = 0. The source's end mark is a position that may be attended to. `encoder` "bidirectional" reads the
+source both ways in every layer, half of the units each way. Any other score or alignment may be named too.
 
 Shapes: B batch, T target positions, H hidden units.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import Attention
+from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make_score
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
-from regard.layers import Readout, reverse_rows, run_lstm, unroll_features
+from regard.layers import BidirectionalLSTMStack, Readout, reverse_rows, run_lstm, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class LuongConfig:
     num_layers: int = 4
     score: str = "general"
     alignment: str = "global"
+    encoder: str = "backward"
     window: int = 10
     max_length: int = 100
     input_feeding: bool = True
@@ -66,6 +69,32 @@ LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
     "local_predictive": lambda config: LocalPredictive(
         query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window
     ),
+}
+
+
+def named_score(name: str, config: LuongConfig) -> Score:
+    """A score that the paper does not use."""
+    size = config.hidden_size
+    return make_score(name, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length)
+
+
+def named_alignment(name: str, config: LuongConfig) -> Alignment:
+    """An alignment that the paper does not use."""
+    return make_alignment(name, query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window)
+
+
+OTHER_SCORES = {name: partial(named_score, name) for name in SCORES}
+OTHER_ALIGNMENTS = {name: partial(named_alignment, name) for name in ALIGNMENTS}
+
+
+def one_way(input_size: int, hidden_size: int, num_layers: int, dropout: float) -> nn.LSTM:
+    """The paper's encoder, which reads the source backwards."""
+    return nn.LSTM(input_size, hidden_size, num_layers, batch_first=True, dropout=dropout)
+
+
+ENCODERS: dict[str, Callable[[int, int, int, float], nn.Module]] = {
+    "backward": one_way,
+    "bidirectional": BidirectionalLSTMStack,
 }
 
 
@@ -100,15 +129,16 @@ class Luong(nn.Module):
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
         # with one layer nn.LSTM has no place for this dropout and warns
         between = config.dropout if layers > 1 else 0.0
-        self.encoder = nn.LSTM(config.embedding_size, size, layers, batch_first=True, dropout=between)
+        make_encoder = find_variant(config.encoder, ENCODERS, "encoder")
+        self.encoder = make_encoder(config.embedding_size, size, layers, between)
         # the word's share of the first layer, for all positions at once; the rest is computed step by step
         self.word_gates = nn.Linear(config.embedding_size, 4 * size)
         first = size + (size if config.input_feeding else 0)
         # inputs of a layer: its own last state, and either h~ (first layer, with input feeding) or the state below
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
-            find_variant(config.score, LUONG_SCORES, "score")(config),
-            find_variant(config.alignment, LUONG_ALIGNMENTS, "alignment")(config),
+            find_variant(config.score, {**OTHER_SCORES, **LUONG_SCORES}, "score")(config),
+            find_variant(config.alignment, {**OTHER_ALIGNMENTS, **LUONG_ALIGNMENTS}, "alignment")(config),
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
@@ -118,13 +148,18 @@ class Luong(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def encode(self, source: PaddedTokens) -> Encoded:
-        """Encode the source backwards; its states are put back at the positions of their words."""
-        # only the real tokens are reversed, padding stays behind them
-        words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
-        # the last states are those after each source's own length, not those at the end of its padding
-        run = run_lstm(self.encoder, words, lengths=source.lengths)
+        """Encode the source backwards, or both ways; its states are at the positions of their words."""
+        if isinstance(self.encoder, nn.LSTM):
+            # only the real tokens are reversed, padding stays behind them
+            words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
+            # the last states are those after each source's own length, not those at the end of its padding
+            run = run_lstm(self.encoder, words, lengths=source.lengths)
+            states = reverse_rows(run.outputs, source.lengths)
+        else:
+            run = self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
+            states = run.outputs
         return Encoded(
-            memory=self.attention.prepare_memory(reverse_rows(run.outputs, source.lengths), mask=source.mask),
+            memory=self.attention.prepare_memory(states, mask=source.mask),
             lengths=source.lengths,
             # (B, layers, H) -> one (B, H) per layer, as the decoder updates them one by one
             hidden=run.state.hidden.unbind(1),

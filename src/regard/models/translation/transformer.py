@@ -8,11 +8,11 @@ Vaswani et al. 2017. https://arxiv.org/abs/1706.03762
 Training is one pass over the whole target; decoding keeps the keys and values of each layer in a cache. Batches may be
 packed: tokens are concatenated without padding, and only attention may pad them.
 
-Departs from the paper: `norm="pre"` normalises before each sub-layer (Xiong et al. 2020), and `score` selects another
-score function for the heads. Step weights are the last layer's cross-attention, averaged over its heads.
+Departs from the paper: `norm="pre"` normalises before each sub-layer (Xiong et al. 2020), `score` selects another
+score for all heads, and `alignment` another alignment for those that attend to the source. Step weights are the last
+layer's cross-attention, averaged over its heads.
 """
 
-import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import GrowingCache, pad_memory
+from regard.attention import GrowingCache, make_alignment, make_score, pad_memory
 from regard.attention.positions import Sinusoidal
-from regard.attention.scores import SCORES
-from regard.contracts import Memory, ModelOutput, PackedTokens, PaddedTokens, Score, Step
+from regard.contracts import Alignment, Memory, ModelOutput, PackedTokens, PaddedTokens, PositionInfo, Score, Step
 from regard.layers import NORMS, DecoderLayer, Embedding, EncoderLayer, LayerSizes, PostNorm, Readout
 
 
@@ -43,6 +42,7 @@ class TransformerConfig:
     dropout: float = 0.1
     norm: str = "post"
     score: str = "scaled_dot"
+    alignment: str = "softmax"
     shared_embeddings: bool = True
 
 
@@ -74,7 +74,8 @@ class Transformer(nn.Module):
             feed_forward_size=config.feed_forward_size,
             dropout=config.dropout,
             norm=find_variant(config.norm, NORMS, "norm"),
-            make_score=partial(make_score, config.score),
+            make_score=partial(score_of_heads, config.score),
+            make_alignment=partial(alignment_of_heads, config.alignment),
         )
         self.target_embedding = Embedding(vocab_size=config.target_vocab_size, hidden_size=size)
         # one table for both sides is possible only if the vocabularies have one size
@@ -130,7 +131,12 @@ class Transformer(nn.Module):
         # only the last layer forms its weights; the other layers may use fused attention
         for layer, memory, cache in zip(layers, encoded.memories, state.caches, strict=True):
             states, self_attended, cross_attended = layer.step(
-                states, memory, cache, return_weights=layer is self.decoder[-1]
+                states,
+                memory,
+                cache,
+                # only alignments that depend on the step read it
+                position_info=PositionInfo(positions=position),
+                return_weights=layer is self.decoder[-1],
             )
             caches.append(self_attended.cache)
             weights = cross_attended.weights
@@ -148,8 +154,10 @@ class Transformer(nn.Module):
         memories = self._prepare_memories(source)
         packed = target if isinstance(target, PackedTokens) else None
         states = self._embed(self.target_embedding, target)
+        length = target.max_seqlen if isinstance(target, PackedTokens) else target.ids.shape[1]
+        position_info = PositionInfo(positions=torch.arange(length, device=target.ids.device))
         for layer, memory in zip(self.decoder, memories, strict=True):
-            states = layer(states, memory, packed)
+            states = layer(states, memory, packed, position_info)
         return ModelOutput(features=self.decoder_norm(states))
 
     def forward(
@@ -169,11 +177,11 @@ class Transformer(nn.Module):
         return self.dropout(words + (positions[tokens.positions] if isinstance(tokens, PackedTokens) else positions))
 
 
-def make_score(name: str, head_size: int) -> Score:
-    """A score of the table for heads of this size; its arguments are filled in by name."""
-    arguments = {"query_size": head_size, "key_size": head_size, "hidden_size": head_size, "max_length": 1024}
-    build = find_variant(name, SCORES, "score").build
-    # scores differ in the arguments they take: each gets those in its signature
-    parameters = inspect.signature(build).parameters
-    score: Score = build(**{name: value for name, value in arguments.items() if name in parameters})
-    return score
+def score_of_heads(name: str, head_size: int) -> Score:
+    """A score of the table for heads of this size."""
+    return make_score(name, query_size=head_size, key_size=head_size, hidden_size=head_size)
+
+
+def alignment_of_heads(name: str, head_size: int) -> Alignment:
+    """An alignment of the table for heads of this size."""
+    return make_alignment(name, query_size=head_size, hidden_size=head_size)

@@ -8,7 +8,6 @@ from regard._utils import VERSION
 from regard.experiments import EXPERIMENTS
 from regard.serving import MissingError, RefusedError
 from regard.studio import inspections
-from regard.studio.explanations import CLAIMS
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema.base import LocalizedText, Name
@@ -83,9 +82,8 @@ def lessons() -> list[LessonCard]:
     experiment_cards = [
         LessonCard(
             name=name,
-            # the title and the claim in Chinese, or else the English ones
-            title=LocalizedText(en=name.replace("_", " ").capitalize(), zh=CLAIMS.get(name, (name, ""))[0]),
-            summary=LocalizedText(en=entry.claim, zh=CLAIMS.get(name, ("", entry.claim))[1]),
+            title=LocalizedText.of(entry.title),
+            summary=LocalizedText.of(entry.claim),
             kind="experiment",
         )
         for name, entry in EXPERIMENTS.items()

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from regard.checkpoint import RunFolder
 from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import read_text
@@ -20,6 +22,7 @@ from regard.tasks.base import (
     corpus_of,
     fingerprints_of,
     read_splits,
+    refuse_own_outputs,
     refuse_target,
 )
 from regard.tasks.language_modeling.evaluate import likelihood
@@ -62,6 +65,7 @@ def setup_language_modeling(
     entry = LANGUAGE_MODELS[run.model_name]
     # before the text is read and encoded
     check_length(run)
+    refuse_own_outputs(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     lines = training.split("\n")
     # saved weights belong to the ids of the saved vocabulary
@@ -89,6 +93,7 @@ def setup_language_modeling(
         example=first_words(validation, characters=tokenizer.kind == "characters"),
         # crops begin without a state, a stream carries it over
         objective=partial(CropObjective if run.batch.cut == "crops" else StreamObjective, fuse=fuse),
+        label_counts=np.bincount(train_stream.ids, minlength=tokenizer.vocab_size),
         model=model,
         seconds=seconds,
     )

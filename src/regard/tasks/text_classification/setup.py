@@ -17,6 +17,7 @@ from regard.tasks.base import (
     corpus_of,
     fingerprints_of,
     read_splits,
+    refuse_own_outputs,
     refuse_target,
 )
 from regard.tasks.text_classification.evaluate import predict_all
@@ -53,6 +54,7 @@ def setup_text_classification(
     """Read the sentences and their classes, and train a vocabulary (if resumed, read it from the folder)."""
     if run.batch.packed:
         raise ValueError("text classifiers support padded batches only. Leave out batch.packed=true.")
+    refuse_own_outputs(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, sentences in (("train", training), ("validation", validation)):
         notify(split, sentences.report)

@@ -1,9 +1,11 @@
 """Training setup of translation models, and opening of trained folders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from torch import nn
 
 from regard.checkpoint import RunFolder
 from regard.data.batching import ExampleData, Examples, make_examples
@@ -20,6 +22,7 @@ from regard.tasks.base import (
 )
 from regard.tasks.tokenizers import check_fits, read_tokenizer
 from regard.tasks.translation.evaluate import measure_perplexity, quality_of
+from regard.tasks.translation.objective import OwnOutputObjective
 from regard.tasks.translation.predictor import Translator
 from regard.tasks.translation.run import LONGEST_SOURCE, TranslationRun, fit_to
 from regard.training import Objective
@@ -51,6 +54,7 @@ class TranslationValidation:
 def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: bool, notify: Notify) -> TrainingSetup:
     """Read the pairs, train a vocabulary (if resumed, read it from the folder), and encode the pairs."""
     check_packed(run)
+    check_own_outputs(run)
     training, validation = run.data.read("train"), run.data.read("validation")
     for split, report in (("train", training.report), ("validation", validation.report)):
         notify(split, report)
@@ -73,10 +77,11 @@ def setup_translation(run: TranslationRun, checkpoint: RunFolder, *, resume: boo
         run=run,
         files=files,
         data=ExampleData(examples, run.batch),
-        objective=partial(Objective, fuse=fuse),
+        objective=make_objective(run),
         validate=TranslationValidation(tokenizers=tokenizers, run=run, pairs=validation, examples=held_out),
         fingerprints=fingerprints_of(run.data, {"train": training, "validation": validation}),
         example=validation[0].source,
+        label_counts=examples.label_counts(tokenizers.target.vocab_size),
     )
 
 
@@ -112,6 +117,22 @@ def read_tokenizers(checkpoint: RunFolder, run: TranslationRun) -> Tokenizers:
     source = read_tokenizer(checkpoint.tokenizer)
     joint = run.tokenizer.joint
     return Tokenizers(source, source if joint else read_tokenizer(checkpoint.target_tokenizer), joint)
+
+
+def make_objective(run: TranslationRun) -> Callable[..., nn.Module]:
+    """Teacher forcing, or training on the model's own outputs."""
+    if ratio := run.training.own_output_ratio:
+        return partial(OwnOutputObjective, own_output_ratio=ratio, fuse=fuse)
+    return partial(Objective, fuse=fuse)
+
+
+def check_own_outputs(run: TranslationRun) -> None:
+    """Reject packed batches for training on own outputs, whose steps need padded ones."""
+    if run.training.own_output_ratio and run.batch.packed:
+        raise ValueError(
+            f"training.own_output_ratio is {run.training.own_output_ratio}, for which batches are padded. Set "
+            f"batch.packed=false."
+        )
 
 
 def check_packed(run: TranslationRun) -> None:
