@@ -1,8 +1,11 @@
 """The training loop of the experiments."""
 
+import pytest
 import torch
 from torch import nn
 
+from regard.contracts import CancelledError, cancellable
+from regard.experiments import EXPERIMENTS
 from regard.experiments.lib.training import fit
 
 
@@ -28,3 +31,21 @@ def test_frozen_parameters_stay_and_the_step_is_passed():
     fit(model, loss_of, steps=1)
     assert steps == [0]
     assert torch.equal(model.bias, before)
+
+
+def test_a_training_is_cancelled_between_two_steps():
+    model, steps = nn.Linear(1, 1), []
+
+    def loss_of(step):
+        steps.append(step)
+        return model(torch.ones(1, 1)).sum()
+
+    with cancellable(lambda: len(steps) == 3), pytest.raises(CancelledError):
+        fit(model, loss_of, steps=100)
+    assert steps == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_can_be_cancelled(name):
+    with cancellable(lambda: True), pytest.raises(CancelledError):
+        EXPERIMENTS[name].run(seed=0)

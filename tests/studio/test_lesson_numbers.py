@@ -8,7 +8,6 @@ import torch
 
 import regard
 from regard.attention import attend
-from regard.attention.alignments import ALIGNMENTS
 from regard.attention.positions import Sinusoidal
 from regard.experiments import EXPERIMENTS
 from regard.studio import lessons
@@ -89,9 +88,21 @@ def test_the_diagonal_fails_where_the_order_is_reversed():
     assert correct_answer("mail", 1, spread=2, sharpness=6) == "on both"
 
 
-def test_two_cursors_are_shown_if_the_table_has_them():
-    titles = [title.en for title in mail.all_weights(0.5, 4.0)]
-    assert titles == ["two cursors"] * ("monotonic" in ALIGNMENTS) + ["fixed diagonal", "soft search"]
+def test_cursors_do_not_go_back():
+    pair = mail.PAIRS["reversed"]
+    weights = mail.cursor_weights(pair, 4.0)
+    stop = torch.sigmoid(4.0 * (2 * pair.queries @ pair.keys - 1))
+    expected, before = torch.zeros(3, 3), torch.tensor([1.0, 0.0, 0.0])
+    for query in range(3):
+        for start in range(3):
+            moved = before[start]
+            # from where it stopped, it passes some words and stops at one
+            for key in range(start, 3):
+                expected[query, key] += moved * stop[query, key]
+                moved = moved * (1 - stop[query, key])
+        before = expected[query]
+    assert weights.allclose(expected, atol=1e-6)
+    assert weights[0].argmax() == 2 and weights[2, 0] < 1e-3, "the last word is needed first"
 
 
 @pytest.mark.parametrize("recurrence", [0.1, 0.5, 1.0])

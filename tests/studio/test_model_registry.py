@@ -140,22 +140,6 @@ def test_predict_equals_the_translator(client, folder):
     assert answer["output"] == load(folder / "luong").translate(["5 May 2024"])[0].text
 
 
-def test_experiments_run_on_request(client, monkeypatch):
-    import time
-
-    assert client.get("/api/experiments/scaling").json()["state"] == "idle"
-    answer = client.post("/api/experiments/scaling").json()
-    for _ in range(600):
-        if answer["state"] != "running":
-            break
-        time.sleep(0.1)
-        answer = client.get("/api/experiments/scaling").json()
-    assert answer["state"] == "done" and answer["holds"] and answer["rows"]
-    assert answer["figure"]["en"].startswith("<?xml") and "分数的方差" in answer["figure"]["zh"]
-    assert "纳特" in answer["verdict"]["zh"] and answer["columns"][0] == {"en": "size d", "zh": "维度 d"}
-    assert client.get("/api/experiments/nothing").status_code == 404
-
-
 def test_every_experiment_has_a_chinese_claim(client):
     cards = client.get("/api/lessons").json()
     assert {card["kind"] for card in cards} == {"lesson", "experiment"}

@@ -180,7 +180,7 @@ def test_what_the_package_does_not_build_has_no_file(history):
 
 
 def test_a_system_that_a_table_has_gained_leaves_the_history(monkeypatch, history):
-    assert "rctm_ii" in history
+    assert "rctm_ii" in history, "a variant of the entry RCTM I"
     entry = TRANSLATION_MODELS["rctm"]
     gained = {**TRANSLATION_MODELS, "rctm_ii": replace(entry, title="RCTM II")}
     monkeypatch.setattr(

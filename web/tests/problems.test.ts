@@ -11,6 +11,9 @@ it.each([
   ["attention has 4 queries, counted from 0; there is no query 9.", "attention 共有 4 个查询，从 0 数起，没有查询 9。"],
   ["there are 4 queries, counted from 0; there is no query 9.", "共有 4 个查询，从 0 数起，没有查询 9。"],
   ["align ratio cannot be used here: it needs positive scores. Choose another.", "此处不能使用 ratio，请选择另一项。"],
+  ["repeats is 2.5, but it is a count. Choose a whole number from 2 to 8.", "repeats 为 2.5，但它是个数。请选择 2 到 8 之间的整数。"],
+  ["hidden_size 64 is not divisible by num_heads 7. Choose a head count that divides it.", "隐藏维度 64 不能被头数 7 整除。"],
+  ["8 experiments already wait or run. Cancel one, or try again later.", "已有 8 个实验在等待或运行。请取消一个，或稍后再试。"],
   [
     "4000 tokens give 1,024 million numbers in all heads, and the limit is 128 million. Shorten the text.",
     "4000 个词元在所有头中共有 1,024 百万个数，上限为 128 百万。请缩短文本。",

@@ -15,7 +15,7 @@ NADARAYA = "https://doi.org/10.1137/1109020"
 
 
 def entry(module: ModuleType, number: str, paper: str) -> Experiment:
-    """The entry of a module with `run`, TITLE and CLAIM; FULL and CHINESE where it has them."""
+    """The entry of a module with `run`, TITLE and CLAIM; FULL, CHINESE and BOUNDS where it has them."""
     return Experiment(
         run=module.run,
         number=number,
@@ -24,6 +24,7 @@ def entry(module: ModuleType, number: str, paper: str) -> Experiment:
         paper=paper,
         full=getattr(module, "FULL", {}),
         chinese=getattr(module, "CHINESE", {}),
+        bounds=getattr(module, "BOUNDS", {}),
     )
 
 

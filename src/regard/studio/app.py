@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from regard._utils import VERSION
 from regard.serving import BusyError, GoneError, Guard, MissingError, RefusedError
-from regard.studio.routes import inspections, pages
+from regard.studio.routes import experiments, inspections, pages
 from regard.studio.schema.base import Problem
 from regard.studio.state import Studio
 
@@ -66,6 +66,7 @@ def make_app(studio: Studio, *, token: str, hosts: Iterable[str]) -> FastAPI:
     app.state.studio = studio
     app.include_router(pages.router)
     app.include_router(inspections.router)
+    app.include_router(experiments.router)
     for error_type, handler in HANDLERS.items():
         app.add_exception_handler(error_type, handler)
     # matrices of weights compress well, short messages hardly

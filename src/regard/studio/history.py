@@ -23,7 +23,7 @@ FAMILIES = {
 class HistoryEntry:
     """A milestone.
 
-    family: a key of FAMILIES or the name of a task. build: `package:name` of the class that realises it, if there is
+    family: a key of FAMILIES or the name of a task. build: `module:name` of the class that realises it, if there is
     one. named: a word in the title of its entry in a table, where a paper has several systems. lesson: the lesson that
     tells more.
     """
@@ -40,7 +40,7 @@ class HistoryEntry:
 
     def is_among(self, entries: Iterable[ModelEntry]) -> bool:
         """True if a table has this system: the same paper, and the word in its title."""
-        return self.family == OTHER and any(
+        return (self.family == OTHER or bool(self.named)) and any(
             entry.paper == self.paper and (not self.named or self.named in entry.title.split()) for entry in entries
         )
 
@@ -69,7 +69,7 @@ class HistoryEntry:
 
 HISTORY = {
     "rctm_ii": HistoryEntry(
-        family=OTHER,
+        family="translation",
         year=2013,
         title=LocalizedText(en="RCTM II", zh="RCTM II"),
         explanation=LocalizedText(
@@ -79,6 +79,7 @@ HISTORY = {
         ),
         formula="h_t = sigmoid(I y_{t-1} + R h_{t-1} + S unfold(fold(x))_t)",
         paper="https://aclanthology.org/D13-1176",
+        build="regard.models.translation.rctm:ConvolutionalNGramModel",
         named="II",
     ),
     "story": HistoryEntry(

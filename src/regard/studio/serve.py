@@ -12,6 +12,7 @@ from regard.checkpoint import RunFolder
 from regard.serving import BoundedServer, bind, names_of, own_token, write_redirect
 from regard.studio.app import make_app
 from regard.studio.demo_training import DemoTraining
+from regard.studio.experiment_jobs import ExperimentJobs
 from regard.studio.model_registry import ModelRegistry, runs_below
 from regard.studio.state import Studio
 
@@ -24,16 +25,17 @@ def make_studio(folders: Sequence[Path]) -> Studio:
         # the walk ends at the first run
         if next(runs_below(folder.resolve()), None) is None:
             raise ValueError(f"there is no checkpoint in {folder}. Name a folder that `regard train` wrote.")
+    experiments = ExperimentJobs(user_data_folder())
     if folders:
-        return Studio(registry=ModelRegistry(folders))
+        return Studio(registry=ModelRegistry(folders), experiments=experiments)
     # the last demo, one in the working folder, one that an earlier studio trained
     for demo in (load_last_demo(), Path("demo"), user_data_folder() / "demo"):
         if demo is not None and is_finished(demo):
-            return Studio(registry=ModelRegistry([demo]))
+            return Studio(registry=ModelRegistry([demo]), experiments=experiments)
     folder = user_data_folder() / "demo"
     training = DemoTraining(folder)
     training.start()
-    return Studio(registry=ModelRegistry([folder]), demo_training=training)
+    return Studio(registry=ModelRegistry([folder]), experiments=experiments, demo_training=training)
 
 
 def is_finished(demo: Path) -> bool:

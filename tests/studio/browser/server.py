@@ -27,17 +27,17 @@ def free_port():
 
 
 class StudioProcess:
-    """`regard studio FOLDER --no-browser --port N` with a separate home."""
+    """`regard studio FOLDER --no-browser --port N` with a separate home; `program` is what Python runs as `regard`."""
 
-    def __init__(self, home: Path, folder: Path | None):
-        self.home, self.folder, self.port = home, folder, free_port()
+    def __init__(self, home: Path, folder: Path | None, program: tuple[str, ...] = ("-m", "regard")):
+        self.home, self.folder, self.program, self.port = home, folder, program, free_port()
         home.mkdir(parents=True, exist_ok=True)
         self.origin = self.token = ""
         self.start()
 
     def start(self):
         folders = [] if self.folder is None else [str(self.folder.resolve())]
-        command = [sys.executable, "-m", "regard", "studio", *folders, "--no-browser", "--port", str(self.port)]
+        command = [sys.executable, *self.program, "studio", *folders, "--no-browser", "--port", str(self.port)]
         # a separate session, so that a training that it starts is killed with it
         self.process = subprocess.Popen(
             command,

@@ -62,6 +62,11 @@ export async function get<T>(path: string, parameters?: Parameters, signal?: Abo
   return (await response.json()) as T;
 }
 
+/** Cancels the work at an address; the server responds with its new state. */
+export async function cancel<T>(path: string, parameters?: Parameters, signal?: AbortSignal): Promise<T> {
+  return (await (await send(address(path, parameters), { method: "DELETE", signal })).json()) as T;
+}
+
 /** Inspections are stored by id, so that an evicted one can be posted again. */
 export async function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const text = body === undefined ? undefined : JSON.stringify(body);

@@ -173,35 +173,11 @@ export interface paths {
         };
         /**
          * One Lesson
-         * @description A lesson computed with these settings (NAME:VALUE).
+         * @description A lesson computed with these settings.
          */
         get: operations["one_lesson_api_lessons__name__get"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/experiments/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Experiment
-         * @description The state of an experiment.
-         */
-        get: operations["experiment_api_experiments__name__get"];
-        put?: never;
-        /**
-         * Start Experiment
-         * @description Run an experiment.
-         */
-        post: operations["start_experiment_api_experiments__name__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -510,6 +486,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/experiments/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiment
+         * @description An experiment, its run with these settings, and the list of its runs.
+         */
+        get: operations["experiment_api_experiments__name__get"];
+        put?: never;
+        /**
+         * Start Experiment
+         * @description Run an experiment with these settings; settings that are left out have their default.
+         */
+        post: operations["start_experiment_api_experiments__name__post"];
+        /**
+         * Cancel Experiment
+         * @description Cancel the run with these settings; it ends at its next step.
+         */
+        delete: operations["cancel_experiment_api_experiments__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -687,32 +691,83 @@ export interface components {
         };
         /**
          * ExperimentReport
-         * @description An experiment: its claim, the state of its job, and its table as text.
+         * @description An experiment and its run with these settings.
+         *
+         *     `result` is None until there is one. `runs` has the runs with all settings, the oldest first. `default_seconds` is
+         *     how long the last run with the default settings took on this machine.
          */
         ExperimentReport: {
             /** Name */
             name: string;
             /** Number */
             number: string;
-            /** Claim */
-            claim: string;
+            claim: components["schemas"]["LocalizedText"];
             /** Paper */
             paper: string;
+            /** Controls */
+            controls: components["schemas"]["Control"][];
+            /** Settings */
+            settings: {
+                [key: string]: number;
+            };
             /**
              * State
              * @enum {string}
              */
-            state: "idle" | "running" | "done" | "failed";
+            state: "idle" | "waiting" | "running" | "stopping" | "done" | "failed";
+            /** Seconds */
+            seconds: number | null;
+            /** Default Seconds */
+            default_seconds: number | null;
+            result: components["schemas"]["ExperimentResult"] | null;
+            /** Problem */
+            problem: string | null;
+            /** Runs */
+            runs: components["schemas"]["ExperimentRunCard"][];
+        };
+        /**
+         * ExperimentResult
+         * @description The table as text, the verdict, and the figure as SVG, or None without matplotlib.
+         */
+        ExperimentResult: {
             /** Columns */
             columns: components["schemas"]["LocalizedText"][];
             /** Rows */
             rows: components["schemas"]["LocalizedText"][][];
-            verdict: components["schemas"]["LocalizedText"] | null;
-            /** Holds */
-            holds: boolean | null;
+            verdict: components["schemas"]["ExperimentVerdict"];
             figure: components["schemas"]["LocalizedText"] | null;
-            /** Problem */
-            problem: string | null;
+        };
+        /**
+         * ExperimentRunCard
+         * @description A run with its settings. `seconds` is how long it took, or has taken so far; None while it waits.
+         */
+        ExperimentRunCard: {
+            /** Settings */
+            settings: {
+                [key: string]: number;
+            };
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "idle" | "waiting" | "running" | "stopping" | "done" | "failed";
+            /** Outcome */
+            outcome: ("holds" | "fails" | "undecided") | null;
+            /** Seconds */
+            seconds: number | null;
+        };
+        /**
+         * ExperimentVerdict
+         * @description What the measurements say about the claim; `sentence` is the outcome in words.
+         */
+        ExperimentVerdict: {
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "holds" | "fails" | "undecided";
+            sentence: components["schemas"]["LocalizedText"];
+            text: components["schemas"]["LocalizedText"];
         };
         /**
          * FormulaBlock
@@ -928,7 +983,7 @@ export interface components {
         };
         /**
          * LessonCard
-         * @description A lesson in the list.
+         * @description A lesson or an experiment in the list; `number` is that of an experiment, such as G4.
          */
         LessonCard: {
             /** Name */
@@ -940,6 +995,8 @@ export interface components {
              * @enum {string}
              */
             kind: "lesson" | "experiment";
+            /** Number */
+            number: string | null;
         };
         /**
          * LessonPage
@@ -2095,158 +2152,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LessonPage"];
-                };
-            };
-            /** @description bad request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description no valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description not found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description refused, with the reason */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description busy */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    experiment_api_experiments__name__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ExperimentReport"];
-                };
-            };
-            /** @description bad request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description no valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description not found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description refused, with the reason */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description busy */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    start_experiment_api_experiments__name__post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ExperimentReport"];
                 };
             };
             /** @description bad request */
@@ -3484,6 +3389,240 @@ export interface operations {
                 };
                 content: {
                     "text/html": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    experiment_api_experiments__name__get: {
+        parameters: {
+            query?: {
+                c?: string[] | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentReport"];
+                };
+            };
+            /** @description bad request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_experiment_api_experiments__name__post: {
+        parameters: {
+            query?: {
+                c?: string[] | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentReport"];
+                };
+            };
+            /** @description bad request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_experiment_api_experiments__name__delete: {
+        parameters: {
+            query?: {
+                c?: string[] | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentReport"];
+                };
+            };
+            /** @description bad request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description not found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description busy */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

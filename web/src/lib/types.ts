@@ -57,3 +57,6 @@ export type LessonBlock = TextBlock | FormulaBlock | MatrixBlock | ChartBlock | 
 export type LessonCard = Schemas["LessonCard"];
 export type Lesson = Schemas["LessonPage"];
 export type Experiment = Schemas["ExperimentReport"];
+export type ExperimentResult = Schemas["ExperimentResult"];
+export type ExperimentRun = Schemas["ExperimentRunCard"];
+export type ExperimentOutcome = Schemas["ExperimentVerdict"]["outcome"];

@@ -64,7 +64,8 @@ class Experiment:
     """An entry of EXPERIMENTS; `run(seed=..)` returns a finding, its other arguments are sizes with defaults.
 
     `full` has the arguments of the recorded version, and `chinese` the labels of this experiment that are not in
-    `lib.chinese.LABELS`.
+    `lib.chinese.LABELS`. `bounds` has the lowest and the highest value that the studio's page offers for an argument,
+    where the range that it derives from the default does not fit; with equal ones the argument is not offered.
     """
 
     run: Callable[..., Finding]
@@ -74,6 +75,7 @@ class Experiment:
     paper: str
     full: Mapping[str, Any] = field(default_factory=dict)
     chinese: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 OUTCOMES = {

@@ -14,12 +14,15 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention
 from regard.attention.masks import ComposableMask
 from regard.attention.positions import Sinusoidal
+from regard.contracts import check_cancelled
 from regard.layers import Embedding, FeedForward, PreNorm
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Sample everything inside from this seed, without changing the global generator."""
+    # experiments enter it once per model or measurement, so that those without a training can be cancelled as well
+    check_cancelled()
     # one thread sums in one order, so that results agree across machines; it is also fastest for tensors this small
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

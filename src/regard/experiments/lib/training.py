@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.contracts import check_cancelled
+
 
 def fit(
     model: nn.Module,
@@ -18,7 +20,7 @@ def fit(
     learning_rate: float = 5e-3,
     clip_norm: float = 1.0,
 ) -> list[float]:
-    """Minimise `loss_of(step)`, which draws its own batch; returns the loss of every step."""
+    """Minimise `loss_of(step)`, which draws its own batch; returns the loss of every step. It can be cancelled."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
     # the schedule needs at least one step to fall
@@ -26,6 +28,7 @@ def fit(
     losses = []
     model.train()
     for step in range(steps):
+        check_cancelled()
         optimizer.zero_grad()
         loss = loss_of(step)
         loss.backward()

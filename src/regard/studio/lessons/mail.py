@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.alignments import ALIGNMENTS, Diagonal, Softmax
+from regard.attention.alignments import Diagonal, Monotonic, Softmax
 from regard.contracts import PositionInfo
 from regard.studio.lessons.bahdanau import ORDER, SOURCE, TARGET
 from regard.studio.lessons.blocks import (
@@ -51,15 +51,19 @@ STORY = text(
     "这种搜索是对双向 RNN 各状态的 softmax。",
 )
 FORMULA = formula(
-    r"w_{tj} \propto \exp\left(-\frac{(j - tS/T)^2}{2\,\mathrm{spread}^2}\right) "
-    r"\qquad w_{tj} = \mathrm{softmax}_j(s_{tj})"
+    r"w_{tj} = p_{tj}\,q_{tj}, \quad q_{tj} = (1 - p_{t,j-1})\, q_{t,j-1} + w_{t-1,j} \qquad "
+    r"w_{tj} \propto \exp\left(-\frac{(j - tS/T)^2}{2\sigma^2}\right) \qquad "
+    r"w_{tj} = \mathrm{softmax}_j(s_{tj})"
 )
 CLOSING = text(
-    "The diagonal needs no parameter and no source word, so it serves as a baseline of word alignment. Two cursors "
-    "that only move forward have the same limit: they cannot go back to a word that they have passed. The scores of "
-    "this page are set by hand; RNNsearch learns them with the translation.",
-    "对角线不需要参数，也不看源词，因此是词对齐的基线。只能前移的两个光标有同样的局限：越过的词再也回不去。"
-    "本页的分数是手工设定的；RNNsearch 在学习翻译的同时学出分数。",
+    "The formulas are those of the cursors ($p$: the cursor stops at a word), of the diagonal (with spread $\\sigma$) "
+    "and of soft search. The diagonal needs no parameter and no source word, so it is a baseline of word alignment. "
+    "Cursors that only move forward cannot go back to a word that they have passed: what is missing in a row is the "
+    "probability that the cursor has moved past the last word. The scores of this page are set by hand; RNNsearch "
+    "learns them with the translation.",
+    "三个公式依次对应光标（$p$ 是光标停在某个词上的概率）、对角线（宽度为 $\\sigma$）与软搜索。"
+    "对角线不需要参数，也不看源词，因此是词对齐的基线。光标只能前移，越过的词再也回不去："
+    "一行里缺少的部分，就是光标已经越过最后一个词的概率。本页的分数是手工设定的；RNNsearch 在学习翻译的同时学出分数。",
 )
 
 
@@ -92,17 +96,18 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 
 def all_weights(spread: float, sharpness: float) -> dict[LocalizedText, dict[str, Float[Tensor, "T S"]]]:
-    """Title of an alignment -> name of a pair -> weights; two cursors only if the table has them."""
-    weights = {}
-    if "monotonic" in ALIGNMENTS:
-        cursors = ALIGNMENTS["monotonic"].build()
-        # the score of a match is positive and that of any other word negative: stop, or move on
-        weights[CURSORS] = {
-            name: cursors(sharpness * (2 * pair.queries @ pair.keys - 1)).weights for name, pair in PAIRS.items()
-        }
-    weights[DIAGONAL] = {name: diagonal_weights(pair, spread) for name, pair in PAIRS.items()}
-    weights[SOFT] = {name: pair.weights(sharpness) for name, pair in PAIRS.items()}
-    return weights
+    """Title of an alignment -> name of a pair -> weights."""
+    return {
+        CURSORS: {name: cursor_weights(pair, sharpness) for name, pair in PAIRS.items()},
+        DIAGONAL: {name: diagonal_weights(pair, spread) for name, pair in PAIRS.items()},
+        SOFT: {name: pair.weights(sharpness) for name, pair in PAIRS.items()},
+    }
+
+
+def cursor_weights(pair: SentencePair, sharpness: float) -> Float[Tensor, "T S"]:
+    """The probability that the cursor of the source stops at each word, summed over all paths."""
+    # the score of a match is positive and that of any other word negative: stop, or move on
+    return Monotonic()(sharpness * (2 * pair.queries @ pair.keys - 1)).weights
 
 
 def diagonal_weights(pair: SentencePair, spread: float) -> Float[Tensor, "T S"]:
@@ -191,6 +196,6 @@ LESSON = LessonEntry(
     ),
     controls=CONTROLS,
     build=build,
-    code=(Diagonal, Softmax),
+    code=(Monotonic, Diagonal, Softmax),
     experiment="alignment",
 )

@@ -1,4 +1,4 @@
-"""Routes other than inspections: state, predictions, runs, timeline, lessons and experiments."""
+"""Routes other than inspections and experiments: state, predictions, runs, timeline and lessons."""
 
 from typing import Annotated
 
@@ -6,19 +6,16 @@ from fastapi import APIRouter, Query, Request
 
 from regard._utils import VERSION
 from regard.experiments import EXPERIMENTS
-from regard.serving import MissingError, RefusedError
+from regard.serving import MissingError, refusing
 from regard.studio import inspections
 from regard.studio.lessons import LESSONS, lesson
+from regard.studio.routes.settings import Settings
 from regard.studio.runs import list_runs, read_run_lines
 from regard.studio.schema.base import LocalizedText, Name
 from regard.studio.schema.models import GenerateAnswer, GenerateRequest, PredictAnswer, PredictRequest, State
-from regard.studio.schema.pages import ExperimentReport, LessonCard, LessonPage, MetricsLines, Milestone, RunCard
+from regard.studio.schema.pages import LessonCard, LessonPage, MetricsLines, Milestone, RunCard
 from regard.studio.state import CurrentStudio
 from regard.studio.timeline import milestones
-
-# bounded, because a query string may have any length
-MAX_SETTINGS = 20
-Setting = Annotated[str, Query(max_length=100)]
 
 router = APIRouter(prefix="/api", tags=["pages"])
 
@@ -76,7 +73,7 @@ def timeline(studio: CurrentStudio) -> list[Milestone]:
 def lessons() -> list[LessonCard]:
     """Lessons, then experiments."""
     lesson_cards = [
-        LessonCard(name=name, title=entry.title, summary=entry.summary, kind="lesson")
+        LessonCard(name=name, title=entry.title, summary=entry.summary, kind="lesson", number=None)
         for name, entry in LESSONS.items()
     ]
     experiment_cards = [
@@ -85,6 +82,7 @@ def lessons() -> list[LessonCard]:
             title=LocalizedText.of(entry.title),
             summary=LocalizedText.of(entry.claim),
             kind="experiment",
+            number=entry.number,
         )
         for name, entry in EXPERIMENTS.items()
     ]
@@ -92,31 +90,9 @@ def lessons() -> list[LessonCard]:
 
 
 @router.get("/lessons/{name}")
-def one_lesson(name: str, c: Annotated[list[Setting] | None, Query(max_length=MAX_SETTINGS)] = None) -> LessonPage:
-    """A lesson computed with these settings (NAME:VALUE)."""
-    settings = {}
-    for setting in c or []:
-        key, _, value = setting.partition(":")
-        # float() accepts nan and inf, which the lesson refuses with the name of the control
-        try:
-            settings[key] = float(value)
-        except ValueError:
-            raise RefusedError(f"{setting!r} is not a setting. Write NAME:NUMBER, such as width:1.5.") from None
+def one_lesson(name: str, settings: Settings) -> LessonPage:
+    """A lesson computed with these settings."""
     if name not in LESSONS:
         raise MissingError(f"there is no lesson called {name!r}. GET /api/lessons lists them.")
-    try:
+    with refusing():
         return lesson(name, settings)
-    except ValueError as error:
-        raise RefusedError(str(error)) from None
-
-
-@router.get("/experiments/{name}")
-def experiment(name: str, studio: CurrentStudio) -> ExperimentReport:
-    """The state of an experiment."""
-    return studio.experiments.report(name)
-
-
-@router.post("/experiments/{name}")
-def start_experiment(name: str, studio: CurrentStudio) -> ExperimentReport:
-    """Run an experiment."""
-    return studio.experiments.start(name)

@@ -1,4 +1,4 @@
-"""Messages of runs, the timeline, lessons and experiments."""
+"""Messages of runs, the timeline and lessons, and the list of lessons and experiments."""
 
 from typing import Annotated, Literal
 
@@ -130,12 +130,13 @@ LessonBlock = Annotated[
 
 
 class LessonCard(Message):
-    """A lesson in the list."""
+    """A lesson or an experiment in the list; `number` is that of an experiment, such as G4."""
 
     name: str
     title: LocalizedText
     summary: LocalizedText
     kind: Literal["lesson", "experiment"]
+    number: str | None
 
 
 class LessonPage(Message):
@@ -150,22 +151,3 @@ class LessonPage(Message):
     blocks: list[LessonBlock]
     code: list[str]
     experiment: str | None
-
-
-JobState = Literal["idle", "running", "done", "failed"]
-
-
-class ExperimentReport(Message):
-    """An experiment: its claim, the state of its job, and its table as text."""
-
-    name: str
-    number: str
-    claim: str
-    paper: str
-    state: JobState
-    columns: list[LocalizedText]
-    rows: list[list[LocalizedText]]
-    verdict: LocalizedText | None
-    holds: bool | None
-    figure: LocalizedText | None
-    problem: str | None
