@@ -44,6 +44,8 @@ def test_only_existing_experiments_are_linked(monkeypatch):
     linked = {name: lesson(name, {}).experiment for name in LESSONS}
     assert all(one is None or one in EXPERIMENTS for one in linked.values())
     assert linked["word_order"] == "permutation" and linked["cues"] is None
+    # the page finds lessons and experiments by one name
+    assert not set(LESSONS) & set(EXPERIMENTS)
     monkeypatch.setattr(lessons, "EXPERIMENTS", {})
     assert lesson("word_order", {}).experiment is None
 
@@ -220,13 +222,13 @@ def test_attention_reads_a_set_until_it_has_positions(order):
 @pytest.mark.parametrize("doublings", [3, 6, 10])
 def test_embeddings_have_norm_1_and_sinusoids_the_root_of_half_the_size(doublings):
     size = 2**doublings
-    word, scaled, position = table("embedding_scale", 0, doublings=doublings)[:, 0].tolist()
+    word, scaled, position = table("embedding_norms", 0, doublings=doublings)[:, 0].tolist()
     assert word == pytest.approx(1, abs=0.1) and scaled == pytest.approx(word * math.sqrt(size), rel=1e-4)
     assert position == pytest.approx(math.sqrt(size / 2), rel=1e-4)
     assert Sinusoidal(hidden_size=size).encode(torch.arange(5)).norm(dim=-1).tolist() == pytest.approx([position] * 5)
-    assert correct_answer("embedding_scale", 0, doublings=doublings) == "1"
-    assert correct_answer("embedding_scale", 1, doublings=doublings) == f"√(d/2) = {math.sqrt(size / 2):.4g}"
-    assert correct_answer("embedding_scale", 2, doublings=doublings) == "the word times √d"
+    assert correct_answer("embedding_norms", 0, doublings=doublings) == "1"
+    assert correct_answer("embedding_norms", 1, doublings=doublings) == f"√(d/2) = {math.sqrt(size / 2):.4g}"
+    assert correct_answer("embedding_norms", 2, doublings=doublings) == "the word times √d"
 
 
 @pytest.mark.parametrize(("distance", "kernel"), [(2, 2), (30, 3), (60, 15), (7, 8)])

@@ -256,5 +256,4 @@ LESSON = LessonEntry(
     controls=CONTROLS,
     build=build,
     code=(attend, Dot),
-    experiment="context",
 )

@@ -50,10 +50,10 @@ STORY = text(
     "最后是让解码器自己学习该在哪里找：他学英语做翻译练习时，目光就在两段文字之间来回移动。"
     "这种搜索是对双向 RNN 各状态的 softmax。",
 )
-FORMULA = formula(
-    r"w_{tj} = p_{tj}\,q_{tj}, \quad q_{tj} = (1 - p_{t,j-1})\, q_{t,j-1} + w_{t-1,j} \qquad "
-    r"w_{tj} \propto \exp\left(-\frac{(j - tS/T)^2}{2\sigma^2}\right) \qquad "
-    r"w_{tj} = \mathrm{softmax}_j(s_{tj})"
+FORMULAS = (
+    formula(r"w_{tj} = p_{tj}\,q_{tj}, \quad q_{tj} = (1 - p_{t,j-1})\, q_{t,j-1} + w_{t-1,j}"),
+    formula(r"w_{tj} \propto \exp\left(-\frac{(j - tS/T)^2}{2\sigma^2}\right)"),
+    formula(r"w_{tj} = \mathrm{softmax}_j(s_{tj})"),
 )
 CLOSING = text(
     "The formulas are those of the cursors ($p$: the cursor stops at a word), of the diagonal (with spread $\\sigma$) "
@@ -74,7 +74,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     shares = torch.tensor([[share(pair, rows[name]) for name, pair in PAIRS.items()] for rows in weights.values()])
     return [
         STORY,
-        FORMULA,
+        *FORMULAS,
         reversed_question(weights[DIAGONAL]["reversed"]),
         *(
             matrix(
