@@ -129,7 +129,7 @@ def reference_question(weights: Float[Tensor, " 9"]) -> LessonBlock:
     best, choices = int(weights.argmax()), [1, 4, 7, 8]
     return question(
         both(
-            "The second head relates `it` to what it stands for. On which word is its largest weight?",
+            "The second head relates `it` to its noun. On which word is its largest weight?",
             "第二个头问的是 `it` 指代什么。它在哪个词上的权重最大？",
         ),
         [same(WORDS[choice]) for choice in choices],
