@@ -7,35 +7,27 @@ from itertools import product
 import pytest
 import torch
 
-from regard.studio.lessons import LESSONS, apple, article, cicada, cues, kernel_fit, lesson, masked_softmax, square_root
+from regard.studio.lessons import (
+    LESSONS,
+    apple,
+    article,
+    cicada,
+    cues,
+    kernel_fit,
+    lesson,
+    masked_softmax,
+    path_lengths,
+    square_root,
+)
 from regard.studio.lessons.blocks import number
 from regard.studio.schema import LessonPage
+from tests.studio.lesson_pages import blocks, correct_answer, table, values_of
 
 SETTINGS = [
     (name, dict(zip([one.name for one in entry.controls], values, strict=True)))
     for name, entry in LESSONS.items()
     for values in product(*({one.low, one.value, one.high} for one in entry.controls))
 ]
-
-
-def blocks(name, kind, **settings):
-    page = lesson(name, {control: float(value) for control, value in settings.items()})
-    return [block for block in page.blocks if block.kind == kind]
-
-
-def table(name, index, **settings):
-    return torch.tensor(
-        [[float("nan") if cell is None else cell for cell in row] for row in values_of(name, index, settings)]
-    )
-
-
-def values_of(name, index, settings):
-    return blocks(name, "matrix", **settings)[index].values
-
-
-def correct_answer(name, index=0, **settings):
-    block = blocks(name, "question", **settings)[index]
-    return block.choices[block.correct].en
 
 
 def every_text(page):
@@ -212,7 +204,7 @@ def test_the_number_of_layers_covers_the_distance(kernel):
     assert cicada.THEY - cicada.CICADA == 30
     assert "".join(cicada.SENTENCE).startswith("秋蝉的衰弱的残声，更是北国的特产")
     needed = math.ceil(30 / (kernel - 1))
-    assert cicada.layers_needed(kernel) == needed
+    assert path_lengths.layers_needed(kernel, 30) == needed
     assert correct_answer("cicada", kernel=kernel) == str(needed)
     recorded = blocks("cicada", "chart", kernel=kernel)[0].series[0].y
     assert recorded[-2] < 31 <= recorded[-1]

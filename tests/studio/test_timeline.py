@@ -1,6 +1,7 @@
 """The timeline has every entry of every table, with its explanation, its file and the recorded figures."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from pydantic import BaseModel
 import regard
 from benchmarks.studio_figures import FIGURES, load_records, to_json
 from regard.models.translation import TRANSLATION_MODELS
-from regard.studio import swap
+from regard.studio import swap, timeline
+from regard.studio.code_paths import find_class
 from regard.studio.explanations import EXPLANATIONS
+from regard.studio.history import HISTORY
 from regard.studio.lessons import LESSONS, lesson
 from regard.studio.schema.base import LocalizedText
 from regard.studio.timeline import MECHANISMS, milestones
@@ -27,6 +30,16 @@ def runs():
 
 @pytest.fixture(scope="module")
 def line():
+    """The milestones of the tables, without those of the history."""
+    return [one for one in all_milestones() if not one.key.startswith("history/")]
+
+
+@pytest.fixture(scope="module")
+def history():
+    return {one.key.removeprefix("history/"): one for one in all_milestones() if one.key.startswith("history/")}
+
+
+def all_milestones():
     return milestones({"translation/bahdanau": "demo/bahdanau", "language_modeling/lstmn": "runs/lstmn"})
 
 
@@ -48,7 +61,8 @@ def test_every_entry_has_an_explanation(family):
     assert all(one.en.endswith(".") and one.zh.endswith("。") for one in explanations.values())
 
 
-def test_the_year_is_that_in_which_the_cited_paper_was_first_public(line):
+def test_the_year_is_that_in_which_the_cited_paper_was_first_public(line, history):
+    line = [*line, *history.values()]
     # an arXiv number begins with the last two digits of the year and the month
     by_number = {
         one.key: 2000 + int(match[1]) for one in line if (match := re.search(r"arxiv.org/abs/(\d\d)", one.paper))
@@ -66,7 +80,7 @@ def test_papers_are_those_of_the_formulas(line):
     gpt = items["language_modeling/gpt"]
     # layers that begin with the norm came with GPT-2
     assert "norm(x), x before" in gpt.formula
-    assert (gpt.year, gpt.title) == (2019, "GPT-2")
+    assert (gpt.year, gpt.title.en) == (2019, "GPT-2")
     assert "unsupervised_multitask" in gpt.paper
 
 
@@ -85,9 +99,9 @@ def chinese_of(message):
     return [text for part in message for text in chinese_of(part)] if isinstance(message, (list, tuple)) else []
 
 
-def test_one_chinese_word_for_one_thing(line):
+def test_one_chinese_word_for_one_thing(line, history):
     pages = [lesson(name, {}) for name in LESSONS]
-    texts = chinese_of([line, EXPLANATIONS, pages, *(vars(swap).values())])
+    texts = chinese_of([line, history, EXPLANATIONS, pages, *(vars(swap).values())])
     assert len(texts) > 300
     assert [text for text in texts for word in REPLACED if word in text] == []
 
@@ -106,7 +120,7 @@ def test_every_file_exists_and_defines_its_entry(line):
 
 
 def test_titles_can_be_read(line):
-    titles = {one.key: one.title for one in line}
+    titles = {one.key: one.title.en for one in line}
     assert titles["translation/bahdanau"] == TRANSLATION_MODELS["bahdanau"].title
     assert titles["score/scaled_dot"] == "Scaled dot"
     assert not any("_" in title for title in titles.values())
@@ -143,3 +157,58 @@ def test_language_models_and_classifiers_have_results(runs, line):
     assert "steps" not in figures["language_modeling/ngram"].en
     assert figures["language_modeling/ttt"] is None
     assert not any(figure for key, figure in figures.items() if key.partition("/")[0] in MECHANISMS)
+
+
+def test_the_history_has_what_the_tables_lack(history):
+    papers = {entry.paper for task in TASKS.values() for entry in task.models.values()}
+    for key, entry in HISTORY.items():
+        # a system of a table is described there; RCTM I and II are in one paper
+        expected = entry.family != "other" or entry.paper not in papers or key == "rctm_ii"
+        assert (key in history) is expected, key
+        assert entry.explanation.en.endswith(".") and entry.explanation.zh.endswith("。")
+    assert {"multi_head", "residual", "cache", "linear_attention", "story"} <= history.keys()
+
+
+def test_what_the_package_does_not_build_has_no_file(history):
+    for key, one in history.items():
+        entry = HISTORY[key]
+        assert (one.file is None) is (entry.build is None), key
+        if entry.build:
+            name = entry.build.partition(":")[2]
+            assert f"class {name}" in (PACKAGE / one.file).read_text(encoding="utf-8")
+    assert find_class("regard.attention:NoSuchClass") is None and find_class("regard.no_such_package:One") is None
+
+
+def test_a_system_that_a_table_has_gained_leaves_the_history(monkeypatch, history):
+    assert "rctm_ii" in history, "a variant of the entry RCTM I"
+    entry = TRANSLATION_MODELS["rctm"]
+    gained = {**TRANSLATION_MODELS, "rctm_ii": replace(entry, title="RCTM II")}
+    monkeypatch.setattr(
+        timeline, "all_tasks", lambda: {**TASKS, "translation": replace(TASKS["translation"], models=gained)}
+    )
+    keys = [one.key for one in milestones({})]
+    assert "history/rctm_ii" not in keys and "translation/rctm_ii" in keys and "history/glimpses" in keys
+
+
+def test_lanes_have_one_family_each_and_the_story_is_in_that_of_its_task(history):
+    families = {}
+    for one in all_milestones():
+        assert families.setdefault(one.lane, one.family_title) == one.family_title
+    assert sorted(families) == list(range(len(families)))
+    assert history["story"].lane == list(TASKS).index("translation")
+    assert all(one.lesson is None or one.lesson in LESSONS for one in history.values())
+
+
+def test_every_system_is_described_in_the_words_of_the_task_model(line):
+    words = {
+        "en": ("Feature model", "query", "attention model", "output model"),
+        "zh": ("特征模型", "查询模型", "注意力模型", "输出模型"),
+    }
+    described = [one for one in line if one.is_system]
+    assert len(described) > 20
+    for one in described:
+        assert one.parts is not None, f"{one.key}: describe it in ModelEntry.parts"
+        assert all(word in one.parts.en for word in words["en"]) and all(word in one.parts.zh for word in words["zh"])
+        assert one.parts.en.count(".") == 1 and one.parts.zh.count("。") == 1, "one sentence"
+        attends = TABLES[one.family][one.key.split("/")[1]].attends
+        assert not (attends and "attention model: none" in one.parts.en), one.key

@@ -133,7 +133,7 @@ def toy():
         takes_output=capabilities.takes_output, streams=capabilities.streams, multiline=capabilities.multiline,
         responds=capabilities.responds, fixed_input=False, system="vowel", title="Vowels", year=2026, attends=True,
         parameters=4, recipe="toy", languages=[], tokens="letters", steps=0, samples=predictor.samples(), quality=None,
-        reads=LocalizedText.of(DESCRIPTION.reads), writes=LocalizedText.of(DESCRIPTION.writes),
+        reads=LocalizedText.of(DESCRIPTION.reads), writes=LocalizedText.of(DESCRIPTION.writes), parts=None,
     )  # fmt: skip
     registry = ModelRegistry([])
     registry.add(RegisteredModel(name="vowels", predictor=predictor, capabilities=capabilities), card)

@@ -28,6 +28,7 @@ class ModelEntry:
     capturable: batches of equal shape run the same kernels, so a training step can be captured as a CUDA graph.
     variants: the paper's other forms, as changes of the config.
     summary: one or two sentences on the model, in both languages; the timeline shows them.
+    parts: the model in the four words of the general task model (feature, query, attention and output model).
     """
 
     build: Callable[..., Any]
@@ -42,3 +43,4 @@ class ModelEntry:
     capturable: bool = False
     variants: tuple[Mapping[str, Any], ...] = ()
     summary: Title | None = None
+    parts: Title | None = None

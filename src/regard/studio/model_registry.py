@@ -312,6 +312,7 @@ def make_card(name: str, folder: Path) -> ModelCard:
         languages=[language for language in getattr(run.data, "languages", ()) if language],
         reads=LocalizedText.of(description.reads),
         writes=LocalizedText.of(description.writes),
+        parts=None if entry.parts is None else LocalizedText.of(entry.parts),
         tokens=getattr(getattr(run, "tokenizer", None), "kind", ""),
         steps=steps_of(folder),
         samples=samples_of(run.data),

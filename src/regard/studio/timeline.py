@@ -2,10 +2,9 @@
 
 import inspect
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
-from typing import Any, get_type_hints
+from typing import Any
 
 from regard.attention.alignments import ALIGNMENTS
 from regard.attention.masks import MASKS
@@ -13,7 +12,9 @@ from regard.attention.positions import POSITIONS
 from regard.attention.scores import SCORES
 from regard.contracts import MechanismEntry, Title
 from regard.recipes import all_recipes
+from regard.studio.code_paths import path_of
 from regard.studio.explanations import EXPLANATIONS
+from regard.studio.history import FAMILIES, HISTORY
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import Milestone
 from regard.tasks import Task, all_tasks
@@ -51,6 +52,7 @@ def milestones(models: Mapping[str, str]) -> list[Milestone]:
             items.append(system(task, lane, name, models.get(key), figures.get(key, [])))
     for lane, (family, (title, table)) in enumerate(MECHANISMS.items(), start=len(tasks)):
         items += [mechanism(family, lane, title, name, entry) for name, entry in table.items()]
+    items += others(tasks)
     # the sort is stable: entries of one year keep the order of their table
     return sorted(items, key=lambda item: item.year)
 
@@ -61,7 +63,8 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
     return Milestone(
         key=f"{task.name}/{name}",
         year=entry.year,
-        title=entry.title,
+        # the name of a paper's system is the same in both languages
+        title=LocalizedText(en=entry.title, zh=entry.title),
         family=task.name,
         family_title=localized(task.title),
         lane=lane,
@@ -70,9 +73,11 @@ def system(task: Task, lane: int, name: str, model: str | None, figures: list[di
         explanation=localized(entry.summary or Title(en=entry.title, zh=entry.title)),
         formula=entry.formula,
         paper=entry.paper,
-        file=file_of(entry.build),
+        file=path_of(entry.build),
         figure=figure_of(figures),
         model=model,
+        parts=None if entry.parts is None else localized(entry.parts),
+        lesson=None,
     )
 
 
@@ -82,7 +87,8 @@ def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Me
     return Milestone(
         key=f"{family}/{name}",
         year=entry.year,
-        title=own_title,
+        # the page has the Chinese names of mechanisms, which Swap needs too
+        title=LocalizedText(en=own_title, zh=own_title),
         family=family,
         family_title=title,
         lane=lane,
@@ -91,10 +97,26 @@ def mechanism(family: str, lane: int, title: LocalizedText, name: str, entry: Me
         explanation=EXPLANATIONS[family][name],
         formula=entry.formula,
         paper=entry.paper,
-        file=file_of(entry.build),
+        file=path_of(entry.build),
         figure=None,
         model=None,
+        parts=None,
+        lesson=None,
     )
+
+
+def others(tasks: Collection[Task]) -> list[Milestone]:
+    """The milestones of no table; a story is in the lane of its task."""
+    titles = {task.name: localized(task.title) for task in tasks} | FAMILIES
+    lanes = {task.name: lane for lane, task in enumerate(tasks)}
+    # after the lanes of tasks and mechanisms
+    lanes |= {family: lane for lane, family in enumerate(FAMILIES, start=len(tasks) + len(MECHANISMS))}
+    entries = [entry for task in tasks for entry in task.models.values()]
+    return [
+        entry.milestone(key, lane=lanes[entry.family], family_title=titles[entry.family])
+        for key, entry in HISTORY.items()
+        if not entry.is_among(entries)
+    ]
 
 
 def train_command(task: Task, system: str) -> str | None:
@@ -120,15 +142,6 @@ def train_command(task: Task, system: str) -> str | None:
 def localized(title: Title) -> LocalizedText:
     """A text of the contracts as a message."""
     return LocalizedText(en=title.en, zh=title.zh)
-
-
-def file_of(build: Callable[..., Any]) -> str:
-    """The file of the class that is built; for a function of a table, of the class that it returns."""
-    # only packages have __path__: a function of a table is in an __init__.py
-    is_factory = inspect.isfunction(build) and hasattr(sys.modules[build.__module__], "__path__")
-    # the return type of the function is the class
-    built = get_type_hints(build)["return"] if is_factory else build
-    return built.__module__.removeprefix("regard.").replace(".", "/") + ".py"
 
 
 def figure_of(figures: list[dict[str, Any]]) -> LocalizedText | None:

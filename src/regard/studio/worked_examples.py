@@ -159,6 +159,7 @@ def card_of(name: str, example: WorkedExample) -> ModelCard:
         languages=[],
         reads=LocalizedText.of(DESCRIPTION.reads),
         writes=LocalizedText.of(DESCRIPTION.writes),
+        parts=None,
         tokens="words",
         steps=0,
         samples=[example.text],

@@ -1001,6 +1001,8 @@ export interface components {
         /**
          * LessonPage
          * @description A lesson, computed with the current values of its controls.
+         *
+         *     code: the files that compute its numbers. experiment: the experiment that tests its claim.
          */
         LessonPage: {
             /** Name */
@@ -1010,6 +1012,10 @@ export interface components {
             controls: components["schemas"]["Control"][];
             /** Blocks */
             blocks: (components["schemas"]["TextBlock"] | components["schemas"]["FormulaBlock"] | components["schemas"]["MatrixBlock"] | components["schemas"]["ChartBlock"] | components["schemas"]["QuestionBlock"])[];
+            /** Code */
+            code: string[];
+            /** Experiment */
+            experiment: string | null;
         };
         /**
          * LocalizedText
@@ -1068,15 +1074,15 @@ export interface components {
          * @description A system or mechanism of the timeline; `model` is the name of a model in the studio.
          *
          *     The family of a system is its task, that of a mechanism its table; `lane` numbers the families. `command` trains
-         *     the system, `figure` has its results.
+         *     the system, `figure` has its results. Without `file` the package does not build it. parts: the system as feature,
+         *     query, attention and output model. lesson: the lesson that tells more.
          */
         Milestone: {
             /** Key */
             key: string;
             /** Year */
             year: number;
-            /** Title */
-            title: string;
+            title: components["schemas"]["LocalizedText"];
             /** Family */
             family: string;
             family_title: components["schemas"]["LocalizedText"];
@@ -1092,10 +1098,13 @@ export interface components {
             /** Paper */
             paper: string;
             /** File */
-            file: string;
+            file: string | null;
             figure: components["schemas"]["LocalizedText"] | null;
             /** Model */
             model: string | null;
+            parts: components["schemas"]["LocalizedText"] | null;
+            /** Lesson */
+            lesson: string | null;
         };
         /**
          * ModelCard
@@ -1104,7 +1113,7 @@ export interface components {
          *     takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
          *     are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
          *     the model, as in a worked example. reads, writes: what inputs and outputs are, as phrases such as
-         *     `dates in English`.
+         *     `dates in English`. parts: the system as feature, query, attention and output model.
          */
         ModelCard: {
             /** Name */
@@ -1142,6 +1151,7 @@ export interface components {
             languages: string[];
             reads: components["schemas"]["LocalizedText"];
             writes: components["schemas"]["LocalizedText"];
+            parts: components["schemas"]["LocalizedText"] | null;
             /** Tokens */
             tokens: string;
             /** Steps */

@@ -8,7 +8,7 @@ const LANES = ["system", "score", "alignment"];
 const milestone = (year: number, family: string, title: string): Milestone => ({
   key: `${family}/${title}`,
   year,
-  title,
+  title: { en: title, zh: title },
   family,
   family_title: { en: family, zh: family },
   lane: LANES.indexOf(family),
@@ -20,6 +20,8 @@ const milestone = (year: number, family: string, title: string): Milestone => ({
   file: "",
   figure: null,
   model: null,
+  parts: null,
+  lesson: null,
 });
 const ITEMS = [
   milestone(1964, "score", "gaussian"),
@@ -32,7 +34,7 @@ const ITEMS = [
   milestone(2017, "system", "Transformer"),
   milestone(2024, "score", "the very last of all the scores"),
 ];
-const widthOf = ({ title }: { title: string }): number => 7 * title.length;
+const widthOf = ({ title }: Milestone): number => 7 * title.en.length;
 
 function boxOf({ x, y, left, width }: PositionedItem): { left: number; right: number; top: number } {
   const label = MARK + 6 + width;

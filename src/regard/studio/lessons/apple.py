@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.blocks import both, control, formula, matrix, number, question, text
+from regard.studio.lessons.blocks import LessonEntry, both, control, formula, glossed, matrix, number, question, text
 from regard.studio.schema.pages import LessonBlock
 
 WORDS = ("我", "吃了", "一个", "苹果")
-NAMES = tuple(both(f"{word} ({gloss})", word) for word, gloss in zip(WORDS, ("I", "ate", "a", "apple"), strict=True))
+NAMES = tuple(glossed(word, gloss) for word, gloss in zip(WORDS, ("I", "ate", "a", "apple"), strict=True))
 """The words, in English with their meaning."""
 SHARES = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [9.0, 9.0, 2.0, 0.0], [3.0, 3.0, 1.0, 3.0]])
 """Relative weights of each word for the words up to it, from the example that the lesson cites."""
@@ -78,3 +78,15 @@ def scores_of(sharpness: float) -> Float[Tensor, "4 4"]:
     """Logarithms of the shares times the sharpness."""
     # shares of 0 are masked; clamped, because their logarithm is -inf
     return SHARES.clamp(min=1).log() * sharpness
+
+
+LESSON = LessonEntry(
+    title=both("Scores and weights: 我吃了一个苹果 (I ate an apple)", "分数与权重：我吃了一个苹果"),
+    summary=both(
+        "At each word a context is the weighted sum of the words so far.",
+        "每个词的上下文是到目前为止各词的加权和。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(Softmax,),
+)

@@ -7,12 +7,26 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    both,
+    chart,
+    control,
+    formula,
+    glossed,
+    matrix,
+    nearest_choice,
+    number,
+    question,
+    same,
+    series,
+    text,
+)
 from regard.studio.schema.pages import ChartBlock, LessonBlock
 
 WORDS = ("我", "吃了", "一个", "苹果", "，", "然后", "吃了", "一个", "香蕉")
 GLOSSES = ("I", "ate", "one", "apple", "", "then", "ate", "one", "banana")
-NAMES = tuple(both(f"{word} ({gloss})" if gloss else word, word) for word, gloss in zip(WORDS, GLOSSES, strict=True))
+NAMES = tuple(glossed(word, gloss) for word, gloss in zip(WORDS, GLOSSES, strict=True))
 """The words, in English with their meaning."""
 ARTICLES = {"an": 2, "a": 7}
 """Each article, and the position of its 一个."""
@@ -93,8 +107,7 @@ def questions_without_noun() -> list[LessonBlock]:
                 "从左往右读，只读到“一个”为止：第一个冠词是 an 的概率是多少？",
             ),
             list(choices.values()),
-            # the nearest choice, so that the answer follows from the computed probability
-            min(range(len(choices)), key=lambda index: abs(first - list(choices)[index])),
+            nearest_choice(list(choices), first),
             both(
                 f"No noun is visible, so all values are 0: P(an) = {number(first)}.",
                 f"看不到名词，所有的值都是 0：P(an) = {number(first)}。",
@@ -143,3 +156,15 @@ def curves() -> ChartBlock:
         same("P(an)"),
         *(series(label, steps.float(), by_ahead[:, index], points=False) for index, label in enumerate(labels)),
     )
+
+
+LESSON = LessonEntry(
+    title=both("A or an? Translating 一个", "“一个”译成 a 还是 an？"),
+    summary=both(
+        "It depends on the noun that follows, so the model must attend to it.",
+        "这取决于后面的名词，所以模型必须关注它。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(Softmax,),
+)

@@ -9,7 +9,18 @@ from torch import Tensor
 
 from regard.attention import Attention
 from regard.attention.scores import Additive
-from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    both,
+    control,
+    formula,
+    matrix,
+    number,
+    numbers,
+    question,
+    same,
+    text,
+)
 from regard.studio.schema.pages import LessonBlock, TextBlock
 
 SOURCE, TARGET = ("Where", "are", "you"), ("你", "在", "哪里")
@@ -116,3 +127,15 @@ def best_source(step: int, scores: Float[Tensor, " 3"], weights: Float[Tensor, "
             f"“{SOURCE[best]}”那一行的和最大：分数 {score}，权重 {weight}。",
         ),
     )
+
+
+LESSON = LessonEntry(
+    title=both("Bahdanau attention, step by step", "逐步计算 Bahdanau 注意力"),
+    summary=both(
+        "One hidden layer compares the decoder's state with every source word.",
+        "用一个隐藏层比较解码器状态与每个源词。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(Additive, Attention),
+)

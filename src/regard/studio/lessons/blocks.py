@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from regard._utils import check_name, fixed
+from regard.attention import attend
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import (
     ChartBlock,
@@ -25,12 +27,18 @@ from regard.studio.schema.pages import (
 
 @dataclass(frozen=True, kw_only=True)
 class LessonEntry:
-    """A lesson: `build(settings)` computes its blocks from a value for every control."""
+    """A lesson: `build(settings)` computes its blocks from a value for every control.
+
+    code: what computes the numbers; the page shows the paths of their files. experiment: the name of the experiment
+    that tests the lesson's claim; the page links it if there is one of that name.
+    """
 
     title: LocalizedText
     summary: LocalizedText
     controls: tuple[Control, ...]
     build: Callable[[Mapping[str, float]], list[LessonBlock]]
+    code: tuple[Callable[..., Any], ...]
+    experiment: str | None = None
 
 
 def fill_settings(controls: tuple[Control, ...], settings: Mapping[str, float]) -> dict[str, float]:
@@ -100,7 +108,7 @@ def matrix(
 
 def series(
     label: LocalizedText,
-    x: Float[Tensor, " N"] | Sequence[float],
+    x: Num[Tensor, " N"] | Sequence[float],
     y: Float[Tensor, " N"] | Sequence[float],
     *,
     points: bool,
@@ -134,6 +142,28 @@ def number(value: float | Tensor, digits: int = 2) -> str:
 def numbers(values: Float[Tensor, " N"], digits: int = 2) -> str:
     """A vector as text."""
     return "(" + ", ".join(number(value, digits) for value in values) + ")"
+
+
+def attend_with_weights(
+    queries: Float[Tensor, "... Q key"],
+    keys: Float[Tensor, "... K key"],
+    values: Float[Tensor, "... K value"] | None = None,
+    **options: Any,
+) -> tuple[Float[Tensor, "... Q K"], Float[Tensor, "... Q value"]]:
+    """Weights and context of `attend`; without values the keys are the values."""
+    attended = attend(queries, keys, keys if values is None else values, return_weights=True, **options)
+    assert attended.weights is not None
+    return attended.weights, attended.context
+
+
+def nearest_choice(choices: Float[Tensor, " N"] | Sequence[float], value: float | Tensor) -> int:
+    """The position of the choice nearest to a computed value, so that the right answer follows from the value."""
+    return int((torch.as_tensor(choices) - float(value)).abs().argmin())
+
+
+def glossed(word: str, gloss: str) -> LocalizedText:
+    """A Chinese word, in English with its meaning."""
+    return both(f"{word} ({gloss})" if gloss else word, word)
 
 
 def make_generator(seed: int) -> torch.Generator:

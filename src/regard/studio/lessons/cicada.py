@@ -1,16 +1,29 @@
 """秋蝉 .. 它们 (cicadas .. they): convolutions connect them in several layers, attention in one step."""
 
-from collections.abc import Mapping
-from itertools import count
+from collections.abc import Iterable, Mapping
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Dot
-from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    attend_with_weights,
+    both,
+    chart,
+    control,
+    formula,
+    glossed,
+    matrix,
+    number,
+    question,
+    same,
+    series,
+    text,
+)
+from regard.studio.lessons.path_lengths import layers_needed
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import ChartBlock, LessonBlock
 
@@ -70,21 +83,9 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
     ]
 
 
-def layers_needed(kernel: int) -> int:
-    """The number of layers until a unit depends on both words, by running the convolutions."""
-    # (2, words): for each of the two words, the units that depend on it
-    reach = F.one_hot(torch.tensor([CICADA, THEY]), len(SENTENCE))
-    for layers in count(1):
-        # a unit depends on a word if any unit in its window does
-        reach = F.pad(reach, (kernel - 1, kernel - 1)).unfold(-1, kernel, 1).amax(dim=-1)
-        if reach.prod(dim=0).any():
-            return layers
-    raise AssertionError("every finite distance is covered")
-
-
 def layers_question(kernel: int) -> LessonBlock:
     """How many layers?"""
-    needed, distance = layers_needed(kernel), THEY - CICADA
+    needed, distance = layers_needed(kernel, THEY - CICADA), THEY - CICADA
     # a set, because some of these numbers may be equal
     choices = sorted({needed // 2, needed, 2 * needed, 4 * needed})
     return question(
@@ -103,7 +104,7 @@ def layers_question(kernel: int) -> LessonBlock:
 
 def receptive_field(kernel: int) -> ChartBlock:
     """The receptive field by layer, and the distance."""
-    layers = torch.arange(layers_needed(kernel) + 1).float()
+    layers = torch.arange(layers_needed(kernel, THEY - CICADA) + 1).float()
     return chart(
         both("Receptive field after L layers, r words", "L 层之后的感受野 r（词数）"),
         both("layers L", "层数 L"),
@@ -121,16 +122,14 @@ def receptive_field(kernel: int) -> ChartBlock:
     )
 
 
-def glossed(words: str) -> LocalizedText:
+def names_of(words: Iterable[str]) -> list[LocalizedText]:
     """Chinese words, in English with their meaning."""
-    return both(f"{words} ({GLOSSES[words]})", words)
+    return [glossed(word, GLOSSES[word]) for word in words]
 
 
 def reference_weights() -> Float[Tensor, "2 3"]:
     """The weights of 它们 on the nouns for each ending."""
-    weights = attend(torch.tensor(list(ENDINGS.values())), KEYS, KEYS, score=Dot(), return_weights=True).weights
-    assert weights is not None
-    return weights
+    return attend_with_weights(torch.tensor(list(ENDINGS.values())), KEYS, score=Dot())[0]
 
 
 def reference_blocks() -> list[LessonBlock]:
@@ -143,7 +142,7 @@ def reference_blocks() -> list[LessonBlock]:
                 "Let the sentence end with 看见它们的树荫 (see their shade). Which noun does 它们 attend to most?",
                 "如果句末改成“看见它们的树荫”，“它们”最关注哪个名词？",
             ),
-            list(map(glossed, NOUNS)),
+            names_of(NOUNS),
             shading,
             both(
                 f"The query of 啼唱 (sing) matches what sings, {NOUNS[singing]} ({number(weights[0, singing])}); that "
@@ -154,8 +153,8 @@ def reference_blocks() -> list[LessonBlock]:
         ),
         matrix(
             both("Weights of 它们 (numbers set by hand)", "“它们”的权重（数字为手工设定）"),
-            list(map(glossed, ENDINGS)),
-            list(map(glossed, NOUNS)),
+            names_of(ENDINGS),
+            names_of(NOUNS),
             weights,
         ),
         text(
@@ -164,3 +163,15 @@ def reference_blocks() -> list[LessonBlock]:
             "卷积的权重对任何句子都一样；注意力的权重由词本身计算，句末换一个词，“它们”关注的对象就变了。",
         ),
     ]
+
+
+LESSON = LessonEntry(
+    title=both("Long distances: 秋蝉 (cicadas) and 它们 (they)", "长距离依赖：“秋蝉”与“它们”"),
+    summary=both(
+        "Convolutions need several layers to connect both words, attention needs one step.",
+        "卷积要多层才能把两个词联系起来，注意力只需一步。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(attend, Dot),
+)

@@ -8,7 +8,20 @@ from torch import Tensor
 
 from regard.attention import attend
 from regard.attention.scores import Dot
-from regard.studio.lessons.blocks import both, chart, control, formula, matrix, number, question, same, series, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    attend_with_weights,
+    both,
+    chart,
+    control,
+    formula,
+    matrix,
+    number,
+    question,
+    same,
+    series,
+    text,
+)
 from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import LessonBlock
 
@@ -90,9 +103,7 @@ def attend_to_objects(wishes: list[float]) -> tuple[Float[Tensor, "W 5"], Float[
     """Weights and contexts, one row per value of w."""
     # the factor of red is fixed
     queries = torch.tensor([[1.0, wish] for wish in wishes])
-    attended = attend(queries, KEYS, VALUES, score=Dot(), return_weights=True)
-    assert attended.weights is not None
-    return attended.weights, attended.context
+    return attend_with_weights(queries, KEYS, VALUES, score=Dot())
 
 
 def curves() -> LessonBlock:
@@ -105,3 +116,15 @@ def curves() -> LessonBlock:
         both("weight", "权重"),
         *(series(OBJECTS[index], wishes, weights[:, index], points=False) for index in (COFFEE, BOOK)),
     )
+
+
+LESSON = LessonEntry(
+    title=both("Voluntary and involuntary cues", "自主提示与非自主提示"),
+    summary=both(
+        "Keys, a query and values: a cup of coffee among papers.",
+        "键、查询与值：纸堆里的一杯咖啡。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(attend, Dot),
+)

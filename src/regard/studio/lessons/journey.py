@@ -9,7 +9,20 @@ from torch import Tensor
 from regard.attention import attend
 from regard.attention.masks import causal
 from regard.attention.scores import ScaledDot
-from regard.studio.lessons.blocks import both, control, formula, make_generator, matrix, number, question, same, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    attend_with_weights,
+    both,
+    control,
+    formula,
+    make_generator,
+    matrix,
+    nearest_choice,
+    number,
+    question,
+    same,
+    text,
+)
 from regard.studio.schema.pages import LessonBlock
 
 WORDS = ("Your", "journey", "starts")
@@ -58,9 +71,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 def causal_weights(words: Float[Tensor, "3 8"], *, masked: bool) -> Float[Tensor, "3 3"]:
     """Self-attention weights with or without the causal mask."""
-    weights = attend(words, words, words, mask=causal() if masked else None, return_weights=True).weights
-    assert weights is not None
-    return weights
+    return attend_with_weights(words, words, mask=causal() if masked else None)[0]
 
 
 def first_word(weights: Float[Tensor, "3 3"]) -> LessonBlock:
@@ -69,8 +80,7 @@ def first_word(weights: Float[Tensor, "3 3"]) -> LessonBlock:
     return question(
         both('What weight does "Your" give itself?', "“Your”给自己多少权重？"),
         [same(number(choice)) for choice in choices],
-        # the nearest choice, so that the answer follows from the computed weight
-        int((choices - weights[0, 0]).abs().argmin()),
+        nearest_choice(choices, weights[0, 0]),
         both(
             f"It may attend to no other word, so its weight is {number(weights[0, 0])}.",
             f"它不能关注别的词，全部权重都给自己：{number(weights[0, 0])}。",
@@ -93,3 +103,16 @@ def attended_words(weights: Float[Tensor, "3 3"]) -> LessonBlock:
             f"{number(weights[1, 2], 0)}。",
         ),
     )
+
+
+LESSON = LessonEntry(
+    title=both("The causal mask", "因果掩码"),
+    summary=both(
+        "Each word attends to itself and the words before, never to those after.",
+        "每个词只关注自己和前面的词，不关注后面的词。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(attend, causal),
+    experiment="causal_mask",
+)

@@ -11,6 +11,7 @@ from regard.attention import attend
 from regard.attention.scores import Gaussian
 from regard.experiments import MAX_X, CurveSample, predict, sine_and_power
 from regard.studio.lessons.blocks import (
+    LessonEntry,
     both,
     chart,
     control,
@@ -144,3 +145,16 @@ def learning(sample: CurveSample) -> list[LessonBlock]:
             f"$w = {narrowest:g}$ 处，拟合就成了一张查找表。",
         ),
     ]
+
+
+LESSON = LessonEntry(
+    title=both("Kernel regression", "核回归"),
+    summary=both(
+        "Attention of 1964: a curve from nearby points. How narrow should the kernel be?",
+        "1964 年的注意力：由附近的点得到曲线。核应该多窄？",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(attend, Gaussian),
+    experiment="pooling",
+)

@@ -7,7 +7,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.alignments import Softmax
-from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    both,
+    control,
+    formula,
+    matrix,
+    number,
+    numbers,
+    question,
+    same,
+    text,
+)
 from regard.studio.schema.pages import LessonBlock
 
 WORDS = ("我", "吃了", "苹果", "<pad>")
@@ -100,3 +111,15 @@ def empty_row_question(scores: Float[Tensor, " K"]) -> LessonBlock:
             "公式变成 0 / 0，即 NaN。下一层会把它传到整个批次，梯度会把它传到整个模型。",
         ),
     )
+
+
+LESSON = LessonEntry(
+    title=both("Masked softmax", "掩码 softmax"),
+    summary=both(
+        "How padding gets weight 0, and what happens if everything is masked.",
+        "填充怎样得到权重 0，以及全部被掩码时会怎样。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(Softmax,),
+)

@@ -6,7 +6,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.studio.lessons.blocks import both, control, formula, matrix, number, numbers, question, same, text
+from regard.attention import MultiHeadAttention
+from regard.studio.lessons.blocks import (
+    LessonEntry,
+    both,
+    control,
+    formula,
+    matrix,
+    number,
+    numbers,
+    question,
+    same,
+    text,
+)
 from regard.studio.schema.pages import Control, LessonBlock
 
 NATURE = (both("strength", "力量"), both("agility", "敏捷"), both("intelligence", "智力"))
@@ -103,3 +115,15 @@ def sum_of(weights: Float[Tensor, " N"], values: Float[Tensor, " N"]) -> str:
     """A weighted sum, written out."""
     pairs = zip(weights.tolist(), values.tolist(), strict=True)
     return " + ".join(f"{number(weight, 1)}·{value:g}" for weight, value in pairs)
+
+
+LESSON = LessonEntry(
+    title=both("Projection matrices", "投影矩阵"),
+    summary=both(
+        "What the matrices before attention do, with the attributes of a game character.",
+        "用游戏角色的属性说明注意力之前的矩阵做什么。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(MultiHeadAttention,),
+)

@@ -11,6 +11,7 @@ from regard.attention.alignments import Softmax
 from regard.attention.scores import Dot, ScaledDot
 from regard.experiments import entropy_of
 from regard.studio.lessons.blocks import (
+    LessonEntry,
     both,
     chart,
     control,
@@ -139,3 +140,16 @@ def chart_of_entropies() -> ChartBlock:
         both("nats", "纳特"),
         *(series(same(name), doublings.float(), entropies[:, index], points=False) for index, name in enumerate(NAMES)),
     )
+
+
+LESSON = LessonEntry(
+    title=both("Why scores are divided by √d", "为什么分数要除以 √d"),
+    summary=both(
+        "The variance of a dot product and the entropy of its softmax, measured.",
+        "实测点积的方差与 softmax 权重的熵。",
+    ),
+    controls=CONTROLS,
+    build=build,
+    code=(ScaledDot, Dot),
+    experiment="scaling",
+)

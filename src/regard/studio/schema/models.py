@@ -35,7 +35,7 @@ class ModelCard(Message):
     takes_output: an output may be forced. streams: text is generated token by token. multiline: line ends in the input
     are significant. responds: the output can be recomputed under an intervention. fixed_input: the input is part of
     the model, as in a worked example. reads, writes: what inputs and outputs are, as phrases such as
-    `dates in English`.
+    `dates in English`. parts: the system as feature, query, attention and output model.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ModelCard(Message):
     languages: list[str]
     reads: LocalizedText
     writes: LocalizedText
+    parts: LocalizedText | None
     tokens: str
     steps: int
     samples: list[str]

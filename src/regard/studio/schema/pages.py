@@ -38,12 +38,13 @@ class Milestone(Message):
     """A system or mechanism of the timeline; `model` is the name of a model in the studio.
 
     The family of a system is its task, that of a mechanism its table; `lane` numbers the families. `command` trains
-    the system, `figure` has its results.
+    the system, `figure` has its results. Without `file` the package does not build it. parts: the system as feature,
+    query, attention and output model. lesson: the lesson that tells more.
     """
 
     key: str
     year: int
-    title: str
+    title: LocalizedText
     family: str
     family_title: LocalizedText
     lane: int
@@ -52,9 +53,11 @@ class Milestone(Message):
     explanation: LocalizedText
     formula: str
     paper: str
-    file: str
+    file: str | None
     figure: LocalizedText | None
     model: str | None
+    parts: LocalizedText | None
+    lesson: str | None
 
 
 class Control(Message):
@@ -137,9 +140,14 @@ class LessonCard(Message):
 
 
 class LessonPage(Message):
-    """A lesson, computed with the current values of its controls."""
+    """A lesson, computed with the current values of its controls.
+
+    code: the files that compute its numbers. experiment: the experiment that tests its claim.
+    """
 
     name: str
     title: LocalizedText
     controls: list[Control]
     blocks: list[LessonBlock]
+    code: list[str]
+    experiment: str | None

@@ -8,5 +8,5 @@ export const plainName = (item: Milestone): string => item.key.split(/[/:.]/).at
 
 /** The setting of the Swap screen that puts a mechanism into a trained system. */
 export function swapSetting(item: Milestone): Record<string, string> | null {
-  return item.is_system ? null : { [PARTS[item.family as keyof typeof PARTS]]: plainName(item) };
+  return item.family in PARTS ? { [PARTS[item.family as keyof typeof PARTS]]: plainName(item) } : null;
 }

@@ -1,10 +1,9 @@
-// Titles of items: mechanisms are translated, systems have the name of their paper.
-import { language } from "../../lib/language.svelte";
+// Titles of items: mechanisms have the names of Swap, all others come with their title in both languages.
+import { language, localized } from "../../lib/language.svelte";
 import type { Milestone } from "../../lib/types";
 import { nameOf } from "../texts/swap";
-import { plainName } from "./command";
+import { plainName, swapSetting } from "./command";
 
 export function titleOf(item: Milestone): string {
-  const isOwn = language.now === "en" || item.is_system;
-  return isOwn ? item.title : nameOf(plainName(item)).zh;
+  return language.now === "zh" && swapSetting(item) ? nameOf(plainName(item)).zh : localized(item.title);
 }
