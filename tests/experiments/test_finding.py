@@ -19,6 +19,7 @@ SMALL = {
     "scaling": {"repeats": 2, "sizes": (4, 64), "num_queries": 32},
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
+    "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
 }

@@ -2,7 +2,15 @@
 
 from types import ModuleType
 
-from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
+from regard.experiments import (
+    attention_span,
+    causal_mask,
+    distance,
+    embedding_scale,
+    permutation,
+    pooling,
+    scaling,
+)
 from regard.experiments.lib.finding import Experiment
 from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
 from regard.experiments.scaling import entropy_of
@@ -31,6 +39,7 @@ EXPERIMENTS = {
     "scaling": entry(scaling, "G2", VASWANI),
     "embedding_scale": entry(embedding_scale, "G3", VASWANI),
     "permutation": entry(permutation, "G4", VASWANI),
+    "distance": entry(distance, "G6", VASWANI),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
 }
