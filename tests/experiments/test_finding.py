@@ -19,7 +19,9 @@ SMALL = {
     "scaling": {"repeats": 2, "sizes": (4, 64), "num_queries": 32},
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
+    "bottleneck": {"seeds": 2, "steps": 2, "size": 4, "num_words": 3, "trained": (1, 2), "lengths": (1, 2, 3)},
     "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
+    "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
 }

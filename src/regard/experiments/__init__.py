@@ -4,9 +4,11 @@ from types import ModuleType
 
 from regard.experiments import (
     attention_span,
+    bottleneck,
     causal_mask,
     distance,
     embedding_scale,
+    gradients,
     permutation,
     pooling,
     scaling,
@@ -15,9 +17,11 @@ from regard.experiments.lib.finding import Experiment
 from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
 from regard.experiments.scaling import entropy_of
 
+BAHDANAU = "https://arxiv.org/abs/1409.0473"
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
 DANILUK = "https://arxiv.org/abs/1702.04521"
+RESNET = "https://arxiv.org/abs/1512.03385"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
 
@@ -39,7 +43,9 @@ EXPERIMENTS = {
     "scaling": entry(scaling, "G2", VASWANI),
     "embedding_scale": entry(embedding_scale, "G3", VASWANI),
     "permutation": entry(permutation, "G4", VASWANI),
+    "bottleneck": entry(bottleneck, "G5", BAHDANAU),
     "distance": entry(distance, "G6", VASWANI),
+    "gradients": entry(gradients, "G7", RESNET),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
 }
