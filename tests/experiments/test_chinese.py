@@ -15,7 +15,8 @@ from regard.experiments.lib import chinese_labels, format_cell, label
 from tests.experiments.test_attention_span import EVEN, results_of
 
 NAMES = (
-    "softmax|MLP|CNN|Seq2Seq|Seq|Bahdanau|tanh|log|Var|RoPE|ALiBi|LSTM|RNN|gram|Key-Value-Predict|Key-Value|Attention"
+    "softmax|tanh|log|an|Var|RoPE|ALiBi|MLP|CNN|LSTM|RNN|gram|Seq2Seq|Seq|Bahdanau|"
+    "Key-Value-Predict|Key-Value|Attention"
 )
 SIZES = {
     "pooling": {"repeats": 2, "points": 8, "steps": 2, "sizes": (8, 16)},
@@ -26,6 +27,8 @@ SIZES = {
     "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
     "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
+    "directions": {"seeds": 2, "steps": 2, "size": 4},
+    "feed_forward": {"seeds": 2, "steps": 2, "size": 8, "length": 4},
 }
 
 

@@ -6,8 +6,10 @@ from regard.experiments import (
     attention_span,
     bottleneck,
     causal_mask,
+    directions,
     distance,
     embedding_scale,
+    feed_forward,
     gradients,
     permutation,
     pooling,
@@ -48,6 +50,8 @@ EXPERIMENTS = {
     "gradients": entry(gradients, "G7", RESNET),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
+    "directions": entry(directions, "G19", "https://doi.org/10.1109/78.650093"),
+    "feed_forward": entry(feed_forward, "G20", VASWANI),
 }
 
 __all__ = ["EXPERIMENTS", "MAX_X", "VASWANI", "CurveSample", "entropy_of", "predict", "sine_and_power"]
