@@ -26,6 +26,7 @@ SIZES = {
     "bottleneck": {"seeds": 2, "steps": 2, "size": 4, "num_words": 3, "trained": (1, 2), "lengths": (1, 2, 3)},
     "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
     "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
+    "own_outputs": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 4, "num_words": 3, "length": 3},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
     "directions": {"seeds": 2, "steps": 2, "size": 4},
     "feed_forward": {"seeds": 2, "steps": 2, "size": 8, "length": 4},

@@ -80,7 +80,9 @@ def test_an_encoder_depends_on_its_own_side_only():
 
 
 def test_a_short_training_tells_them_apart():
-    verbs, articles = zip(*(train_and_evaluate(0, name, 12, steps=60, max_adjectives=1) for name in (FORWARD, BOTH)))
+    verbs, articles = zip(
+        *(train_and_evaluate(0, name, 12, steps=60, max_adjectives=1) for name in (FORWARD, BOTH)), strict=True
+    )
     assert min(verbs) > 0.8
     assert articles[0] < 0.6 < 0.8 < articles[1]
 

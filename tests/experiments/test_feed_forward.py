@@ -72,7 +72,8 @@ def test_functions_of_bits():
     expected = torch.tensor([[[-1.0, 1.0, -1.0], [1.0, -1.0, -1.0]]])
     assert torch.equal(functions_of(bits), expected)
     with seeded(0):
-        assert functions_of(draw(2000, 6)).mean(dim=(0, 1)).abs().max() < 0.05
+        # at the first position a bit times itself is 1
+        assert functions_of(draw(2000, 6))[:, 1:].mean(dim=(0, 1)).abs().max() < 0.05
 
 
 def test_a_short_training_learns_to_copy_and_systems_have_one_size():

@@ -23,6 +23,7 @@ SMALL = {
     "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
     "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
+    "own_outputs": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 4, "num_words": 3, "length": 3},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
     "directions": {"seeds": 2, "steps": 2, "size": 4},
     "feed_forward": {"seeds": 2, "steps": 2, "size": 8, "length": 4},

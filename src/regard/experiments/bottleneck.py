@@ -29,7 +29,7 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.decision import all_of, is_above, negated
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
-from regard.experiments.lib.own_outputs import FIRST, copied, mean_loss, word_accuracy
+from regard.experiments.lib.sentence_pairs import FIRST, copied, mean_loss, word_accuracy
 from regard.experiments.lib.sequence_layers import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
