@@ -15,7 +15,7 @@ from regard.experiments.lib import chinese_labels, format_cell, label
 from tests.experiments.test_attention_span import EVEN, results_of
 
 NAMES = (
-    "softmax|tanh|log|an|Var|RoPE|ALiBi|MLP|CNN|LSTM|RNN|gram|Seq2Seq|Seq|Bahdanau|"
+    "softmax|tanh|log|an|Var|RoPE|ALiBi|CPU|MLP|CNN|LSTM|RNN|gram|Seq2Seq|Seq|Bahdanau|"
     "Key-Value-Predict|Key-Value|Attention"
 )
 SIZES = {
@@ -26,6 +26,7 @@ SIZES = {
     "bottleneck": {"seeds": 2, "steps": 2, "size": 4, "num_words": 3, "trained": (1, 2), "lengths": (1, 2, 3)},
     "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
     "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
+    "parallelism": {"rounds": 2, "repeats": 1, "size": 4, "tokens": 16, "lengths": (4, 8, 16)},
     "own_outputs": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 4, "num_words": 3, "length": 3},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
     "directions": {"seeds": 2, "steps": 2, "size": 4},

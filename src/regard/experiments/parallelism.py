@@ -3,11 +3,11 @@
 The text: each state of a recurrent network needs the one before it, so that training is serial and slow on long
 sequences; convolution and attention process all positions in parallel.
 
-The time of a training step (forward and backward) is measured with a fixed number of tokens: as sequences become longer,
-their number falls. What is parallel takes the same time however the tokens are cut into sequences, apart from the pairs
-of positions that attention scores; what is serial has fewer sequences to compute side by side at each of more steps.
-The claim is about the growth of the time per token with the length: the exponent of a power law. Refuted if the recurrent
-networks' time does not grow, or if that of convolution or attention grows as fast.
+The time of a training step (forward and backward) is measured with a fixed number of tokens: as sequences become
+longer, their number falls. What is parallel takes the same time however the tokens are cut into sequences, apart from
+the pairs of positions that attention scores; what is serial computes fewer sequences side by side in more steps.
+The claim is about the growth of the time per token with the length: the exponent of a power law. Refuted if the
+recurrent networks' time does not grow, or if that of convolution or attention grows as fast.
 
 Systems have equal parameters; runs are interleaved, so that what disturbs the machine meets all of them alike.
 """
@@ -98,16 +98,19 @@ def run(
             for name in SYSTEMS
             for length in lengths
         }
-    for key in inputs:
+    for (name, _), one in inputs.items():
         # the first call of a shape allocates memory and chooses kernels
-        measure(layers[key[0]], inputs[key])
+        measure(layers[name], one)
     times: dict[str, list[list[float]]] = {name: [] for name in SYSTEMS}
     for _ in range(rounds):
-        passes = [{key: measure(layers[key[0]], inputs[key]) for key in inputs} for _ in range(repeats)]
+        passes = [
+            {(name, length): measure(layers[name], one) for (name, length), one in inputs.items()}
+            for _ in range(repeats)
+        ]
         for name, by_round in times.items():
             by_round.append([statistics.median(one[name, length] for one in passes) for length in lengths])
     rows = rows_of(times, lengths, {name: count_parameters(module) for name, module in layers.items()})
-    holds, verdict = judge(times, lengths, machine=f"{device}, {torch.get_num_threads()}")
+    holds, verdict = judge(times, lengths, machine=device.upper(), num_threads=torch.get_num_threads())
     return Finding(
         name="parallelism",
         claim=CLAIM,
@@ -132,12 +135,12 @@ def rows_of(times: Times, lengths: Sequence[int], parameters: Mapping[str, int])
     rows: list[Row] = []
     for name, exponents in exponents_of(times, lengths).items():
         columns = zip(*times[name], strict=True)
-        values: Row = {f"μs at {length}": Measured.of(column) for length, column in zip(lengths, columns, strict=True)}
+        values: Row = {f"{length}: μs": Measured.of(column) for length, column in zip(lengths, columns, strict=True)}
         rows.append({"system": name, "parameters": parameters[name], **values, "exponent": Measured.of(exponents)})
     return tuple(rows)
 
 
-def judge(times: Times, lengths: Sequence[int], *, machine: str) -> tuple[bool | None, Title]:
+def judge(times: Times, lengths: Sequence[int], *, machine: str, num_threads: int) -> tuple[bool | None, Title]:
     """Both recurrent networks grow, and each faster than each parallel system."""
     exponents = exponents_of(times, lengths)
     grows = {name: is_above(exponents[name], [0.0] * len(exponents[name]), margin=MARGIN) for name in SERIAL}
@@ -149,29 +152,30 @@ def judge(times: Times, lengths: Sequence[int], *, machine: str) -> tuple[bool |
     against = [pair for pair, fact in faster.items() if fact is not True]
     words = {True: "grows", False: "does not grow", None: "may grow"}
     english = (
-        f"Exponents of the time per token from length {lengths[0]} to {lengths[-1]} ({machine} threads): "
+        f"Exponents of the time per token from length {lengths[0]} to {lengths[-1]} "
+        f"({machine}, threads: {num_threads}): "
         + ", ".join(f"{name} {Measured.of(values)}" for name, values in exponents.items())
         + ". The time of the "
         + " and of the ".join(f"{name} {words[fact]}" for name, fact in grows.items())
         + "; "
         + (
-            "not clearly faster: " + ", ".join(f"{serial} than {parallel}" for serial, parallel in against)
+            "growth not clearly faster: " + ", ".join(f"{serial} than {parallel}" for serial, parallel in against)
             if against
-            else "both faster than CNN and Attention"
+            else "the growth of both is faster than that of CNN and Attention"
         )
         + "."
     )
     words = {True: "增长", False: "不增长", None: "可能增长"}
     chinese = (
-        f"长度从 {lengths[0]} 到 {lengths[-1]}，每个词元时间的指数（{machine} 个线程）："
+        f"长度从 {lengths[0]} 到 {lengths[-1]}，每个词元时间的指数（{machine}，线程数 {num_threads}）："
         + "，".join(f"{name} {Measured.of(values)}" for name, values in exponents.items())
         + "。"
         + "，".join(f"{name} 的时间{words[fact]}" for name, fact in grows.items())
         + "；"
         + (
-            "并非明显更快的有：" + "，".join(f"{serial} 与 {parallel}" for serial, parallel in against)
+            "增长并非明显更快的有：" + "，".join(f"{serial} 与 {parallel}" for serial, parallel in against)
             if against
-            else "两者都快于 CNN 与 Attention"
+            else "两者的增长都快于 CNN 与注意力"
         )
         + "。"
     )
