@@ -5,7 +5,7 @@ import torch
 
 from regard.experiments.bottleneck import ATTENTION, COLOURS, EVERY, START, build, judge
 from regard.experiments.lib.sentence_pairs import FIRST, copied, logits_of, mean_loss, summed, word_accuracy
-from regard.experiments.lib.sequence_layers import equal_sizes
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.tasks import count_parameters

@@ -17,7 +17,7 @@ from regard.experiments.feed_forward import (
     off_diagonal,
     train_and_evaluate,
 )
-from regard.experiments.lib.sequence_layers import equal_sizes
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
 from regard.tasks import count_parameters
 

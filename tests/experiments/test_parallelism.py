@@ -3,7 +3,7 @@
 import pytest
 
 from regard.experiments import parallelism
-from regard.experiments.lib.sequence_layers import equal_sizes
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.parallelism import SYSTEMS, build, exponents_of, judge
 from regard.tasks import count_parameters
 
@@ -64,3 +64,9 @@ def test_the_table_has_a_time_for_each_length_and_systems_have_one_size():
         for name, own in equal_sizes(build, list(SYSTEMS), reference="LSTM", size=64).items()
     ]
     assert max(counts) < 1.05 * min(counts)
+
+
+@pytest.mark.cuda
+def test_a_gpu_is_measured_after_its_work_is_done():
+    finding = parallelism.run(rounds=2, repeats=1, size=8, tokens=64, lengths=(4, 32), device="cuda")
+    assert "(CUDA, threads" in finding.verdict.en

@@ -29,7 +29,7 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.decision import all_of, is_above, negated
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
-from regard.experiments.lib.sequence_layers import equal_sizes
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import SmallBlock, seeded
 from regard.experiments.lib.training import fit
 from regard.layers import BidirectionalLSTM, Embedding, Readout
@@ -43,6 +43,7 @@ CLAIM = Title(
     ),
     zh="单向编码器只有一侧的上下文：一个译成 a 还是 an 取决于后面的词，只有双向编码器同时拥有前后两侧的词。",
 )
+FULL = {"seeds": 10, "steps": 1000, "max_adjectives": 6}
 CHINESE = {
     "encoder": "编码器",
     "verb (needs the left)": "动词（需要左侧）",
@@ -260,7 +261,7 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
         is_above(right[FULL_ATTENTION], right[CAUSAL], margin=MARGIN),
     )
     measured = {name: f"{Measured.of(right[name])}" for name in ENCODERS}
-    seen = {
+    skill = {
         True: "are not better than guessing",
         False: "are better than guessing",
         None: "may be better than guessing",
@@ -269,16 +270,16 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
     hidden = {True: "is hidden from", False: "is not hidden from", None: "may be hidden from"}
     english = (
         "a or an: " + ", ".join(f"{name} {value}" for name, value in measured.items()) + f", guessing "
-        f"{guesses[RIGHT]:.2f}. Encoders from left to right {seen[blind]}. The verb's form, which needs the left, "
+        f"{guesses[RIGHT]:.2f}. Encoders from left to right {skill[blind]}. The verb's form, which needs the left, "
         f"{hidden[mirrored]} the backward LSTM ({Measured.of(left[BACKWARD])}). Encoders with both sides "
         f"{gain[better]} at what one side lacks."
     )
-    seen = {True: "不比猜测好", False: "比猜测好", None: "可能比猜测好"}
+    skill = {True: "不比猜测好", False: "比猜测好", None: "可能比猜测好"}
     gain = {True: "更好", False: "并不更好", None: "更好，但在误差之内"}
     hidden = {True: "无从得知", False: "可以得知", None: "或许无从得知"}
     chinese = (
         "a 还是 an：" + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items()) + f"，猜测 "
-        f"{guesses[RIGHT]:.2f}。从左到右的编码器{seen[blind]}。需要左侧的动词形式，反向 LSTM {hidden[mirrored]}"
+        f"{guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。需要左侧的动词形式，反向 LSTM {hidden[mirrored]}"
         f"（{Measured.of(left[BACKWARD])}）。对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
     )
     return all_of(blind, mirrored, better), Title(en=english, zh=chinese)

@@ -39,7 +39,8 @@ from regard.experiments.lib.drawing import (
     style_axes,
 )
 from regard.experiments.lib.finding import Finding, Measured, Row, clearly_above
-from regard.experiments.lib.sequence_layers import LAYERS, SequenceModel, equal_sizes, path_length
+from regard.experiments.lib.sequence_layers import LAYERS, SequenceModel, path_length
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.tasks import count_parameters
@@ -55,6 +56,7 @@ CLAIM = Title(
         "它的路径长度是 1，而不是 n/k 或 n。"
     ),
 )
+FULL = {"seeds": 5, "steps": 2000, "distances": (1, 2, 4, 8, 16, 32, 64, 128)}
 CHINESE = {
     "path lengths": "路径长度",
     "task": "任务",
@@ -97,14 +99,14 @@ class MarkedSymbols:
         # a random order of all positions but the last: its first `num_keys` are different positions
         positions = torch.rand(count, self.length - 1).argsort(dim=1)
         if distance is not None:
-            asked = self.length - 1 - distance
-            # False sorts before True, so the asked position comes first and the others keep their order
-            positions = positions.gather(1, (positions != asked).to(torch.uint8).argsort(dim=1, stable=True))
+            target = self.length - 1 - distance
+            # False sorts before True, so the position of the answer comes first and the others keep their order
+            positions = positions.gather(1, (positions != target).to(torch.uint8).argsort(dim=1, stable=True))
         positions = positions[:, : self.num_keys]
         keys = torch.rand(count, self.num_keys).argsort(dim=1)
         symbols = torch.randint(self.num_symbols, (count, self.num_keys))
         ids.scatter_(1, positions, self.num_symbols * (1 + keys) + symbols)
-        # the key at the first of the positions is asked for
+        # the question is for the key at the first of the positions
         ids[:, -1] = self.num_symbols * (1 + self.num_keys) + keys[:, 0]
         return ids, symbols[:, 0]
 

@@ -35,7 +35,7 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.decision import all_of, is_above, negated
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
-from regard.experiments.lib.sequence_layers import equal_sizes
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import SmallBlock, seeded
 from regard.experiments.lib.training import fit
 from regard.layers import FeedForward, PreNorm
@@ -49,6 +49,7 @@ CLAIM = Title(
     ),
     zh="前馈层逐位置独立：它对各位置的雅可比矩阵是块对角的。没有它，注意力仍能建立位置间的关系，但学不好单个位置的特征。",
 )
+FULL = {"seeds": 10, "steps": 2000}
 CHINESE = {
     "feature": "特征",
     "relation": "关系",

@@ -40,6 +40,7 @@ CLAIM = Title(
     ),
     zh="循环网络的梯度随距离指数衰减，注意力的不会；很深的网络中梯度同样消失，残差连接则使其得以保持。",
 )
+FULL = {"seeds": 20, "size": 64, "distances": (1, 2, 4, 8, 16, 32, 64, 128)}
 CHINESE = {
     "network": "网络",
     "passes": "经过",
@@ -172,12 +173,12 @@ def judge(
     """The RNN and the plain stack end below a thousandth, along a straight line; the others above a tenth."""
     ends = {name: [values[-1] for values in by_seed] for name, by_seed in (*positions.items(), *layers.items())}
     dead = {name: is_above([DEAD] * len(values), values, margin=0.0) for name, values in ends.items()}
-    kept = {name: is_above(values, [KEPT] * len(values), margin=0.0) for name, values in ends.items()}
+    stays = {name: is_above(values, [KEPT] * len(values), margin=0.0) for name, values in ends.items()}
     means = [statistics.fmean(column) for column in zip(*positions["RNN"], strict=True)]
     # the logarithm of an exponential is a straight line; a constant has no correlation
     exponential = len(set(means)) > 1 and statistics.correlation(distances, means) < STRAIGHT
     measured = {name: str(Measured.of(values)) for name, values in ends.items()}
-    states = {name: "dead" if dead[name] else "kept" if kept[name] else "between" for name in ends}
+    states = {name: "dead" if dead[name] else "kept" if stays[name] else "between" for name in ends}
     english = (
         f"log10 of the gradient {distances[-1]} positions back: "
         + ", ".join(f"{name} {measured[name]} ({states[name]})" for name in positions)
@@ -193,7 +194,14 @@ def judge(
         + "，".join(f"{NAMES.get(name, name)} {measured[name]}（{words[states[name]]}）" for name in layers)
         + "。低于千分之一为消失，高于十分之一为保持。"
     )
-    facts = (dead["RNN"], exponential, kept["Attention"], dead["plain"], kept["residual"], kept["residual, pre-norm"])
+    facts = (
+        dead["RNN"],
+        exponential,
+        stays["Attention"],
+        dead["plain"],
+        stays["residual"],
+        stays["residual, pre-norm"],
+    )
     return all_of(*facts), Title(en=english, zh=chinese)
 
 

@@ -49,6 +49,7 @@ CLAIM = Title(
     ),
     zh="一步错，步步错：用自己的输出训练的模型，比得到真实词元（教师强制）的模型收敛更晚，也更差。",
 )
+FULL = {"seeds": 5, "steps": 1000, "length": 16}
 CHINESE = {
     "task": "任务",
     "training": "训练方式",
@@ -99,10 +100,15 @@ class TextTask(OwnOutputTask):
         # two different successors each
         self.successors = torch.rand(num_symbols, num_symbols).argsort(dim=1)[:, :2]
         self.length = length
-        sizes = {"vocab_size": num_symbols, "embedding_size": size, "hidden_size": size}
-        self.model: LSTMLanguageModel = LSTMLanguageModel(
-            LSTMLanguageConfig(**sizes, num_layers=1, dropout=0.0, forget_bias=1.0)
+        config = LSTMLanguageConfig(
+            vocab_size=num_symbols,
+            embedding_size=size,
+            hidden_size=size,
+            num_layers=1,
+            dropout=0.0,
+            forget_bias=1.0,
         )
+        self.model: LSTMLanguageModel = LSTMLanguageModel(config)
 
     def draw(self, count: int) -> Int[Tensor, "count length"]:
         """Texts from a random first symbol."""

@@ -35,7 +35,8 @@ from regard.experiments.lib.drawing import (
     style_axes,
 )
 from regard.experiments.lib.finding import Finding, Measured, Row, slope
-from regard.experiments.lib.sequence_layers import LAYERS, SequenceLayers, equal_sizes
+from regard.experiments.lib.sequence_layers import LAYERS, SequenceLayers
+from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
 from regard.tasks import count_parameters
 
@@ -47,6 +48,7 @@ CLAIM = Title(
     ),
     zh="循环网络只能逐位置训练：词元总数相同时，它每个词元的训练时间随序列长度增长，快于可以并行的卷积和注意力。",
 )
+FULL = {"rounds": 10, "repeats": 5, "size": 128, "tokens": 16384, "lengths": (16, 64, 256, 1024, 4096, 16384)}
 CHINESE = {
     "exponent": "指数",
     "Training time per token (bars: spread)": "每个词元的训练时间（误差棒：标准差）",

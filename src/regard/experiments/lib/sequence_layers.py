@@ -1,6 +1,6 @@
 """Small causal sequence models that differ only in how they combine positions, and the path between two positions.
 
-    window        h_t = act(W [x_{t-w+1}; ..; x_t])       one layer, nothing before the window
+    window        h_t = tanh(W [x_{t-w+1}; ..; x_t])      one layer, nothing before the window
     recurrence    h_t = cell(x_t, h_{t-1})                  a path of one step per position
     convolution   h^l_t = h^{l-1}_t + GLU(W [h^{l-1}_{t-k+1}; ..; h^{l-1}_t])    a path of distance / (k - 1) layers
     attention     h_t = x_t + attend(x_t, x_1 .. x_t)       a path of one layer
@@ -22,7 +22,6 @@ from regard.attention.masks import causal
 from regard.attention.positions import Sinusoidal
 from regard.experiments.lib.small_transformer import SmallBlock
 from regard.layers import CausalConvolution, Embedding, Readout
-from regard.tasks import count_parameters, equal_size
 
 CAUSAL = causal()
 
@@ -204,17 +203,3 @@ def passes(result: Tensor, inputs: Tensor, output: Tensor) -> bool:
     (after,) = torch.autograd.grad(output.sum(), result, retain_graph=True, allow_unused=True)
     (before,) = torch.autograd.grad(result.sum(), inputs, retain_graph=True)
     return after is not None and bool(after.any()) and bool(before[:, 0].any())
-
-
-def equal_sizes(
-    build: Callable[[str, int], nn.Module], names: list[str], *, reference: str, size: int
-) -> dict[str, int]:
-    """The size at which each system has about the parameters that the reference has at `size`."""
-
-    def parameters_of(name: str, size: int) -> int:
-        # on "meta" no memory is allocated and no random number is drawn: only shapes are needed
-        with torch.device("meta"):
-            return count_parameters(build(name, size))
-
-    goal = parameters_of(reference, size)
-    return {name: equal_size(goal, partial(parameters_of, name), max_size=8 * size) for name in names}
