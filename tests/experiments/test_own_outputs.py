@@ -65,12 +65,14 @@ def test_with_own_outputs_the_text_is_not_learned_and_with_true_tokens_it_is():
     shares = {}
     for name in (FORCED, FREE):
         with seeded(0):
-            shares[name] = train(TextTask(size=24, num_symbols=6, length=5), RATIOS[name], steps=70).curve[-1]
+            shares[name] = train(TextTask(size=24, num_symbols=6, length=5), RATIOS[name], steps=70, examples=50).curve[
+                -1
+            ]
     assert shares[FORCED] > shares[FREE] + 0.1
 
 
 def test_a_course_has_a_measurement_for_each_interval_and_the_end():
     with seeded(0):
-        course = train(TranslationTask(size=4, num_symbols=3, length=2), RATIOS[SCHEDULED], steps=40)
+        course = train(TranslationTask(size=4, num_symbols=3, length=2), RATIOS[SCHEDULED], steps=40, examples=4)
     assert len(course.curve) == 21
     assert course.mean == pytest.approx(sum(course.curve) / 21)

@@ -179,7 +179,7 @@ def judge(accuracies: Accuracies, lengths: Sequence[int], *, longest: int) -> tu
         f"with attention it {facts[1]}; c at every step {facts[2]} against c at the start only. "
         f"At length {lengths[-1]} (trained up to {longest}) attention has {beyond[ATTENTION]:.2f}, "
         f"the best other system, {best}, "
-        f"{beyond[best]:.2f}."
+        f"{beyond[best]:.2f}. Differences up to {MARGIN} count as none."
     )
     words = (
         ({True: "下降", False: "并非在每个系统中都下降", None: "下降，但在误差之内"}[forgets]),
@@ -193,7 +193,7 @@ def judge(accuracies: Accuracies, lengths: Sequence[int], *, longest: int) -> tu
         f"长度 {lengths[0]} -> {lengths[last]} 时正确词的比例：{measured}。没有注意力时质量{words[0]}；"
         f"有注意力时{words[1]}；与只用于开始相比，c 输入每一步{words[2]}。长度为 {lengths[-1]} 时"
         f"（训练至多 {longest}），注意力为 {beyond[ATTENTION]:.2f}，"
-        f"其余系统中最好的 {CHINESE[best]} 为 {beyond[best]:.2f}。"
+        f"其余系统中最好的 {CHINESE[best]} 为 {beyond[best]:.2f}。不超过 {MARGIN} 的差异不算。"
     )
     return all_of(forgets, stays, helps), Title(en=english, zh=chinese)
 

@@ -89,7 +89,7 @@ class OwnOutputTask(ABC):
         """Nats per token on new examples."""
 
     @abstractmethod
-    def quality(self, *, own: bool, count: int = 200) -> float:
+    def quality(self, *, own: bool, count: int) -> float:
         """The share of right steps on new examples."""
 
 
@@ -129,7 +129,7 @@ class TextTask(OwnOutputTask):
         return mean_loss(logits, texts[:, 1:])
 
     @torch.no_grad()
-    def quality(self, *, own: bool, count: int = 200) -> float:
+    def quality(self, *, own: bool, count: int) -> float:
         texts, state, allowed = self.draw(count), self.model.start(count), []
         tokens = texts[:, 0]
         for position in range(1, self.length):
@@ -158,7 +158,7 @@ class TranslationTask(OwnOutputTask):
         pairs = self.draw(32)
         return mean_loss(logits_of(self.model, pairs, own_output_ratio=ratio), pairs.labels)
 
-    def quality(self, *, own: bool, count: int = 200) -> float:
+    def quality(self, *, own: bool, count: int) -> float:
         return word_accuracy(self.model, self.draw(count), own_output_ratio=float(own))
 
 
@@ -175,18 +175,19 @@ class Course:
         return statistics.fmean(self.curve)
 
 
-def train(task: OwnOutputTask, ratio: Callable[[float], float], *, steps: int) -> Course:
-    """Train with the share of own outputs that `ratio` gives."""
+def train(task: OwnOutputTask, ratio: Callable[[float], float], *, steps: int, examples: int) -> Course:
+    """Train with the share of own outputs that `ratio` gives; the last measurement has four times the examples."""
     curve: list[float] = []
     interval = max(steps // POINTS, 1)
 
     def loss_of(step: int) -> Tensor:
         if step % interval == 0:
-            curve.append(task.quality(own=True))
+            curve.append(task.quality(own=True, count=examples))
         return task.loss(ratio(step / steps))
 
     fit(task.model, loss_of, steps=steps)
-    return Course(curve=[*curve, task.quality(own=True, count=1000)], forced=task.quality(own=False, count=1000))
+    end, forced = (task.quality(own=own, count=4 * examples) for own in (True, False))
+    return Course(curve=[*curve, end], forced=forced)
 
 
 Courses = Mapping[str, Mapping[str, Sequence[Course]]]
@@ -202,6 +203,7 @@ def run(
     num_symbols: int = 12,
     num_words: int = 6,
     length: int = 8,
+    examples: int = 200,
 ) -> Finding:
     """Train every way from `seeds` seeds on texts of `num_symbols` symbols and translations of `num_words` words."""
     tasks: dict[str, Callable[[], OwnOutputTask]] = {
@@ -216,7 +218,7 @@ def run(
                 # every training of a seed begins with the same weights
                 with seeded(1000 * seed + index):
                     task = build()
-                    courses[name][training].append(train(task, ratio, steps=steps))
+                    courses[name][training].append(train(task, ratio, steps=steps, examples=examples))
             by_seed = courses[name][training]
             rows.append(
                 {

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from regard.contracts import Title
+from regard.experiments.lib.chinese import LABELS
 from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import (
     BLUE,
@@ -170,12 +171,13 @@ def judge(times: Times, lengths: Sequence[int], *, machine: str, num_threads: in
     words = {True: "增长", False: "不增长", None: "可能增长"}
     chinese = (
         f"长度从 {lengths[0]} 到 {lengths[-1]}，每个词元时间的指数（{machine}，线程数 {num_threads}）："
-        + "，".join(f"{name} {Measured.of(values)}" for name, values in exponents.items())
+        + "，".join(f"{LABELS.get(name, name)} {Measured.of(values)}" for name, values in exponents.items())
         + "。"
         + "，".join(f"{name} 的时间{words[fact]}" for name, fact in grows.items())
         + "；"
         + (
-            "增长并非明显更快的有：" + "，".join(f"{serial} 与 {parallel}" for serial, parallel in against)
+            "增长并非明显更快的有："
+            + "，".join(f"{serial} 与 {LABELS.get(parallel, parallel)}" for serial, parallel in against)
             if against
             else "两者的增长都快于 CNN 与注意力"
         )
