@@ -23,8 +23,15 @@ ELSEWHERE = ("check_compiled", "check_cuda_equals_cpu")
 LOWERED = [name for name in SCORES if name not in ("additive", "concat", "activated_general")]
 RULES = [name for name in MASK_CASES if name not in ("none", "tensor")]
 
+
+def checked_only(name, table):
+    """Every entry; run-time checks of shapes, two thirds of the time, are for this one alone."""
+    return [entry if entry == name else pytest.param(entry, marks=pytest.mark.unchecked) for entry in table]
+
+
 every_score = pytest.mark.parametrize("score_name", SCORES)
 every_alignment = pytest.mark.parametrize("align_name", ALIGNMENTS)
+alignment_of_grid = pytest.mark.parametrize("align_name", checked_only("softmax", ALIGNMENTS))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -40,7 +47,7 @@ def each(checks):
     return pytest.mark.parametrize("check", [check for check in checks if check.__name__ not in ELSEWHERE])
 
 
-@pytest.mark.parametrize("mask_name", MASK_CASES)
+@pytest.mark.parametrize("mask_name", checked_only("causal", MASK_CASES))
 @every_alignment
 @every_score
 def test_keeps_the_contract(score_name, align_name, mask_name):
@@ -51,7 +58,7 @@ def test_keeps_the_contract(score_name, align_name, mask_name):
 
 
 @each(CASE_CHECKS)
-@every_alignment
+@alignment_of_grid
 @every_score
 def test_score_with_alignment(score_name, align_name, check):
     check(make_case(score_name, align_name))
@@ -75,7 +82,7 @@ def test_mask(mask_name, check):
     check(MaskCase(mask_name, make_mask(mask_name)))
 
 
-@every_alignment
+@alignment_of_grid
 @every_score
 @given(data=st.data())
 def test_any_shape(score_name, align_name, data):

@@ -50,6 +50,10 @@ LABELS = {
     "batch": ("batch size", "批大小"),
     "batch_size": ("batch size", "批大小"),
     "turns": ("turns of timing", "计时轮数"),
+    "rounds": ("turns of timing", "计时轮数"),
+    "tokens": ("tokens per measurement", "每次测量的词元数"),
+    "examples": ("test examples", "测试样例数"),
+    "max_adjectives": ("most adjectives before a noun", "名词前形容词的最大个数"),
 }
 """Arguments in words, English and Chinese; an experiment may have others in its `chinese`, by their names."""
 
