@@ -10,6 +10,7 @@ from regard.checkpoint import RunFolder
 from regard.contracts import LengthLimit
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
+from tests.shared_folders import make_once
 from tests.small_models import LANGUAGE, SENTENCES, TEXTS, train_small_models
 
 pytest.importorskip("fastapi", reason="the studio is an extra")
@@ -29,14 +30,16 @@ TEXT = "5 May 2024"
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
     """Six systems, one of them with an evaluation."""
-    root = tmp_path_factory.mktemp("registry")
-    for name in NAMES:
-        run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
-        fitted = fit(run, root / name, console=Console(quiet=True))
-        if name == "bahdanau":
-            report = fitted.system.evaluate(run.data.read("test"), split="test", beam=1)
-            write_text(RunFolder(root / name).evaluation("test"), write_report(report))
-    return root
+
+    def train(root: Path) -> None:
+        for name in NAMES:
+            run = override(make_run("dates", name, steps=2), *SMALL, "validation.sentences=0")
+            fitted = fit(run, root / name, console=Console(quiet=True))
+            if name == "bahdanau":
+                report = fitted.system.evaluate(run.data.read("test"), split="test", beam=1)
+                write_text(RunFolder(root / name).evaluation("test"), write_report(report))
+
+    return make_once(tmp_path_factory, "registry", train)
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +57,14 @@ def client(studio) -> TestClient:
 @pytest.fixture(scope="session")
 def small_folder(tmp_path_factory) -> Path:
     """Language models, classifiers and a translation model, all briefly trained."""
-    root = tmp_path_factory.mktemp("small") / "runs"
-    root.mkdir()
-    train_small_models(root, (*LANGUAGE, *SENTENCES), steps=2)
-    run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "validation.sentences=0")
-    fit(run, root / "bahdanau", console=Console(quiet=True))
-    return root
+
+    def train(root: Path) -> None:
+        (root / "runs").mkdir()
+        train_small_models(root / "runs", (*LANGUAGE, *SENTENCES), steps=2)
+        run = override(make_run("dates", "bahdanau", steps=2), *SMALL, "validation.sentences=0")
+        fit(run, root / "runs" / "bahdanau", console=Console(quiet=True))
+
+    return make_once(tmp_path_factory, "small", train) / "runs"
 
 
 @pytest.fixture(scope="session")

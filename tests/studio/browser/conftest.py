@@ -13,6 +13,7 @@ from regard._utils import override, write_text
 from regard.checkpoint import RunFolder
 from regard.recipes import make_run
 from regard.tasks import fit, write_report
+from tests.shared_folders import make_once
 from tests.studio.browser.server import StudioProcess
 from tests.studio.browser.tab import LANGUAGES, Tab
 
@@ -64,9 +65,7 @@ def demo(browser, tmp_path_factory):
     folder = os.environ.get("REGARD_STUDIO_DEMO")
     if folder:
         return Path(folder)
-    root = tmp_path_factory.mktemp("demo")
-    train(root)
-    return root
+    return make_once(tmp_path_factory, "demo", train)
 
 
 @pytest.fixture(scope="session")
