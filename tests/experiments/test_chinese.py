@@ -21,6 +21,8 @@ SIZES = {
     "embedding_scale": {"sizes": (8, 16), "vocab_size": 4, "num_positions": 4},
     "permutation": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "length": 4},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
+    "dot_against_cosine": {"repeats": 2, "steps": 2, "spreads": (0.5, 1.0)},
+    "score_cost": {"turns": 3, "lengths": (4, 8)},
 }
 
 

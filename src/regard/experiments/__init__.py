@@ -2,7 +2,16 @@
 
 from types import ModuleType
 
-from regard.experiments import attention_span, causal_mask, embedding_scale, permutation, pooling, scaling
+from regard.experiments import (
+    attention_span,
+    causal_mask,
+    dot_against_cosine,
+    embedding_scale,
+    permutation,
+    pooling,
+    scaling,
+    score_cost,
+)
 from regard.experiments.lib.finding import Experiment
 from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
 from regard.experiments.scaling import entropy_of
@@ -33,6 +42,8 @@ EXPERIMENTS = {
     "permutation": entry(permutation, "G4", VASWANI),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
+    "dot_against_cosine": entry(dot_against_cosine, "G17", VASWANI),
+    "score_cost": entry(score_cost, "G24", VASWANI),
 }
 
 __all__ = ["EXPERIMENTS", "MAX_X", "VASWANI", "CurveSample", "entropy_of", "predict", "sine_and_power"]
