@@ -10,6 +10,7 @@ import torch
 
 from regard.contracts import Title
 from regard.experiments import EXPERIMENTS
+from regard.experiments.cost import LENGTHS as COST_LENGTHS
 from regard.experiments.lib import Finding, Measured, record
 from regard.experiments.lib.finding import clearly_above, digits, slope, table_bytes
 from regard.experiments.lib.small_transformer import seeded
@@ -19,12 +20,13 @@ SMALL = {
     "scaling": {"repeats": 2, "sizes": (4, 64), "num_queries": 32},
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
+    "cost": {"turns": 2, "size": 8, "num_heads": 2, "lengths": dict.fromkeys(COST_LENGTHS, (4, 8, 16))},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
     "dot_against_cosine": {"repeats": 2, "steps": 5, "spreads": (0.5, 1.0)},
     "score_cost": {"turns": 3, "lengths": (4, 8)},
 }
-TIMED = {"score_cost"}
+TIMED = {"cost", "score_cost"}
 """Times are not the same in two runs."""
 
 

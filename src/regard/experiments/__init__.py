@@ -5,6 +5,7 @@ from types import ModuleType
 from regard.experiments import (
     attention_span,
     causal_mask,
+    cost,
     dot_against_cosine,
     embedding_scale,
     permutation,
@@ -40,6 +41,7 @@ EXPERIMENTS = {
     "scaling": entry(scaling, "G2", VASWANI),
     "embedding_scale": entry(embedding_scale, "G3", VASWANI),
     "permutation": entry(permutation, "G4", VASWANI),
+    "cost": entry(cost, "G10", VASWANI),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
     "dot_against_cosine": entry(dot_against_cosine, "G17", VASWANI),
