@@ -15,13 +15,14 @@ from regard.experiments.cost import LENGTHS as COST_LENGTHS
 from regard.experiments.lib import chinese_labels, format_cell, label
 from tests.experiments.test_attention_span import EVEN, results_of
 
-NAMES = "softmax|Var|RoPE|ALiBi|LSTM|RNN|gram|Key-Value-Predict|Key-Value|Attention"
+NAMES = "softmax|Var|RoPE|ALiBi|LSTM|RNN|TTT|MLP|CNN|GPT|gram|Key-Value-Predict|Key-Value|Attention"
 SIZES = {
     "pooling": {"repeats": 2, "points": 8, "steps": 2, "sizes": (8, 16)},
     "scaling": {"sizes": (4, 16), "repeats": 2, "num_queries": 4, "num_keys": 4},
     "embedding_scale": {"sizes": (8, 16), "vocab_size": 4, "num_positions": 4},
     "permutation": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "length": 4},
     "cost": {"turns": 2, "size": 8, "num_heads": 2, "lengths": dict.fromkeys(COST_LENGTHS, (4, 8, 16))},
+    "one_state_three_rules": {"repeats": 2, "steps": 2, "sizes": (4,), "pairs": (2, 4), "num_symbols": 8},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
     "dot_against_cosine": {"repeats": 2, "steps": 2, "spreads": (0.5, 1.0)},
     "score_cost": {"turns": 3, "lengths": (4, 8)},

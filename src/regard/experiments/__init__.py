@@ -8,6 +8,7 @@ from regard.experiments import (
     cost,
     dot_against_cosine,
     embedding_scale,
+    one_state_three_rules,
     permutation,
     pooling,
     scaling,
@@ -20,6 +21,7 @@ from regard.experiments.scaling import entropy_of
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
 DANILUK = "https://arxiv.org/abs/1702.04521"
+TTT_PAPER = "https://arxiv.org/abs/2407.04620"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
 
@@ -43,6 +45,7 @@ EXPERIMENTS = {
     "permutation": entry(permutation, "G4", VASWANI),
     "cost": entry(cost, "G10", VASWANI),
     "attention_span": entry(attention_span, "G12", DANILUK),
+    "one_state_three_rules": entry(one_state_three_rules, "G13", TTT_PAPER),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
     "dot_against_cosine": entry(dot_against_cosine, "G17", VASWANI),
     "score_cost": entry(score_cost, "G24", VASWANI),
