@@ -8,6 +8,7 @@ from regard.experiments import (
     cost,
     dot_against_cosine,
     embedding_scale,
+    heads_specialise,
     one_state_three_rules,
     permutation,
     pooling,
@@ -21,6 +22,7 @@ from regard.experiments.scaling import entropy_of
 VASWANI = "https://arxiv.org/abs/1706.03762"
 
 DANILUK = "https://arxiv.org/abs/1702.04521"
+VOITA = "https://arxiv.org/abs/1905.09418"
 TTT_PAPER = "https://arxiv.org/abs/2407.04620"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
@@ -44,6 +46,7 @@ EXPERIMENTS = {
     "embedding_scale": entry(embedding_scale, "G3", VASWANI),
     "permutation": entry(permutation, "G4", VASWANI),
     "cost": entry(cost, "G10", VASWANI),
+    "heads_specialise": entry(heads_specialise, "G11", VOITA),
     "attention_span": entry(attention_span, "G12", DANILUK),
     "one_state_three_rules": entry(one_state_three_rules, "G13", TTT_PAPER),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
