@@ -22,11 +22,14 @@ SIZES = {
     "embedding_scale": {"sizes": (8, 16), "vocab_size": 4, "num_positions": 4},
     "permutation": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "length": 4},
     "cost": {"turns": 2, "size": 8, "num_heads": 2, "lengths": dict.fromkeys(COST_LENGTHS, (4, 8, 16))},
-    "heads_specialise": {"repeats": 2, "steps": 2, "size": 8, "num_heads": 2, "length": 8, "num_symbols": 4},
+    "heads_specialise": {"repeats": 2, "steps": 2, "size": 8, "num_heads": 1, "length": 8, "num_symbols": 4},
     "one_state_three_rules": {"repeats": 2, "steps": 2, "sizes": (4,), "pairs": (2, 4), "num_symbols": 8},
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
     "dot_against_cosine": {"repeats": 2, "steps": 2, "spreads": (0.5, 1.0)},
+    "dynamic_weights": {"repeats": 2, "steps": 2, "head_size": 4, "num_heads": 2, "length": 4},
+    "separate_values": {"repeats": 2, "steps": 2, "hidden_size": 8, "heads": (1, 2), "length": 4},
     "score_cost": {"turns": 3, "lengths": (4, 8)},
+    "shift": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "frame": 12, "block": 4},
 }
 
 

@@ -21,12 +21,15 @@ SMALL = {
     "embedding_scale": {"sizes": (32, 64), "vocab_size": 50},
     "permutation": {"repeats": 2, "length": 6},
     "cost": {"turns": 2, "size": 8, "num_heads": 2, "lengths": dict.fromkeys(COST_LENGTHS, (4, 8, 16))},
-    "heads_specialise": {"repeats": 2, "steps": 3, "size": 8, "num_heads": 2, "length": 8, "num_symbols": 4},
+    "heads_specialise": {"repeats": 2, "steps": 3, "size": 8, "num_heads": 1, "length": 8, "num_symbols": 4},
     "attention_span": {"seeds": 2, "epochs": 1, "hidden_size": 4, "vocab_size": 50, "characters": 3000},
     "one_state_three_rules": {"repeats": 2, "steps": 3, "sizes": (4,), "pairs": (2, 4), "num_symbols": 8},
     "causal_mask": {"repeats": 2, "steps": 5, "size": 16, "length": 5},
     "dot_against_cosine": {"repeats": 2, "steps": 5, "spreads": (0.5, 1.0)},
+    "dynamic_weights": {"repeats": 2, "steps": 3, "head_size": 4, "num_heads": 2, "length": 4},
+    "separate_values": {"repeats": 2, "steps": 3, "hidden_size": 8, "heads": (1, 2), "length": 4},
     "score_cost": {"turns": 3, "lengths": (4, 8)},
+    "shift": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "frame": 12, "block": 4},
 }
 TIMED = {"cost", "score_cost"}
 """Times are not the same in two runs."""

@@ -7,6 +7,7 @@ from regard.experiments import (
     causal_mask,
     cost,
     dot_against_cosine,
+    dynamic_weights,
     embedding_scale,
     heads_specialise,
     one_state_three_rules,
@@ -14,6 +15,8 @@ from regard.experiments import (
     pooling,
     scaling,
     score_cost,
+    separate_values,
+    shift,
 )
 from regard.experiments.lib.finding import Experiment
 from regard.experiments.pooling import MAX_X, CurveSample, predict, sine_and_power
@@ -23,6 +26,8 @@ VASWANI = "https://arxiv.org/abs/1706.03762"
 
 DANILUK = "https://arxiv.org/abs/1702.04521"
 VOITA = "https://arxiv.org/abs/1905.09418"
+SYNTHESIZER = "https://arxiv.org/abs/2005.00743"
+ISLAM = "https://arxiv.org/abs/2001.08248"
 TTT_PAPER = "https://arxiv.org/abs/2407.04620"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
@@ -51,7 +56,10 @@ EXPERIMENTS = {
     "one_state_three_rules": entry(one_state_three_rules, "G13", TTT_PAPER),
     "causal_mask": entry(causal_mask, "G16", VASWANI),
     "dot_against_cosine": entry(dot_against_cosine, "G17", VASWANI),
+    "dynamic_weights": entry(dynamic_weights, "G18", SYNTHESIZER),
+    "separate_values": entry(separate_values, "G23", VASWANI),
     "score_cost": entry(score_cost, "G24", VASWANI),
+    "shift": entry(shift, "G25", ISLAM),
 }
 
 __all__ = ["EXPERIMENTS", "MAX_X", "VASWANI", "CurveSample", "entropy_of", "predict", "sine_and_power"]
