@@ -27,6 +27,7 @@ SIZES = {
     "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
     "dot_against_cosine": {"repeats": 2, "steps": 2, "spreads": (0.5, 1.0)},
     "dynamic_weights": {"repeats": 2, "steps": 2, "head_size": 4, "num_heads": 2, "length": 4},
+    "ngram_tables": {"repeats": 2, "orders": 2, "equal_order": 1, "vocab_size": 40, "epochs": 1, "characters": 3000},
     "separate_values": {"repeats": 2, "steps": 2, "hidden_size": 8, "heads": (1, 2), "length": 4},
     "score_cost": {"turns": 3, "lengths": (4, 8)},
     "shift": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "frame": 12, "block": 4},

@@ -10,6 +10,7 @@ from regard.experiments import (
     dynamic_weights,
     embedding_scale,
     heads_specialise,
+    ngram_tables,
     one_state_three_rules,
     permutation,
     pooling,
@@ -28,6 +29,7 @@ DANILUK = "https://arxiv.org/abs/1702.04521"
 VOITA = "https://arxiv.org/abs/1905.09418"
 SYNTHESIZER = "https://arxiv.org/abs/2005.00743"
 ISLAM = "https://arxiv.org/abs/2001.08248"
+KNESER_NEY = "https://doi.org/10.1109/ICASSP.1995.479394"
 TTT_PAPER = "https://arxiv.org/abs/2407.04620"
 NADARAYA = "https://doi.org/10.1137/1109020"
 
@@ -57,6 +59,7 @@ EXPERIMENTS = {
     "causal_mask": entry(causal_mask, "G16", VASWANI),
     "dot_against_cosine": entry(dot_against_cosine, "G17", VASWANI),
     "dynamic_weights": entry(dynamic_weights, "G18", SYNTHESIZER),
+    "ngram_tables": entry(ngram_tables, "G22", KNESER_NEY),
     "separate_values": entry(separate_values, "G23", VASWANI),
     "score_cost": entry(score_cost, "G24", VASWANI),
     "shift": entry(shift, "G25", ISLAM),

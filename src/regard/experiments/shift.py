@@ -49,6 +49,7 @@ CHINESE = {
     "absolute": "绝对位置",
     "neither": "都不知道",
     "CNN, filled frame": "CNN，占满整框",
+    "attention": "注意力",
     "attention, none": "注意力，无",
     "attention, learned": "注意力，可学习",
     "attention, sinusoidal": "注意力，正弦",
@@ -246,7 +247,7 @@ def draw_figure(figure: Any, *, changes: Mapping[str, Sequence[Changes]]) -> Non
     for kind in dict.fromkeys(EXPECTED.values()):
         names = [name for name in EXPECTED if name != CNN and knowledge(changes[name]) == kind]
         if names:
-            text = ", ".join(label(name.removeprefix("attention, ")) for name in names)
+            text = f"{label('attention')}: {', '.join(label(name.removeprefix('attention, ')) for name in names)}"
             side = "left below" if kind == "absolute" else "right below"
             label_point(axes, *middle_of([one for name in names for one in changes[name]]), text, BLUE, side=side)
     for x, y, text in (
@@ -254,7 +255,7 @@ def draw_figure(figure: Any, *, changes: Mapping[str, Sequence[Changes]]) -> Non
         (1e-4, 3e3, "absolute positions"),
         (3e-14, 1e-11, "no positions"),
     ):
-        label_point(axes, x, y, text, GREEN, side="above")
+        label_point(axes, x, y, text, GREEN, side="middle")
     style_axes(
         axes,
         title="Outputs after a shift, and after reordering",
