@@ -5,7 +5,7 @@ import torch
 
 from regard.attention import MultiHeadAttention
 from regard.experiments import dynamic_weights, separate_values
-from regard.experiments.dynamic_weights import FixedScores, kinds
+from regard.experiments.dynamic_weights import PositionScores, kinds
 from regard.experiments.lib.lookup import LookupResult, LookupSystem, LookupTask
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.separate_values import FORMS
@@ -24,12 +24,12 @@ def results_of(content=CONTENT, position=POSITION):
     return {(question, name): runs_of(value) for question, by in both.items() for name, value in by.items()}
 
 
-def test_the_answers_are_the_values_of_the_wanted_key_and_of_the_mirrored_position():
+def test_the_answers_are_the_values_of_the_requested_key_and_of_the_mirrored_position():
     with seeded(0):
         tokens = TASK.draw(10)
     for row in range(10):
         by_key = dict(zip(tokens.keys[row].tolist(), tokens.values[row].tolist(), strict=True))
-        assert [by_key[key] for key in tokens.wanted[row].tolist()] == tokens.answers["content"][row].tolist()
+        assert [by_key[key] for key in tokens.requests[row].tolist()] == tokens.answers["content"][row].tolist()
         assert tokens.values[row].tolist()[::-1] == tokens.answers["position"][row].tolist()
 
 
@@ -67,13 +67,13 @@ def test_fixed_weights_learn_positions_and_not_contents():
 
 
 def test_fixed_scores_are_a_score_that_ignores_the_tokens():
-    score = FixedScores(torch.randn(2, 3, 3), learned=True)
+    score = PositionScores(torch.randn(2, 3, 3), learned=True)
     first, second = (score(torch.randn(4, 2, 3, 5), score.prepare(torch.randn(4, 2, 3, 5))) for _ in range(2))
     assert first.shape == (4, 2, 3, 3)
     assert torch.equal(first, second)
     assert isinstance(score.lower(torch.zeros(1), torch.zeros(1)), str)
     assert not any(
-        parameter.requires_grad for parameter in FixedScores(torch.zeros(1, 1, 1), learned=False).parameters()
+        parameter.requires_grad for parameter in PositionScores(torch.zeros(1, 1, 1), learned=False).parameters()
     )
 
 

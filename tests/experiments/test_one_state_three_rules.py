@@ -5,7 +5,7 @@ import torch
 
 from regard.experiments import one_state_three_rules
 from regard.experiments.lib.small_transformer import seeded
-from regard.experiments.one_state_three_rules import EMPTY, NUM_QUERIES, RULES, Recalled, Task, draw_recall, judge
+from regard.experiments.one_state_three_rules import EMPTY, NUM_QUERIES, RULES, Recalled, RecallTask, draw_recall, judge
 
 NUMBERS = {"RNN": (8, 8), "linear attention": (72, 72), "TTT": (144, 144), "attention": (128, 512)}
 RECALL = {"RNN": (0.4, 0.2), "linear attention": (1.0, 0.7), "TTT": (1.0, 0.8), "attention": (1.0, 1.0)}
@@ -53,7 +53,7 @@ def test_equal_recall_does_not_decide():
 
 
 def test_attention_learns_to_recall_and_an_rnn_of_equal_size_does_not():
-    task = Task(pairs=(4, 8), num_symbols=12, num_values=4)
+    task = RecallTask(pairs=(4, 8), num_symbols=12, num_values=4)
     recalled = {rule: task.train_and_test(0, rule, size, steps=120) for rule, size in (("attention", 16), ("RNN", 13))}
     assert abs(recalled["attention"].parameters - recalled["RNN"].parameters) < 200
     assert recalled["attention"].recall[8] > recalled["RNN"].recall[8] + 0.2
@@ -82,7 +82,7 @@ def test_all_rules_have_equal_parameters_and_only_the_list_grows():
 
 def test_no_rule_uses_later_positions():
     with seeded(0):
-        task = Task(pairs=(4,), num_symbols=8, num_values=4)
+        task = RecallTask(pairs=(4,), num_symbols=8, num_values=4)
         batch = task.draw(2, 4)
         changed = batch.keys.clone()
         changed[:, -1] = (changed[:, -1] + 1) % 8

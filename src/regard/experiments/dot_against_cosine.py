@@ -4,7 +4,7 @@
     cosine  score(q, k) = scale (q . k) / (|q| |k|)     the length of a key has no effect
 
 The claim is that of a lecture's notes: without normalisation a model expresses importance by length and learns the
-sharpness of its weights by itself; where length is noise, the direction alone should count. Two tasks with the same
+sharpness of its weights; where length is noise, the direction alone should count. Two tasks with the same
 keys, which are directions times random lengths. In the first, four keys point in the query's direction, and the
 longest of them is the answer; in the second one key does, and its length means nothing. W_q and W_k are learned,
 without a bias, which would turn length into direction. Refuted if cosine finds the longest key, or dot the direction
@@ -69,7 +69,7 @@ NUM_CANDIDATES = 4
 
 
 @dataclass(frozen=True)
-class Problem:
+class KeyProblem:
     """Queries, keys, and the index of the key that answers."""
 
     queries: Float[Tensor, "B 1 size"]
@@ -77,7 +77,7 @@ class Problem:
     answers: Int[Tensor, " B"]
 
 
-def draw_problem(task: str, count: int, *, spread: float, num_keys: int, size: int) -> Problem:
+def draw_problem(task: str, count: int, *, spread: float, num_keys: int, size: int) -> KeyProblem:
     """Random directions with log-normal lengths; the query is near the direction of one key, or of four."""
     queries, keys = F.normalize(torch.randn(count, 1, size), dim=-1), torch.randn(count, num_keys, size)
     num_near = NUM_CANDIDATES if task == IMPORTANCE else 1
@@ -86,7 +86,7 @@ def draw_problem(task: str, count: int, *, spread: float, num_keys: int, size: i
     lengths = (spread * torch.randn(count, num_keys)).exp()
     keys = F.normalize(keys, dim=-1) * lengths.unsqueeze(-1)
     # the order of keys has no meaning to attention, so the near ones may come first
-    return Problem(queries, keys, lengths[:, :num_near].argmax(dim=1))
+    return KeyProblem(queries, keys, lengths[:, :num_near].argmax(dim=1))
 
 
 class Lookup(nn.Module):
@@ -100,7 +100,7 @@ class Lookup(nn.Module):
         for proj in (self.query_proj, self.key_proj):
             nn.init.eye_(proj.weight)
 
-    def forward(self, problem: Problem) -> Float[Tensor, "B K"]:
+    def forward(self, problem: KeyProblem) -> Float[Tensor, "B K"]:
         """The weight of every key."""
         memory = self.attention.prepare_memory(self.key_proj(problem.keys))
         weights = self.attention(self.query_proj(problem.queries), memory, return_weights=True).weights
@@ -120,7 +120,7 @@ Results = dict[tuple[str, float, str], list[Answers]]
 """By task, spread of the lengths, and score; one per seed."""
 
 
-def train_and_test(seed: int, score: Score, draw: Callable[[int], Problem], *, steps: int, size: int) -> Answers:
+def train_and_test(seed: int, score: Score, draw: Callable[[int], KeyProblem], *, steps: int, size: int) -> Answers:
     """Train the projections on new problems at every step, then answer others."""
     with seeded(seed):
         model = Lookup(score, size)

@@ -7,7 +7,7 @@
 
 Fixed weights: Tay et al. 2020, section 3.2. https://arxiv.org/abs/2005.00743
 The claim is that only weights which depend on the input can relate each token to what it needs in this input. Two
-questions about the same texts: one whose answer is wherever the wanted key is, and one whose answer is at the mirrored
+questions about the same texts: one whose answer is wherever a certain key is, and one whose answer is at the mirrored
 position. Equal numbers of parameters. Refuted if fixed weights answer the first question as well; that dynamic
 weights are no better at the second is the other half of the claim, since there nothing depends on the content.
 """
@@ -45,7 +45,7 @@ CHINESE = {
     "dynamic": "动态",
     "random": "随机",
     "uniform": "均匀",
-    "By content: the value of the wanted key": "按内容：所需键对应的值",
+    "By content: the value of the requested key": "按内容：所需键对应的值",
     "By position: the value at the mirrored position": "按位置：镜像位置上的值",
     "share of right answers": "正确率",
     "chance": "随机水平",
@@ -56,7 +56,7 @@ MARGIN = 0.02
 QUESTIONS: tuple[Question, ...] = get_args(Question)
 
 
-class FixedScores(nn.Module):
+class PositionScores(nn.Module):
     """A score for every pair of positions, whatever the tokens; a parameter, or a constant."""
 
     def __init__(self, scores: Float[Tensor, "H L L"], *, learned: bool) -> None:
@@ -80,7 +80,7 @@ def fixed(spread: float, *, learned: bool, length: int) -> MakeAttention:
     """Attention with fixed scores, at first random with this spread; it needs no projections of queries and keys."""
 
     def make(hidden_size: int, num_heads: int) -> MultiHeadAttention:
-        score = FixedScores(spread * torch.randn(num_heads, length, length), learned=learned)
+        score = PositionScores(spread * torch.randn(num_heads, length, length), learned=learned)
         attention = MultiHeadAttention(hidden_size, num_heads, score=score)
         # the scores ignore both, and parameters without effect must not count
         attention.query_proj = attention.key_proj = nn.Identity()
@@ -179,7 +179,7 @@ def judge(results: Results) -> tuple[bool | None, Title]:
 
 def draw_figure(figure: Any, *, results: Results, chance: float) -> None:
     """A bar for every kind of weights, a panel for each question; dots are seeds."""
-    headings = ("By content: the value of the wanted key", "By position: the value at the mirrored position")
+    headings = ("By content: the value of the requested key", "By position: the value at the mirrored position")
     names = list(dict.fromkeys(name for _, name in results))
     for axes, question, heading in zip(panels(figure, CLAIM, 2), QUESTIONS, headings, strict=True):
         for place, (name, colour) in enumerate(zip(names, (BLUE, ORANGE, PURPLE, GREEN), strict=True)):

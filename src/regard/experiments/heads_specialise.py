@@ -89,7 +89,7 @@ class MarkedText:
 
 
 def draw_text(count: int, *, length: int, num_symbols: int) -> MarkedText:
-    """Random symbols; the mark is a second form of the symbol, and is asked for from its position on."""
+    """Random symbols; the mark is a second form of the symbol, and later positions ask for it."""
     symbols = torch.randint(num_symbols, (count, length))
     # neither the first symbol nor the last ones, after which there would be few questions
     marked = torch.randint(1, length // 2 + 1, (count,))

@@ -137,8 +137,8 @@ def measure(
 ) -> TableRun:
     """Count and train on a random part of the lines, then predict the other texts."""
     chosen = random.Random(seed)
-    kept = "".join(line for line in texts["train"].splitlines(keepends=True) if chosen.random() < KEPT)
-    training, others, vocab_size = word_streams(kept, [texts["test"], texts["validation"]], vocab_size=vocab_size)
+    text = "".join(line for line in texts["train"].splitlines(keepends=True) if chosen.random() < KEPT)
+    training, others, vocab_size = word_streams(text, [texts["test"], texts["validation"]], vocab_size=vocab_size)
     ids = torch.from_numpy(training.ids).long()
     entries = {
         name: count_ngrams(ids[: int(share * len(ids))], orders, vocab_size).config.entries
@@ -233,7 +233,7 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
     orders, grows = len(runs[0].ngrams), all_hold(doubles)
     words = {
         True: "almost exponential growth",
-        False: "no exponential growth, since a text has only so many words",
+        False: "no exponential growth, since the words of a text are limited",
         None: "the growth is not clear",
     }
     english = (
@@ -266,6 +266,7 @@ def draw_figure(figure: Any, *, runs: Sequence[TableRun], vocab_size: int) -> No
     left.plot(orders[:3], [float(vocab_size) ** order for order in orders[:3]], ":", color=GREY)
     label_point(left, 2, float(vocab_size) ** 2, "possible: V to the n", GREY)
     left.set_yscale("log")
+    left.set_xticks(list(orders))
     left.set_xlim(0.7, len(orders) + 1.5)
     tables = [[run.ngrams[order - 1] for run in runs] for order in orders]
     right.errorbar(

@@ -146,12 +146,12 @@ def draw_recall(count: int, *, pairs: int, num_symbols: int, num_values: int) ->
     # distinct keys: the first of a random permutation of all symbols
     keys = torch.rand(count, num_symbols).argsort(dim=1)[:, :pairs]
     values = torch.randint(1, num_values + 1, (count, pairs))
-    asked = torch.randint(pairs, (count, NUM_QUERIES))
-    empty = torch.full_like(asked, EMPTY)
+    requests = torch.randint(pairs, (count, NUM_QUERIES))
+    empty = torch.full_like(requests, EMPTY)
     return Recall(
-        keys=torch.cat([keys, keys.gather(1, asked)], dim=1),
+        keys=torch.cat([keys, keys.gather(1, requests)], dim=1),
         values=torch.cat([values, empty], dim=1),
-        answers=values.gather(1, asked) - 1,
+        answers=values.gather(1, requests) - 1,
     )
 
 
@@ -168,8 +168,8 @@ class RecallModel(nn.Module):
         """Logits of the values that are asked for, and the state at the end."""
         states = self.keys(task.keys) + self.values(task.values)
         outputs, state = self.rule(states)
-        asked = slice(-NUM_QUERIES, None)
-        return self.readout(self.norm((states + outputs)[:, asked])), state
+        last = slice(-NUM_QUERIES, None)
+        return self.readout(self.norm((states + outputs)[:, last])), state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ Results = Mapping[tuple[str, int], Sequence[Recalled]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class RecallTask:
     """The numbers of pairs in training and test, of keys and of values."""
 
     pairs: tuple[int, ...]
@@ -235,7 +235,7 @@ def run(
     num_values: int = 8,
 ) -> Finding:
     """Train every rule at several numbers of parameters, equal for all rules."""
-    task = Task(pairs=tuple(pairs), num_symbols=num_symbols, num_values=num_values)
+    task = RecallTask(pairs=tuple(pairs), num_symbols=num_symbols, num_values=num_values)
     results = {}
     for size in sizes:
         goal = task.parameters_of("attention", size)
@@ -272,8 +272,8 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
     numbers = {rule: [results[rule, size][0].numbers[number] for number in (fewest, most)] for rule in RULES}
     parts = {f"{rule} above RNN": is_above(recall[rule], recall["RNN"]) for rule in (*WEIGHTS, "attention")}
     # nine in ten of what it had with the fewest pairs
-    kept = [0.9 * run.recall[fewest] for run in results["attention", size]]
-    parts["attention loses nothing"] = is_above(recall["attention"], kept)
+    threshold = [0.9 * run.recall[fewest] for run in results["attention", size]]
+    parts["attention loses nothing"] = is_above(recall["attention"], threshold)
     parts["attention grows"] = numbers["attention"][1] > numbers["attention"][0]
     parts["the others do not"] = all(first == last for rule, (first, last) in numbers.items() if rule != "attention")
     english = [f"{rule} {Measured.of(recall[rule])} with {numbers[rule][1]} numbers in its state" for rule in RULES]

@@ -206,8 +206,8 @@ def draw_figure(figure: Any, *, measured: dict[tuple[str, str], Measured]) -> No
     axes.axvline(ROUNDING, color=GREY, linestyle=":")
     label_point(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
     label_point(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
-    # names without a kind are those of self-attention
-    names = [label(name) if kind == "self-attention" else f"{label(kind)}, {label(name)}" for kind, name in measured]
+    # names without a site are those of self-attention
+    names = [label(name) if site == "self-attention" else f"{label(site)}, {label(name)}" for site, name in measured]
     axes.set_yticks(range(len(measured)), names)
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xscale("log")

@@ -195,11 +195,11 @@ def knowledge(changes: Sequence[Changes]) -> str:
 
 def judge(changes: Mapping[str, Sequence[Changes]]) -> tuple[bool, Title]:
     """Every system knows what the claim says; the filled frame is reported beside it."""
-    known = {name: knowledge(changes[name]) for name in EXPECTED}
-    wrong = [name for name, expected in EXPECTED.items() if known[name] != expected]
+    result = {name: knowledge(changes[name]) for name in EXPECTED}
+    wrong = [name for name, expected in EXPECTED.items() if result[name] != expected]
     shifted, reordered = (max(getattr(one, kind) for one in changes[CNN]) for kind in ("shifted", "reordered"))
     edges = Measured.of(one.shifted for one in changes[FILLED])
-    by_kind = {kind: [name for name in EXPECTED if known[name] == kind] for kind in set(EXPECTED.values())}
+    by_kind = {kind: [name for name in EXPECTED if result[name] == kind] for kind in set(EXPECTED.values())}
     groups = [f"{kind.capitalize()}: {'; '.join(by_kind[kind]) or 'none'}." for kind in sorted(by_kind)]
     english = (
         f"A shift changes the outputs of the CNN by at most {digits(shifted, 2)}, reordering by up to {reordered:.2f}. "
@@ -244,11 +244,11 @@ def draw_figure(figure: Any, *, changes: Mapping[str, Sequence[Changes]]) -> Non
     label_point(axes, *middle_of(changes[CNN]), CNN, ORANGE, side="right above")
     label_point(axes, *middle_of(changes[FILLED]), FILLED, PURPLE, side="left above")
     # systems that know the same are in the same place, so that they have one label
-    for kind in dict.fromkeys(EXPECTED.values()):
-        names = [name for name in EXPECTED if name != CNN and knowledge(changes[name]) == kind]
+    for group in dict.fromkeys(EXPECTED.values()):
+        names = [name for name in EXPECTED if name != CNN and knowledge(changes[name]) == group]
         if names:
             text = f"{label('attention')}: {', '.join(label(name.removeprefix('attention, ')) for name in names)}"
-            side = "left below" if kind == "absolute" else "right below"
+            side = "left below" if group == "absolute" else "right below"
             label_point(axes, *middle_of([one for name in names for one in changes[name]]), text, BLUE, side=side)
     for x, y, text in (
         (3e-14, 3e3, "relative positions only"),

@@ -1,7 +1,7 @@
 """A task in which the answer depends on content or on position alone, and a one-layer model with any mixing of tokens.
 
-Every token has a key, a value, and a wanted key. By content, the answer at a token is the value of the token whose key
-it wants; by position, the value of the token at the mirrored position. The texts are the same for both.
+Every token has a key, a value, and a requested key. By content, the answer at a token is the value of the token whose
+key it requests; by position, the value of the token at the mirrored position. The texts are the same for both.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Tokens:
 
     keys: Int[Tensor, "B L"]
     values: Int[Tensor, "B L"]
-    wanted: Int[Tensor, "B L"]
+    requests: Int[Tensor, "B L"]
     answers: dict[str, Int[Tensor, "B L"]]
 
 
@@ -46,11 +46,11 @@ class LookupTask:
         """Random texts."""
         keys = torch.rand(count, self.length).argsort(dim=1)
         values = torch.randint(self.num_values, (count, self.length))
-        wanted = torch.randint(self.length, (count, self.length))
+        requests = torch.randint(self.length, (count, self.length))
         # the position of every key: the inverse of the permutation
         positions = keys.argsort(dim=1)
-        by_content = values.gather(1, positions.gather(1, wanted))
-        return Tokens(keys, values, wanted, {"content": by_content, "position": values.flip(1)})
+        by_content = values.gather(1, positions.gather(1, requests))
+        return Tokens(keys, values, requests, {"content": by_content, "position": values.flip(1)})
 
 
 class LookupModel(nn.Module):
@@ -59,7 +59,7 @@ class LookupModel(nn.Module):
     def __init__(self, task: LookupTask, attention: MultiHeadAttention) -> None:
         super().__init__()
         size = attention.hidden_size
-        self.keys, self.wanted = nn.Embedding(task.length, size), nn.Embedding(task.length, size)
+        self.keys, self.requests = nn.Embedding(task.length, size), nn.Embedding(task.length, size)
         self.values = nn.Embedding(task.num_values, size)
         self.positions = Learned(hidden_size=size, max_length=task.length)
         self.attention, self.attention_norm = attention, PreNorm(hidden_size=size)
@@ -69,7 +69,7 @@ class LookupModel(nn.Module):
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B L values"]:
         """Logits of the answers."""
-        states = self.positions(self.keys(tokens.keys) + self.values(tokens.values) + self.wanted(tokens.wanted))
+        states = self.positions(self.keys(tokens.keys) + self.values(tokens.values) + self.requests(tokens.requests))
         # attention also returns weights and caches, of which the residual needs none
         states = self.attention_norm(states, lambda normed: self.attention(normed).context)
         return self.readout(self.norm(self.feed_forward_norm(states, self.feed_forward)))

@@ -47,7 +47,7 @@ def median_of(values: Sequence[float]) -> Measured:
 
 
 def is_slower(first: Sequence[float], second: Sequence[float]) -> bool | None:
-    """True if the first is slower in so many turns that chance is excluded, False if faster, None otherwise.
+    """True if the first is slower in more turns than chance explains, False if faster, None if neither is clear.
 
     The sign test: if both took equally long, each would be slower in half of the turns.
     """
