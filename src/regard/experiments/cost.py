@@ -262,12 +262,12 @@ def judge(costs: Mapping[str, Cost]) -> tuple[bool | None, Title]:
         (WHOLE, "Over a text of n", "处理 n 个词元的文本"),
         (STEPS, "After n", "在 n 个词元之后"),
     ):
-        exponents = [
+        texts = [
             (name, f"{median_of(costs[name].time_exponents).mean:.2f}", f"{costs[name].memory_exponent:.2f}")
             for name in names
         ]
-        english.append(f"{begin} tokens: " + ", ".join(f"{n} time n^{t}, memory n^{m}" for n, t, m in exponents) + ".")
-        parts = [f"{CHINESE.get(n, n)}，时间 n^{t}、内存 n^{m}" for n, t, m in exponents]
+        english.append(f"{begin} tokens: " + ", ".join(f"{n} time n^{t}, memory n^{m}" for n, t, m in texts) + ".")
+        parts = [f"{CHINESE.get(n, n)}，时间 n^{t}、内存 n^{m}" for n, t, m in texts]
         chinese.append(f"{begin_zh}：" + "；".join(parts) + "。")
     wrong = [name for name, outcome in outcomes.items() if outcome is False]
     number = list(outcomes.values()).count(True)

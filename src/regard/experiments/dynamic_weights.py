@@ -26,7 +26,14 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.compare import all_hold, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
-from regard.experiments.lib.lookup import LookupResult, LookupSystem, LookupTask, MakeAttention, Question
+from regard.experiments.lib.lookup import (
+    LookupResult,
+    LookupSystem,
+    LookupTask,
+    MakeAttention,
+    Question,
+    without_projections,
+)
 
 TITLE = Title(en="Dynamic and fixed weights", zh="动态权重与静态权重")
 CLAIM = Title(
@@ -83,8 +90,7 @@ def fixed(spread: float, *, learned: bool, length: int) -> MakeAttention:
         score = PositionScores(spread * torch.randn(num_heads, length, length), learned=learned)
         attention = MultiHeadAttention(hidden_size, num_heads, score=score)
         # the scores ignore both, and parameters without effect must not count
-        attention.query_proj = attention.key_proj = nn.Identity()
-        return attention
+        return without_projections(attention, "query_proj", "key_proj")
 
     return make
 
@@ -100,7 +106,7 @@ def kinds(length: int) -> dict[str, MakeAttention]:
     }
 
 
-Results = Mapping[tuple[str, str], Sequence[LookupResult]]
+Results = Mapping[tuple[Question, str], Sequence[LookupResult]]
 """By question and kind of weights; one per seed."""
 
 
@@ -108,7 +114,7 @@ def run(
     *,
     seed: int = 0,
     repeats: int = 3,
-    steps: int = 300,
+    steps: int = 400,
     head_size: int = 8,
     num_heads: int = 4,
     length: int = 8,
@@ -188,7 +194,7 @@ def draw_figure(figure: Any, *, results: Results, chance: float) -> None:
             axes.plot([place] * len(values), values, "k.", markersize=5)
             axes.text(place, max(values) + 0.03, f"{Measured.of(values).mean:.2f}", ha="center", color=colour)
         axes.axhline(chance, color=GREY, linestyle=":")
-        axes.text(len(names) - 0.6, chance, label("chance"), color=GREY, fontsize=9, va="center")
+        axes.text(len(names) - 0.6, chance, label("chance"), color=GREY, fontsize=9, va="bottom")
         axes.set_xlim(-0.5, len(names) - 0.1)
         axes.set_xticks(range(len(names)), [label(name) for name in names])
         axes.set_ylim(0, 1.12)

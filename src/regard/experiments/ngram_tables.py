@@ -278,8 +278,8 @@ def draw_figure(figure: Any, *, runs: Sequence[TableRun], vocab_size: int) -> No
         capsize=3,
     )
     for order, models in zip(orders, tables, strict=True):
-        place = [Measured.of(getattr(one, kind) for one in models).mean for kind in ("numbers", "perplexity")]
-        label_point(right, *place, f"{order}", BLUE, side="above")
+        x, y = (Measured.of(getattr(one, kind) for one in models).mean for kind in ("numbers", "perplexity"))
+        label_point(right, x, y, f"{order}", BLUE, side="above")
     for name, colour in zip(NETWORKS, (ORANGE, PURPLE, GREEN), strict=True):
         numbers, perplexity = (
             Measured.of(getattr(run.networks[name], kind) for run in runs) for kind in ("numbers", "perplexity")

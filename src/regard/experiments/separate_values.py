@@ -16,15 +16,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from torch import nn
-
 from regard.attention import MultiHeadAttention
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
 from regard.experiments.lib.compare import all_hold, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
-from regard.experiments.lib.lookup import LookupResult, LookupSystem, LookupTask, MakeAttention
+from regard.experiments.lib.lookup import LookupResult, LookupSystem, LookupTask, MakeAttention, without_projections
 
 TITLE = Title(en="Separate keys and values", zh="键与值分开")
 CLAIM = Title(
@@ -53,9 +51,7 @@ def shared_projection(hidden_size: int, num_heads: int) -> MultiHeadAttention:
 
 def no_projection(hidden_size: int, num_heads: int) -> MultiHeadAttention:
     """The states themselves are keys and values; each head takes its slice of them."""
-    attention = MultiHeadAttention(hidden_size, num_heads)
-    attention.key_proj = attention.value_proj = nn.Identity()
-    return attention
+    return without_projections(MultiHeadAttention(hidden_size, num_heads), "key_proj", "value_proj")
 
 
 FORMS: dict[str, MakeAttention] = {

@@ -233,8 +233,8 @@ def draw_figure(figure: Any, *, changes: Mapping[str, Sequence[Changes]]) -> Non
     (axes,) = panels(figure, CLAIM, 1)
     colours = dict.fromkeys(EXPECTED, BLUE) | {CNN: ORANGE, FILLED: PURPLE}
     for name, values in changes.items():
-        x, y = ([max(getattr(one, kind), FLOOR) for one in values] for kind in ("shifted", "reordered"))
-        axes.plot(x, y, "o", color=colours[name], markersize=6, alpha=0.5, markeredgewidth=0)
+        points = ([max(getattr(one, kind), FLOOR) for one in values] for kind in ("shifted", "reordered"))
+        axes.plot(*points, "o", color=colours[name], markersize=6, alpha=0.5, markeredgewidth=0)
     for kind in ("axvline", "axhline"):
         getattr(axes, kind)(ROUNDING, color=GREY, linestyle=":", zorder=0)
     axes.set_xscale("log")

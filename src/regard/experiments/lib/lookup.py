@@ -75,6 +75,13 @@ class LookupModel(nn.Module):
         return self.readout(self.norm(self.feed_forward_norm(states, self.feed_forward)))
 
 
+def without_projections(attention: MultiHeadAttention, *names: str) -> MultiHeadAttention:
+    """The same attention with the states themselves in the place of these projections, "key_proj" for example."""
+    for name in names:
+        setattr(attention, name, nn.Identity())
+    return attention
+
+
 @dataclass(frozen=True, kw_only=True)
 class LookupResult:
     """A trained model: its parameters and the share of right answers."""
