@@ -32,7 +32,7 @@ RATES = {
 
 
 def test_a_trained_model_aligns_and_an_untrained_one_does_not():
-    small = {"num_pairs": 600, "num_test": 60, "hidden_size": 32, "language": SMALL, "repeats": 2}
+    small = {"num_pairs": 300, "num_test": 40, "hidden_size": 32, "language": SMALL, "repeats": 2}
     trained, untrained = (alignment.run(steps=steps, **small) for steps in (350, 1))
     assert trained.holds, trained.verdict
     assert "has learned to align" in trained.verdict.en

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from pydantic import BaseModel
@@ -138,11 +139,15 @@ def test_figures_equal_the_recorded_ones(runs):
 def test_every_system_has_results_with_their_data(runs, line):
     figures = {one.key: one.figure for one in line}
     for name in TRANSLATION_MODELS:
-        test, data = runs["systems"][f"{name}-0"]["test"], figures[f"translation/{name}"]
+        tests = [run["test"] for key, run in runs["systems"].items() if key.rpartition("-")[0] == name]
+        bleu, data = tests[0]["metrics"][0], figures[f"translation/{name}"]
+        mean = fmean(test["metrics"][0]["value"] for test in tests)
+        assert bleu["name"] == "bleu_tokenised"
         for message in (data.en, data.zh):
-            assert f"{test['bleu_tokenised']['score']:.1f}" in message
-            assert test["bleu_tokenised"]["signature"] in message
-            assert test["circumstances"]["data"] in message and test["circumstances"]["split"] in message
+            assert f"{mean:.1f}" in message
+            assert bleu["signature"] in message
+            assert tests[0]["info"]["data"] in message and tests[0]["info"]["split"] in message
+        assert "mean of seeds 0, 1, 2" in data.en
     assert "tatoeba en-zh" in figures["translation/transformer"].zh
 
 

@@ -14,24 +14,20 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from regard.contracts import Title
-from regard.data.batching import SegmentData, SegmentSettings
 from regard.data.corpora import TextCorpus, TopicsCorpus
-from regard.data.text import Stream, Tokenizer, TokenizerSettings, make_stream
+from regard.data.text import Stream
 from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
+from regard.experiments.lib.language import fit_stream, set_frequencies, word_streams
 from regard.experiments.lib.small_transformer import seeded
-from regard.experiments.lib.training import fit
 from regard.metrics import SPANS
 from regard.models.language_modeling import LANGUAGE_MODELS
 from regard.tasks import count_parameters, equal_size, report_of
 from regard.tasks.language_modeling import likelihood, spans
-from regard.training import StreamObjective
 
 TITLE = Title(en="Attention span", zh="注意力的跨度")
 CLAIM = Title(
@@ -86,10 +82,8 @@ class SpanTraining:
     ) -> "SpanTraining":
         """On the first `characters` of both texts, tokenised into words."""
         texts = [corpus.read(split)[:characters] for split in ("train", "test")]
-        # the vocabulary is that of the training text only, so words of the test may be unknown
-        tokenizer = Tokenizer.train(texts[0].split("\n"), TokenizerSettings(kind="words", vocab_size=vocab_size))
-        training, test = (make_stream(text, tokenizer) for text in texts)
-        sizes = {"vocab_size": tokenizer.vocab_size, "hidden_size": hidden_size, "epochs": epochs}
+        training, (test,), vocab_size = word_streams(texts[0], texts[1:], vocab_size=vocab_size)
+        sizes = {"vocab_size": vocab_size, "hidden_size": hidden_size, "epochs": epochs}
         return cls(training=training, test=test, **sizes)
 
     def build(self, name: str, hidden_size: int) -> Any:
@@ -125,22 +119,11 @@ class SpanTraining:
 
     def set_frequencies(self, model: Any) -> None:
         """Initialise the readout with the frequencies of the words."""
-        model.readout.set_frequencies(torch.from_numpy(np.bincount(self.training.ids, minlength=self.vocab_size)))
+        set_frequencies(model, self.training, self.vocab_size)
 
     def fit(self, model: Any) -> None:
         """Train over the text in order, carrying the state."""
-        data = SegmentData(self.training, SegmentSettings(rows=16, length=32))
-        # carries the state: row r of a segment continues row r of the segment before
-        objective = StreamObjective(model)
-        starts = [start for epoch in range(self.epochs) for start in data.order.epoch(epoch)]
-
-        def loss_of(step: int) -> Tensor:
-            segment = data.make(starts[step])
-            # the objective is a sum over tokens; the mean makes the learning rate independent of the segment size
-            loss: Tensor = objective(segment) / segment.num_tokens
-            return loss
-
-        fit(model, loss_of, steps=len(starts), learning_rate=1e-2)
+        fit_stream(model, self.training, epochs=self.epochs)
 
     def result(self, seed: int, name: str, hidden_size: int) -> SpanResult:
         """Train from a seed, then evaluate on the test text, carrying the state through all of it."""

@@ -1,7 +1,9 @@
 """Self-attention does not depend on the order of its inputs; position encodings add that.
 
-    f(P x) = P f(x)     for every permutation P, without positions
+    f(P x) = P f(x)          for every permutation P, without positions
+    g(q, P m) = g(q, m)      cross-attention, which reads its memory m as a set
 
+Refuted if outputs deviate beyond rounding without positions, or do not with them.
 Vaswani et al. 2017, section 3.5. https://arxiv.org/abs/1706.03762
 """
 
@@ -27,11 +29,23 @@ TITLE = Title(en="Permuted inputs", zh="打乱顺序")
 CLAIM = Title(
     en=(
         "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. "
-        "Positions break that, so that order counts."
+        "Positions break that, so that order counts. Cross-attention reads its memory as a set."
     ),
-    zh="自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。",
+    zh="自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。交叉注意力把记忆当作集合来读。",
 )
+CHINESE = {
+    "attention": "注意力",
+    "self-attention": "自注意力",
+    "cross-attention": "交叉注意力",
+    "equivariant": "不受顺序影响",
+    "not equivariant": "受顺序影响",
+}
 ROUNDING = 1e-9
+MEMORIES = ("none", "sinusoidal")
+"""Schemes for the memory of cross-attention."""
+
+Deviations = dict[str, list[float]]
+"""By scheme; one per repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +99,20 @@ def deviation(scheme: Scheme, shape: Shape, order: Int[Tensor, " L"]) -> float:
     return ((second - first).norm() / first.norm()).item()
 
 
+def memory_deviation(added: nn.Module | None, shape: Shape, order: Int[Tensor, " L"]) -> float:
+    """|g(q, P m) - g(q, m)| / |g(q, m)| of a cross-attention; positions are those before and after reordering."""
+    attention = MultiHeadAttention(shape.hidden_size, shape.num_heads).double()
+    queries, memory = (torch.randn(1, shape.length, shape.hidden_size, dtype=torch.float64) for _ in range(2))
+
+    def apply(states: Float[Tensor, "1 L hidden"]) -> Float[Tensor, "1 L hidden"]:
+        encoded = states if added is None else added.double()(states)
+        return attention(queries, attention.prepare_memory(encoded)).context
+
+    with torch.no_grad():
+        first, second = apply(memory), apply(memory[:, order])
+    return ((second - first).norm() / first.norm()).item()
+
+
 def run(
     *,
     seed: int = 0,
@@ -103,18 +131,32 @@ def run(
             name: [deviation(SCHEMES[name](shape), shape, torch.randperm(length)) for _ in range(repeats)]
             for name in schemes
         }
-    measured = {name: Measured.of(values) for name, values in deviations.items()}
+        memory = {
+            name: [memory_deviation(SCHEMES[name](shape).added, shape, torch.randperm(length)) for _ in range(repeats)]
+            for name in MEMORIES
+        }
+    # of equivariance in self-attention, of invariance in cross-attention
+    kinds = {"self-attention": deviations, "cross-attention": memory}
+    measured = {(kind, name): Measured.of(values) for kind, by in kinds.items() for name, values in by.items()}
     rows: tuple[Row, ...] = tuple(
-        {"positions": name, "deviation": value, "equivariant": "yes" if max(deviations[name]) < ROUNDING else "no"}
-        for name, value in measured.items()
+        {
+            "attention": kind,
+            "positions": name,
+            "deviation": value,
+            "equivariant": "yes" if max(kinds[kind][name]) < ROUNDING else "no",
+        }
+        for (kind, name), value in measured.items()
     )
-    holds, verdict = judge(deviations, bare)
+    holds, verdict = judge(deviations, memory, bare)
     draw = partial(draw_figure, measured=measured)
     return Finding(name="permutation", claim=CLAIM, rows=rows, verdict=verdict, holds=holds, draw=draw)
 
 
-def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, Title]:
-    """The bare attention never deviates beyond rounding; attention with a position scheme always does."""
+def judge(deviations: Deviations, memory: Deviations, bare: str) -> tuple[bool, Title]:
+    """The bare attention never deviates beyond rounding; attention with a position scheme always does.
+
+    Cross-attention does not depend on the order of its memory, unless positions are added to that.
+    """
     # the causal mask is no position scheme and has a verdict of its own
     others = {name: values for name, values in deviations.items() if name not in (bare, "causal mask")}
     equivariant = max(deviations[bare]) < ROUNDING
@@ -136,11 +178,22 @@ def judge(deviations: dict[str, list[float]], bare: str) -> tuple[bool, Title]:
         mask_alone = Measured.of(deviations["causal mask"]).mean
         english += f" So does a causal mask alone ({mask_alone:.2f}): positions are not the only way."
         chinese += f"仅有因果掩码也会打破它（{mask_alone:.2f}）：位置编码不是唯一的办法。"
-    return equivariant and len(broken) == len(others), Title(en=english, zh=chinese)
+    is_set, is_ordered = max(memory["none"]) < ROUNDING, min(memory["sinusoidal"]) > ROUNDING
+    english += (
+        f" With its memory reordered, the output of cross-attention deviates by at most {max(memory['none']):.1e}: it "
+        f"{'reads a set' if is_set else 'does not read a set'}; with sinusoids in the memory by at least "
+        f"{min(memory['sinusoidal']):.2g}."
+    )
+    chinese += (
+        f"打乱记忆后，交叉注意力的输出最多变化 {max(memory['none']):.1e}："
+        f"它{'把记忆当作集合' if is_set else '没有把记忆当作集合'}；记忆加上正弦位置编码后至少变化 "
+        f"{min(memory['sinusoidal']):.2g}。"
+    )
+    return equivariant and len(broken) == len(others) and is_set and is_ordered, Title(en=english, zh=chinese)
 
 
-def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
-    """A dot per scheme on a logarithmic scale from rounding errors to 1."""
+def draw_figure(figure: Any, *, measured: dict[tuple[str, str], Measured]) -> None:
+    """A dot per scheme, and two for the memory of cross-attention, on a logarithmic scale from rounding errors to 1."""
     (axes,) = panels(figure, CLAIM, 1)
     for position, value in enumerate(measured.values()):
         colour = BLUE if value.mean < ROUNDING else ORANGE
@@ -153,7 +206,9 @@ def draw_figure(figure: Any, *, measured: dict[str, Measured]) -> None:
     axes.axvline(ROUNDING, color=GREY, linestyle=":")
     label_point(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
     label_point(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
-    axes.set_yticks(range(len(measured)), [label(name) for name in measured])
+    # names without a site are those of self-attention
+    names = [label(name) if site == "self-attention" else f"{label(site)}, {label(name)}" for site, name in measured]
+    axes.set_yticks(range(len(measured)), names)
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xscale("log")
     axes.set_xlim(1e-17, 100)

@@ -53,6 +53,10 @@ LABELS = {
     "rounds": ("turns of timing", "计时轮数"),
     "tokens": ("tokens per measurement", "每次测量的词元数"),
     "examples": ("test examples", "测试样例数"),
+    "orders": ("longest n-gram", "n-gram 的最大长度"),
+    "equal_order": ("n of the comparison at equal size", "等规模比较中的 n"),
+    "frame": ("length of the frame", "画面长度"),
+    "block": ("length of the shifted pattern", "被平移图案的长度"),
     "max_adjectives": ("most adjectives before a noun", "名词前形容词的最大个数"),
 }
 """Arguments in words, English and Chinese; an experiment may have others in its `chinese`, by their names."""

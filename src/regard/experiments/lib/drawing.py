@@ -1,5 +1,6 @@
 """Style of the figures: the colour-blind safe colours of Okabe and Ito, and labels at the lines instead of a legend."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +17,22 @@ def panels(figure: Any, claim: Title, count: int) -> list[Any]:
     """Axes side by side under the claim."""
     figure.set_size_inches({1: 8, 2: 10.4}.get(count, 4.4 * count), 4.8)
     # characters per inch at this font size; Chinese ones are twice as wide
-    text = claim.zh if in_chinese() else claim.en
-    lines = textwrap.wrap(text, int(figure.get_size_inches()[0] * (5.6 if in_chinese() else 10.5)))
+    width = figure.get_size_inches()[0]
+    lines = wrap_chinese(claim.zh, int(width * 5.6)) if in_chinese() else textwrap.wrap(claim.en, int(width * 10.5))
     figure.suptitle("\n".join(lines), fontsize=11, x=0.01, ha="left")
     figure.get_layout_engine().set(wspace=0.08)
     return list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def wrap_chinese(text: str, width: int) -> list[str]:
+    """Lines of at most `width` characters; names in Latin letters are not divided."""
+    lines = [""]
+    for piece in re.findall(r"[A-Za-z0-9-]+|.", text):
+        # a punctuation mark does not begin a line
+        if len(lines[-1]) + len(piece) > width and piece not in "，。；：、）":
+            lines.append("")
+        lines[-1] += piece
+    return lines
 
 
 def style_axes(axes: Any, *, title: str, x: str, y: str) -> None:
