@@ -91,7 +91,13 @@ class StartOnly(RNNEncoderDecoder):
 def build(num_words: int, name: str, size: int) -> Any:
     """A system of one layer; only the hidden size differs between systems of equal parameters."""
     vocab = FIRST + num_words
-    sizes = {"source_vocab_size": vocab, "target_vocab_size": vocab, "embedding_size": WORD, "hidden_size": size}
+    # Any: mypy knows no names of keys
+    sizes: dict[str, Any] = {
+        "source_vocab_size": vocab,
+        "target_vocab_size": vocab,
+        "embedding_size": WORD,
+        "hidden_size": size,
+    }
     recurrent = RNNEncoderDecoderConfig(**sizes, maxout_size=2 * WORD)
     if name == ATTENTION:
         return Bahdanau(BahdanauConfig(**sizes, alignment_size=size, maxout_size=2 * WORD))

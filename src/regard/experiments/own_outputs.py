@@ -148,8 +148,15 @@ class TranslationTask(OwnOutputTask):
     def __init__(self, *, size: int, num_symbols: int, length: int) -> None:
         self.num_symbols, self.length = num_symbols, length
         vocab = FIRST + num_symbols
-        sizes = {"source_vocab_size": vocab, "target_vocab_size": vocab, "embedding_size": size, "hidden_size": size}
-        self.model: Bahdanau = Bahdanau(BahdanauConfig(**sizes, alignment_size=size, maxout_size=size))
+        config = BahdanauConfig(
+            source_vocab_size=vocab,
+            target_vocab_size=vocab,
+            embedding_size=size,
+            hidden_size=size,
+            alignment_size=size,
+            maxout_size=size,
+        )
+        self.model: Bahdanau = Bahdanau(config)
 
     def draw(self, count: int) -> SentencePairs:
         return summed(self.num_symbols, self.length, count=count)
