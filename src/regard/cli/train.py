@@ -106,6 +106,8 @@ def train(
         "training.compute.precision": precision,
         "training.compute.fused": fused,
     }
+    if data_changed and not resume:
+        raise ValueError("--data-changed needs --resume. Add it, or leave both out.")
     # before the settings of the folder are read; several processes leave it to `fit`, which refuses
     if not several_processes():
         repair_folder(out)

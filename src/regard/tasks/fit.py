@@ -264,7 +264,7 @@ def refuse_other_data(checkpoint: RunFolder, fingerprints: Mapping[str, str]) ->
     names = [name for name in fingerprints if name in saved and saved[name] != fingerprints[name]]
     if names:
         raise ValueError(
-            f"the data of {checkpoint.folder} have changed: {' and '.join(names)} are not the examples that it was "
+            f"the data of {checkpoint.folder} have changed: the splits {' and '.join(names)} are not those that it was "
             f"trained with (their SHA-256 differs). Restore the files, continue on the new data with --data-changed "
             f"(data_changed=True), or choose another --out."
         )
