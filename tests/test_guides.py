@@ -164,7 +164,7 @@ def test_commands_in_the_text_exist(page):
         if name == "list" and arguments:
             assert find_name(arguments[0], [*families(), ALL_MODELS], "family"), span
         if name == "experiment" and arguments:
-            assert arguments[0].replace("-", "_") in EXPERIMENTS, span
+            assert arguments[0] in ("all", "--all") or arguments[0].replace("-", "_") in EXPERIMENTS, span
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])

@@ -64,7 +64,9 @@ def test_other_data_are_refused_and_a_flag_continues(trained, tmp_path, change):
     longer = run_of(recipe, path, "training.steps=3")
     try:
         CHANGES[change](path, recipe)
-        with pytest.raises(ValueError, match=r"the data of .*run have changed: train.*SHA-256.*--data-changed"):
+        with pytest.raises(
+            ValueError, match=r"the data of .*run have changed: the splits train.*SHA-256.*--data-changed"
+        ):
             fit(longer, folder, resume=True, console=QUIET)
         assert (folder / "config.json").read_bytes() == before
         assert fit(longer, folder, resume=True, data_changed=True, console=QUIET).result.steps == 3

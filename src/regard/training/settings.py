@@ -18,6 +18,8 @@ MAY_CHANGE_ON_RESUME = (
     "data.class_names",
     "training.steps",
     "training.epochs",
+    # it acts on the first weights only
+    "training.readout_bias",
     "training.every.",
     "training.compute.",
     "training.selection.patience",
@@ -26,6 +28,9 @@ MAY_CHANGE_ON_RESUME = (
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned: its label, its length,
 the device and the logging. All others must be equal."""
+
+FORMER_SETTINGS = {"training.own_output_ratio": 0.0}
+"""Settings that checkpoints of 0.1 do not name, with the values that they had."""
 
 RENAMED_SETTINGS = {
     "training.compute.ahead": "training.compute.prefetch",
@@ -238,7 +243,9 @@ def rename_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, An
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Differences between two runs as `path: old -> new`, without the settings that may change on resume."""
-    old, new = dict(_flat(before)), dict(_flat(after))
+    new = dict(_flat(after))
+    former = {path: value for path, value in FORMER_SETTINGS.items() if path in new}
+    old = {**former, **dict(_flat(before))}
     return [
         f"{path}: {old.get(path, 'nothing')} -> {new.get(path, 'nothing')}"
         for path in {**old, **new}
