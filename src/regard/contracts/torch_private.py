@@ -46,6 +46,7 @@ _softmax_backward = lookup("torch.ops.aten._softmax_backward_data")
 _sigmoid_backward = lookup("torch.ops.aten.sigmoid_backward")
 _tanh_backward = lookup("torch.ops.aten.tanh_backward")
 _addmm = lookup("torch.ops.aten.addmm")
+_onednn_linear = lookup("torch.ops.mkldnn._linear_pointwise")
 
 
 def transforms_active() -> bool:
@@ -98,6 +99,20 @@ def function_mode_active() -> bool:
         return any(not isinstance(mode, _device_mode) for mode in _function_modes())
     # public, and True for a default device too
     return torch.overrides.has_torch_function((None,))
+
+
+def has_onednn_linear() -> bool:
+    """Whether torch offers oneDNN's product of whole weights."""
+    return _onednn_linear is not None and torch.backends.mkldnn.is_available()
+
+
+def onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`F.linear` by oneDNN, without gradients; torch's own where oneDNN is not offered."""
+    if _onednn_linear is None:
+        return nn.functional.linear(inputs, weight, bias)
+    # no operation after the product
+    outputs: Tensor = _onednn_linear(inputs, weight, bias, "none", [], "")
+    return outputs
 
 
 def version_of(tensor: Tensor) -> object:

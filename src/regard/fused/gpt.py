@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.contracts import Cache, ModelOutput, OutputLayer, Step, StepFunction, mode_reasons, unsupported_reasons
 from regard.fused.decode_graph import GraphSteps
-from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all
+from regard.fused.transformer_layers import attend, causal_layer_outputs, normalize, project_all, read_out
 from regard.layers import CausalLayer
 from regard.models.language_modeling import GPT, State
 
@@ -78,7 +78,7 @@ class FusedGPT:
             assert next_cache.values is not None
             states = causal_layer_outputs(layer, states, attend(queries, next_cache.keys, next_cache.values))
             caches.append(next_cache)
-        logits = model.readout(normalize(model.norm, states))
+        logits = read_out(model.readout, normalize(model.norm, states))
         # the readable step needs the ids when the context is full
         ids = torch.cat([cast(Tensor, state.ids), tokens[:, None]], dim=1)
         return Step(logits=logits, state=replace(state, caches=tuple(caches), ids=ids))

@@ -21,7 +21,7 @@ from regard.contracts import (
     mode_reasons,
     unsupported_reasons,
 )
-from regard.fused.transformer_layers import decoder_layer_step
+from regard.fused.transformer_layers import decoder_layer_step, read_out
 from regard.layers import DecoderLayer
 from regard.models.translation import Encoded, State, Transformer
 
@@ -91,7 +91,7 @@ class FusedTransformer:
             caches.append(next_cache)
         assert weights is not None
         return Step(
-            logits=model.readout(model.decoder_norm(states)),
+            logits=read_out(model.readout, model.decoder_norm(states)),
             state=State(caches=tuple(caches), length=state.length + 1),
             # (B, heads, 1, source) becomes (B, source)
             weights=weights.mean(dim=1)[:, 0],

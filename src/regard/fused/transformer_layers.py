@@ -3,9 +3,8 @@
 A step of one token is a dozen small products, so the layers' checks, masks, module calls and formed weights cost more
 than the arithmetic. Weights are read from the modules at every call; nothing is kept between calls.
 
-Query, key and value projections stay three products: joined they would need a copy of the weights. The same holds for
-oneDNN, which is faster than torch's default library on weights in its own layout alone (256 to 1024 wide, 1 to 64 rows:
-0.3 to 0.9 of its speed on weights as they lie).
+Query, key and value projections stay three products: joined they would need a copy of the weights. Each product is
+computed by the faster of torch's CPU libraries (kernels/product.py).
 
 Shapes: B batch, H heads, S source tokens, K keys.
 """
@@ -16,8 +15,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import GrowingCache, MultiHeadAttention
-from regard.contracts import Memory
-from regard.layers import CausalLayer, DecoderLayer, PostNorm, PreNorm
+from regard.contracts import Memory, has_own_call
+from regard.kernels import product
+from regard.layers import CausalLayer, DecoderLayer, PostNorm, PreNorm, Readout
 
 
 def decoder_layer_step(
@@ -124,4 +124,12 @@ def normalize(norm: nn.LayerNorm, states: Float[Tensor, "B size"]) -> Float[Tens
 
 def linear(module: nn.Linear, inputs: Float[Tensor, "B input"]) -> Float[Tensor, "B output"]:
     """The layer's product without the module's call."""
-    return F.linear(inputs, module.weight, module.bias)
+    return product(inputs, module.weight, module.bias)
+
+
+def read_out(readout: Readout, features: Float[Tensor, "B size"]) -> Float[Tensor, "B vocab"]:
+    """Logits, by the same product unless the readout has a call of its own."""
+    if has_own_call(readout, Readout):
+        logits: Tensor = readout(features)
+        return logits
+    return product(features, readout.weight, readout.bias)

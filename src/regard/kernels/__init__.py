@@ -3,6 +3,7 @@
 from regard.kernels.autograd import LOOP, differentiable_once, is_concrete, is_mapped, is_tracing
 from regard.kernels.dispatch import ADDITIVE_PATHS, DOT_PATHS, BackendChoice, attend_fused, choose
 from regard.kernels.packing import pack_padded, pad_packed
+from regard.kernels.product import product
 from regard.kernels.request import AttentionRequest
 from regard.kernels.softmax import masked_softmax
 
@@ -21,4 +22,5 @@ __all__ = [
     "masked_softmax",
     "pack_padded",
     "pad_packed",
+    "product",
 ]
