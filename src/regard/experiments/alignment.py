@@ -292,7 +292,7 @@ def compare(ours: list[float], others: list[float]) -> Title:
         return Title(en="better than", zh="优于 {}")
     if clearly_above(ours, others):
         return Title(en="worse than", zh="不如 {}")
-    return Title(en="not clearly different from", zh="与 {} 没有明显差别")
+    return Title(en="not clearly different from", zh="与 {}没有明显差别")
 
 
 def draw_figure(figure: Any, *, rates: dict[str, list[float]], example: Repetition) -> None:

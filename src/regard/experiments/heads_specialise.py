@@ -51,7 +51,7 @@ CHINESE = {
     "seed": "种子",
     "layer": "层",
     "head": "头",
-    "layer {} head {}": "第 {} 层头 {}",
+    "layer {} head {}": "第 {} 层，头 {}",
     "entropy": "熵",
     "distance": "距离",
     "on previous": "“前一个”上的权重",

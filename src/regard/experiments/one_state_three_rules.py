@@ -284,7 +284,7 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
     words_zh = {True: "明显更高", False: "明显更低", None: "没有明显更高"}
     others = (*WEIGHTS, "attention")
     compared = ", ".join(f"{rule} {words[parts[f'{rule} above RNN']]}" for rule in others)
-    compared_zh = "，".join(f"{CHINESE.get(rule, rule)}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
+    compared_zh = "，".join(f"{CHINESE.get(rule, f'{rule} ')}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
     state = numbers["attention"]
     keeps = parts["attention loses nothing"]
     return all_hold(parts.values()), Title(
