@@ -278,9 +278,10 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
     gain = {True: "更好", False: "并不更好", None: "更好，但差异在误差范围内"}
     hidden = {True: "无从得知", False: "可以得知", None: "或许无从得知"}
     chinese = (
-        "判断 a 还是 an 的准确率：" + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items()) + f"，猜测 "
-        f"{guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。动词形式取决于左侧，反向 LSTM {hidden[mirrored]}"
-        f"（{Measured.of(left[BACKWARD])}）。对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
+        "判断 a 还是 an 的准确率："
+        + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items())
+        + f"，猜测 {guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。"
+        f"动词形式取决于左侧，反向 LSTM {hidden[mirrored]}（{Measured.of(left[BACKWARD])}）。对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
     )
     return all_of(blind, mirrored, better), Title(en=english, zh=chinese)
 

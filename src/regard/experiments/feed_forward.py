@@ -209,7 +209,8 @@ def judge(
     worse = {True: "明显更差", False: "并不更差", None: "更差，但差异在误差范围内"}
     still = {True: "仍学得一样好", False: "也学得更差", None: "可能也学得更差"}
     chinese = (
-        f"非对角块的最大范数：前馈层为 {digits(largest['feed-forward'])}，自注意力为 {digits(largest['self-attention'])}。"
+        f"非对角块的最大范数：前馈层为 {digits(largest['feed-forward'])}，"
+        f"自注意力为 {digits(largest['self-attention'])}。"
         f"前馈层{'' if diagonal else '并不'}逐位置独立。单个位置的特征：{CHINESE[FULL_SYSTEM]} "
         f"{measured['feature'][FULL_SYSTEM]}，"
         + "，".join(f"{CHINESE[name]} {measured['feature'][name]}（{worse[lost[name]]}）" for name in lost)

@@ -326,7 +326,8 @@ def judge(trained: Sequence[TrainedHeads]) -> tuple[bool | None, Title]:
     chinese = (
         f"去掉关注某任务所需词元的头，与去掉其他类的头（取最大值），该任务准确率的降幅："
         f"{'，'.join(f'{CHINESE[task]} {one} 与 {two}' for task, one, two in pairs)}：{words[all_hold(outcomes)]}。"
-        f"逐个去掉单个头时，准确率的全部降幅中有 {share} 落在各头影响最大的任务上（若对各任务影响相同则为 {1 / 3:.2f}）。"
+        f"逐个去掉单个头时，准确率的全部降幅中有 {share} 落在各头影响最大的任务上"
+        f"（若对各任务影响相同则为 {1 / 3:.2f}）。"
         f"去掉后降幅超过 {NEEDED:.2f} 的头有 {len(needed)} 个，其中 {agreeing} 个主要关注该任务所需的词元；"
         f"{f'不依赖任何单个头的任务：{names}' if shared else '每项任务都依赖某个头'}。"
         f"平均熵：第 1 层 {entropies[0]} 纳特，第 2 层 {entropies[1]} 纳特。"

@@ -153,7 +153,8 @@ HISTORY = {
         explanation=LocalizedText(
             en="A layer adds to its input instead of replacing it, so the gradient has a direct path at any "
             "depth. Every layer of a Transformer has two.",
-            zh="每一层把结果加到输入上，而不是替换它，因此无论多深，梯度都有一条直达的通路。Transformer 每层有两个残差连接。",
+            zh="每一层把结果加到输入上，而不是替换它，因此无论多深，梯度都有一条直达的通路。"
+            "Transformer 每层有两个残差连接。",
         ),
         formula="y = x + f(x)",
         paper="https://arxiv.org/abs/1512.03385",
@@ -180,7 +181,8 @@ HISTORY = {
         explanation=LocalizedText(
             en="Keys and values of the past are stored, so that a new token needs one query instead of a whole pass; "
             "the paper shows that loading them is the cost of generation.",
-            zh="保存过去的键和值，生成新词元时只需计算一个查询，不必重新计算全文；论文指出，读取它们正是生成的主要开销。",
+            zh="保存过去的键和值，生成新词元时只需计算一个查询，不必重新计算全文；"
+            "论文指出，读取它们正是生成的主要开销。",
         ),
         formula="K_t = [K_{t-1}; k_t], V_t = [V_{t-1}; v_t]",
         paper="https://arxiv.org/abs/1911.02150",

@@ -193,7 +193,8 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         summary=Title(
             en="The decoder of the Transformer alone, with the norm first in each layer, as in GPT-2 (last in GPT, "
             "2018); keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，层归一化在每层开头，与 GPT-2 相同（2018 年的 GPT 在末尾）；缓存过去的键和值。",
+            zh="只用 Transformer 的解码器，层归一化在每层开头，与 GPT-2 相同（2018 年的 GPT 在末尾）；"
+            "缓存过去的键和值。",
         ),
         parts=Title(
             en="Feature model: word and position embeddings and the layers below; query model: the current position "

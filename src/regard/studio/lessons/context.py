@@ -94,9 +94,7 @@ EATING = WordInContext(
 MAX_SHARE = 3.0
 
 CONTROLS = (
-    control(
-        "share", both("Share r of the context", "上下文的系数 r"), low=0.0, high=MAX_SHARE, step=0.25, value=1.0
-    ),
+    control("share", both("Share r of the context", "上下文的系数 r"), low=0.0, high=MAX_SHARE, step=0.25, value=1.0),
 )
 
 INTRODUCTION = text(
@@ -208,8 +206,8 @@ def refers_to(example: WordInContext, share: float) -> LessonBlock:
         both(
             f"Milk has probability {number(before[1])} without the context and {number(after[1])} with it. The query "
             "of `it` is set here by the last word, hungry or sweet; in a model an earlier layer carries it there.",
-            f"没有上下文时“牛奶”的概率是 {number(before[1])}，加上上下文后是 {number(after[1])}。这里 `it` 的查询由句末的词"
-            "（hungry 或 sweet）设定；在真实模型里，由前面的层把它传过来。",
+            f"没有上下文时“牛奶”的概率是 {number(before[1])}，加上上下文后是 {number(after[1])}。"
+            "这里 `it` 的查询由句末的词（hungry 或 sweet）设定；在真实模型里，由前面的层把它传过来。",
         ),
     )
 
