@@ -281,7 +281,8 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
         "判断 a 还是 an 的准确率："
         + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items())
         + f"，猜测 {guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。"
-        f"动词形式取决于左侧，反向 LSTM {hidden[mirrored]}（{Measured.of(left[BACKWARD])}）。对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
+        f"动词形式取决于左侧，反向 LSTM {hidden[mirrored]}（{Measured.of(left[BACKWARD])}）。"
+        f"对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
     )
     return all_of(blind, mirrored, better), Title(en=english, zh=chinese)
 

@@ -259,7 +259,8 @@ def judge(
         loses = "差异在误差范围内" if undecided else "有下降" if recurrent.is_clear else "没有下降"
         chinese.append(
             f"{CHINESE[task]}：超出范围后 MLP 与 CNN 的准确率至多为 {beyond:.2f}（随机水平 {chance:.2f}）。"
-            f"从最小距离到最大距离，RNN 为 {recurrent_zh}，{loses}；LSTM 为 {gated_zh}，{'有下降' if gated.is_clear else '没有明显下降'}；"
+            f"从最小距离到最大距离，RNN 为 {recurrent_zh}，{loses}；"
+            f"LSTM 为 {gated_zh}，{'有下降' if gated.is_clear else '没有明显下降'}；"
             f"注意力为 {attention_zh}，{'各种距离上都一样好' if even else '并非各种距离上都一样好'}。"
         )
     # open only if no task decides

@@ -90,8 +90,8 @@ HISTORY = {
             en="How RNNsearch came about, by Bahdanau's own account: first two cursors over source and target with "
             "dynamic programming, which was hard to realise; then a fixed diagonal, which worked but was clumsy; then "
             "a softmax by which the decoder itself learns where to search.",
-            zh="Bahdanau 自述 RNNsearch 的来历：先是在源句与目标句上各移动一个光标，用动态规划对所有路径求和，难以实现；"
-            "随后是固定的对角线，能用但笨拙；最后用 softmax 让解码器自己学习该在哪里找。",
+            zh="Bahdanau 自述 RNNsearch 的来历：先是在源句与目标句上各移动一个光标，用动态规划对所有路径求和，"
+            "难以实现；随后是固定的对角线，能用但笨拙；最后用 softmax 让解码器自己学习该在哪里找。",
         ),
         formula="cursors: sum over monotonic paths; diagonal: p_t = t S/T; soft search: softmax(e_t)",
         paper="https://arxiv.org/abs/1409.0473",
