@@ -30,7 +30,7 @@ def quick(monkeypatch):
             holds = {"scaling": False, "causal_mask": None}.get(name, True)
             return Finding(
                 name=name,
-                claim=Title(en=f"Claim of {name}.", zh=f"{name} 的论断。"),
+                claim=Title(en=f"Claim of {name}.", zh=f"{name} 的说法。"),
                 rows=rows,
                 verdict=Title(en="Seen.", zh="已见。"),
                 holds=holds,
@@ -76,7 +76,7 @@ def test_the_report_of_all_has_each_verdict_table_and_figure(quick, tmp_path):
         assert f"## {entry.number} {entry.title.en}" in english
         assert f"## {entry.number} {entry.title.zh}" in chinese
         assert f"]({name}.png)" in english
-        assert f"> {name} 的论断。" in chinese
+        assert f"> {name} 的说法。" in chinese
     assert english.count("**Holds.** Seen.") == len(EXPERIMENTS) - 2
     assert "**Does not hold.** Seen." in english
     assert "**Not decidable here.** Seen." in english

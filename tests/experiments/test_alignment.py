@@ -1,5 +1,7 @@
 """Attention as an aligner: the verdict is for attention that was trained, and not for attention that was not."""
 
+import re
+
 import pytest
 
 from regard.data.corpora import InventedLanguage
@@ -65,6 +67,7 @@ def test_the_verdict_compares_with_the_aligners_of_the_same_text():
     assert "不如 IBM Model 1" in verdict.zh and "优于 fast_align 模型" in verdict.zh
     _, verdict = judge(RATES | {IBM: [0.19, 0.25, 0.22]}, [0.9, 0.95, 0.97])
     assert "not clearly different from IBM Model 1" in verdict.en
+    assert re.search("，它与 IBM Model 1（.*）没有明显差别，", verdict.zh)
 
 
 def test_the_bound_is_reached_where_every_word_has_one_counterpart():

@@ -78,6 +78,12 @@ def test_the_verdict_is_chinese_and_has_the_numbers_of_the_english_one(finding):
     assert english_in(finding.verdict.zh) == []
 
 
+def test_punctuation_beside_chinese_is_chinese(finding):
+    for text in (finding.claim.zh, finding.verdict.zh):
+        assert re.findall(r"[\u4e00-\u9fff][,;:()]|[,;:()][\u4e00-\u9fff]|[{}]", text) == []
+        assert text.endswith("。") and "。。" not in text
+
+
 def test_tables_and_figures_have_chinese_labels(finding):
     with chinese_labels(EXPERIMENTS[finding.name].chinese):
         cells = [format_cell(cell) for row in finding.rows for cell in row.values()]

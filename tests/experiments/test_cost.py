@@ -30,22 +30,24 @@ def test_the_exponents_of_the_claim_hold():
     assert holds is True, verdict
     assert "plain time n^2.00, memory n^2.00" in verdict.en
     assert "16 of 16 exponents" in verdict.en
+    assert verdict.zh.endswith("16 个指数中有 16 个明显符合这个说法。")
 
 
 @pytest.mark.parametrize(
-    ("changes", "wrong"),
+    ("changes", "wrong", "chinese"),
     [
-        ({"plain": (1, 2)}, "plain, time"),
-        ({"fused": (2, 2)}, "fused, memory"),
-        ({"linear": (2, 1)}, "linear, time"),
-        ({"RNN step": (1, 0)}, "RNN step, time"),
-        ({"cached step": (0, 1)}, "cached step, time"),
+        ({"plain": (1, 2)}, "plain, time", "显式算出权重（时间）"),
+        ({"fused": (2, 2)}, "fused, memory", "融合算子（内存）"),
+        ({"linear": (2, 1)}, "linear, time", "线性注意力（时间）"),
+        ({"RNN step": (1, 0)}, "RNN step, time", "RNN 的一步（时间）"),
+        ({"cached step": (0, 1)}, "cached step, time", "使用缓存的一步（时间）"),
     ],
 )
-def test_an_exponent_on_the_other_side_refutes_it(changes, wrong):
+def test_an_exponent_on_the_other_side_refutes_it(changes, wrong, chinese):
     holds, verdict = judge(costs_of(**changes))
     assert holds is False
     assert f"on the other side: {wrong}." in verdict.en
+    assert verdict.zh.endswith(f"；不符合的有：{chinese}。")
 
 
 def test_exponents_near_a_bound_do_not_decide():

@@ -40,6 +40,7 @@ def test_growing_tables_and_a_better_network_hold():
     assert holds is True, verdict
     assert "almost exponential growth" in verdict.en
     assert "The best network by validation, MLP, is clearly better." in verdict.en
+    assert verdict.zh.endswith("最好的网络是 MLP，与同样大小的 n-gram 表相比明显更好。")
 
 
 def test_tables_that_the_text_bounds_refute_it():

@@ -42,6 +42,12 @@ def test_the_verdict_needs_both_tasks(translation, expected, sentence):
     assert sentence in verdict.en
 
 
+def test_a_difference_within_the_spread_reads_well_in_chinese():
+    _, verdict = judge({"text": FASTER, "translation": VARYING})
+    assert "教师强制明显更快。" in verdict.zh and "教师强制更好，但差异在误差范围内。" in verdict.zh
+    assert verdict.zh.endswith("这个说法对文本成立，对翻译尚无定论。")
+
+
 def test_ratios_go_from_none_to_all():
     assert [RATIOS[FORCED](progress) for progress in (0.0, 0.5, 1.0)] == [0.0, 0.0, 0.0]
     assert [RATIOS[SCHEDULED](progress) for progress in (0.0, 0.5, 1.0)] == [0.0, 0.5, 1.0]

@@ -1,6 +1,7 @@
 """Lessons equal torch: correct answers, and numbers computed in a second way."""
 
 import math
+import re
 import time
 from itertools import product
 
@@ -65,6 +66,8 @@ def test_both_languages_are_complete(name):
         assert one.en and one.zh
         assert one.en.count("$") % 2 == 0 and one.en.count("$") == one.zh.count("$"), one
         assert "nan" not in one.en.lower().split() or "NaN" in one.en
+        # brackets beside Chinese may be those of a formula
+        assert re.search(r"[\u4e00-\u9fff][,;:]|[,;:][\u4e00-\u9fff]", one.zh) is None, one.zh
     paragraphs = [block.text for block in lesson(name, {}).blocks if block.kind == "text"]
     assert all(any("\u4e00" <= letter <= "\u9fff" for letter in one.zh) for one in paragraphs)
 

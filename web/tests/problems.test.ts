@@ -11,7 +11,7 @@ it.each([
   ["attention has 4 queries, counted from 0; there is no query 9.", "attention 共有 4 个查询，从 0 数起，没有查询 9。"],
   ["there are 4 queries, counted from 0; there is no query 9.", "共有 4 个查询，从 0 数起，没有查询 9。"],
   ["align ratio cannot be used here: it needs positive scores. Choose another.", "此处不能使用 ratio，请选择另一项。"],
-  ["repeats is 2.5, but it is a count. Choose a whole number from 2 to 8.", "repeats 为 2.5，但它是个数。请选择 2 到 8 之间的整数。"],
+  ["repeats is 2.5, but it is a count. Choose a whole number from 2 to 8.", "repeats 为 2.5，但这里需要整数。请选择 2 到 8 之间的整数。"],
   ["hidden_size 64 is not divisible by num_heads 7. Choose a head count that divides it.", "隐藏维度 64 不能被头数 7 整除。"],
   ["8 experiments already wait or run. Cancel one, or try again later.", "已有 8 个实验在等待或运行。请取消一个，或稍后再试。"],
   [

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard._utils import VERSION, check_free, find_name, hyphenated, write_atomic
+from regard.contracts import Title
 from regard.display import has_matplotlib
 from regard.experiments import EXPERIMENTS
 from regard.experiments.lib import (
@@ -73,11 +74,17 @@ def run_one(console: Console, name: str, out: Path, *, seed: int, full: bool, ov
 
 def save_reports(reported: list[ReportedFinding], out: Path, *, seed: int, full: bool) -> None:
     """Write the report in both languages, over that of the experiments before."""
-    circumstances = f"regard {VERSION}, torch {torch.__version__}, seed {seed}{', --full' if full else ''}"
-    for language, file in (("en", REPORTS["en"]), ("zh", REPORTS["zh"])):
-        text = write_findings(reported, circumstances=circumstances, language="zh" if language == "zh" else "en")
+    circumstances = Title(
+        en=f"regard {VERSION}, torch {torch.__version__}, seed {seed}{', --full' if full else ''}",
+        zh=f"regard {VERSION}，torch {torch.__version__}，种子 {seed}{'，--full' if full else ''}",
+    )
+    texts = {
+        "en": write_findings(reported, circumstances=circumstances.en, language="en"),
+        "zh": write_findings(reported, circumstances=circumstances.zh, language="zh"),
+    }
+    for language, text in texts.items():
         # overwriting was permitted, or the file was found to be absent, before the first experiment
-        write_atomic(out / file, text.encode(), overwrite=True)
+        write_atomic(out / REPORTS[language], text.encode(), overwrite=True)
 
 
 def print_finding(console: Console, finding: Finding, paths: list[Path], seconds: float) -> None:

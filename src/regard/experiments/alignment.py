@@ -44,7 +44,7 @@ from regard.metrics import (
 )
 from regard.models.translation import Bahdanau, BahdanauConfig
 
-TITLE = Title(en="Attention as a word aligner", zh="注意力作为词对齐工具")
+TITLE = Title(en="Attention as a word aligner", zh="用注意力做词对齐")
 CLAIM = Title(
     en="Attention learns to align words without being told which words belong together.",
     zh="没有任何对齐标注，注意力也能学会词对齐。",
@@ -62,10 +62,10 @@ CHINESE = {
     UNTRAINED: "未训练的注意力",
     DIAGONAL: "固定对角线",
     FAST_ALIGN: "fast_align 模型",
-    BEST: "每词一条链接的下限",
+    BEST: "每词一条链接（最好情况）",
     "aligner": "对齐方法",
     "error rate": "对齐错误率",
-    "precision": "准确率",
+    "precision": "精确率",
     "recall": "召回率",
     "Alignment error rate (bars: spread)": "对齐错误率（误差棒：标准差）",
     "alignment error rate": "对齐错误率",
@@ -273,26 +273,26 @@ def judge(rates: dict[str, list[float]], accuracies: list[float]) -> tuple[bool 
         f"注意力的对齐错误率为 {ours}，同一模型在训练前为 {Measured.of(rates[UNTRAINED])}，"
         f"固定对角线为 {Measured.of(rates[DIAGONAL])}："
         f"注意力{'学会了对齐' if holds else '并不明显更好' if not is_clear else '错误过多'}。"
-        f"每个目标词恰有一条链接时，不会低于 {Measured.of(rates[BEST])}。"
-        f"翻译模型能正确预测测试词的比例为 {Measured.of(accuracies)}。"
+        f"每个目标词恰有一条链接时，错误率不会低于 {Measured.of(rates[BEST])}。"
+        f"翻译模型正确预测的词占测试集的比例为 {Measured.of(accuracies)}。"
     )
     compared = [(name, compare(rates[ATTENTION], rates[name])) for name in (IBM, FAST_ALIGN)]
     english += "Beside aligners that learn from the same pairs, it is " + " and ".join(
         f"{relation.en} {name} ({Measured.of(rates[name])})" for name, relation in compared
     )
-    chinese += "与从同样句对中学习的对齐方法相比：" + "，".join(
-        f"{relation.zh} {CHINESE.get(name, name)}（{Measured.of(rates[name])}）" for name, relation in compared
+    chinese += "与用同样句对学习的对齐方法相比，它" + "，".join(
+        relation.zh.format(f"{CHINESE.get(name, name)}（{Measured.of(rates[name])}）") for name, relation in compared
     )
     return holds, Title(en=english + ".", zh=chinese + "。")
 
 
 def compare(ours: list[float], others: list[float]) -> Title:
-    """How an error rate relates to another, text by text."""
+    """How an error rate relates to another, text by text; the Chinese has a place for the other's name."""
     if clearly_above(others, ours):
-        return Title(en="better than", zh="优于")
+        return Title(en="better than", zh="优于 {}")
     if clearly_above(ours, others):
-        return Title(en="worse than", zh="不如")
-    return Title(en="not clearly different from", zh="无明显差别于")
+        return Title(en="worse than", zh="不如 {}")
+    return Title(en="not clearly different from", zh="与 {}没有明显差别")
 
 
 def draw_figure(figure: Any, *, rates: dict[str, list[float]], example: Repetition) -> None:

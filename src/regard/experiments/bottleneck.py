@@ -55,7 +55,7 @@ CLAIM = Title(
 FULL = {"seeds": 5, "steps": 3000, "size": 128, "trained": (2, 20), "lengths": (2, 5, 10, 15, 20, 25, 30, 40)}
 CHINESE = {
     "c at the start": "c 只用于开始",
-    "c at every step": "c 输入每一步",
+    "c at every step": "c 用于每一步",
     "Bahdanau (attention)": "Bahdanau（注意力）",
     "Seq2Seq": "Seq2Seq",
     "Words that are correct, under own outputs (bars: spread)": "正确词的比例，以自己的输出为输入（误差棒：标准差）",
@@ -188,18 +188,18 @@ def judge(accuracies: Accuracies, lengths: Sequence[int], *, longest: int) -> tu
         f"{beyond[best]:.2f}. Differences up to {MARGIN} count as none."
     )
     words = (
-        ({True: "下降", False: "并非在每个系统中都下降", None: "下降，但在误差之内"}[forgets]),
-        ({True: "不下降", False: "也下降", None: "可能下降，但在误差之内"}[stays]),
-        ({True: "有帮助", False: "没有帮助", None: "较好，但在误差之内"}[helps]),
+        ({True: "下降", False: "并非在每个系统中都下降", None: "下降，但差异在误差范围内"}[forgets]),
+        ({True: "不下降", False: "也下降", None: "可能下降，但差异在误差范围内"}[stays]),
+        ({True: "有帮助", False: "没有帮助", None: "较好，但差异在误差范围内"}[helps]),
     )
     measured = "，".join(
-        f"{CHINESE[name]} {Measured.of(short)} -> {Measured.of(long)}" for name, (short, long, _) in ends.items()
+        f"{CHINESE[name]} {Measured.of(short)} → {Measured.of(long)}" for name, (short, long, _) in ends.items()
     )
     chinese = (
-        f"长度 {lengths[0]} -> {lengths[last]} 时正确词的比例：{measured}。没有注意力时质量{words[0]}；"
-        f"有注意力时{words[1]}；与只用于开始相比，c 输入每一步{words[2]}。长度为 {lengths[-1]} 时"
-        f"（训练至多 {longest}），注意力为 {beyond[ATTENTION]:.2f}，"
-        f"其余系统中最好的 {CHINESE[best]} 为 {beyond[best]:.2f}。不超过 {MARGIN} 的差异不算。"
+        f"长度 {lengths[0]} → {lengths[last]} 时正确词的比例：{measured}。没有注意力时质量{words[0]}；"
+        f"有注意力时{words[1]}；与只用于开始相比，c 用于每一步{words[2]}。长度为 {lengths[-1]} 时"
+        f"（训练长度至多 {longest}），注意力为 {beyond[ATTENTION]:.2f}，"
+        f"其余系统中最好的是“{CHINESE[best]}”，为 {beyond[best]:.2f}。不超过 {MARGIN} 的差异视为没有差异。"
     )
     return all_of(forgets, stays, helps), Title(en=english, zh=chinese)
 

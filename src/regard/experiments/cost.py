@@ -54,7 +54,7 @@ CLAIM = Title(
         "same."
     ),
     zh=(
-        "对整段文本做注意力，时间是平方级的，不用融合算子时内存也是平方级的；窗口或线性注意力使两者变为线性。"
+        "注意力处理整段文本的时间是平方级的，不用融合算子时内存也是平方级的；窗口或线性注意力使两者变为线性。"
         "使用缓存时，文本越长，每个词元的代价越大；RNN 每个词元的代价不变。"
     ),
 )
@@ -62,16 +62,16 @@ CHINESE = {
     "computation": "计算方式",
     "largest length": "最大长度",
     "time (ms)": "时间（毫秒）",
-    "time grows as n to the": "时间的指数",
+    "time grows as n to the": "时间的增长指数",
     "memory (MB)": "内存（兆字节）",
-    "memory grows as n to the": "内存的指数",
-    "plain": "显式权重",
-    "fused": "融合",
-    "windowed": "窗口",
-    "linear": "线性",
-    "cached step": "缓存，一步",
-    "linear step": "线性，一步",
-    "RNN step": "RNN，一步",
+    "memory grows as n to the": "内存的增长指数",
+    "plain": "显式算出权重",
+    "fused": "融合算子",
+    "windowed": "窗口注意力",
+    "linear": "线性注意力",
+    "cached step": "使用缓存的一步",
+    "linear step": "线性注意力的一步",
+    "RNN step": "RNN 的一步",
     "Time for a whole text": "处理整段文本的时间",
     "Memory for a whole text": "处理整段文本的内存",
     "Time for the next token": "处理下一个词元的时间",
@@ -273,7 +273,11 @@ def judge(costs: Mapping[str, Cost]) -> tuple[bool | None, Title]:
     number = list(outcomes.values()).count(True)
     english.append(f"{number} of {len(outcomes)} exponents are clearly on the side of the claim")
     english[-1] += f"; on the other side: {'; '.join(wrong)}." if wrong else "."
-    chinese.append(f"{len(outcomes)} 个指数中有 {number} 个明显符合这个说法，{len(wrong)} 个明显不符合。")
+    chinese.append(f"{len(outcomes)} 个指数中有 {number} 个明显符合这个说法")
+    kinds = {"time": "时间", "memory": "内存"}
+    pairs = [one.rsplit(", ", 1) for one in wrong]
+    names_zh = "、".join(f"{CHINESE.get(name, name)}（{kinds[kind]}）" for name, kind in pairs)
+    chinese[-1] += f"；不符合的有：{names_zh}。" if wrong else "。"
     return all_hold(outcomes.values()), Title(en=" ".join(english), zh="".join(chinese))
 
 

@@ -41,7 +41,7 @@ CLAIM = Title(
         "A one-way encoder has only one side of the context: whether an article is a or an depends on the word after "
         "it, which only a bidirectional encoder has together with the words before."
     ),
-    zh="单向编码器只有一侧的上下文：一个译成 a 还是 an 取决于后面的词，只有双向编码器同时拥有前后两侧的词。",
+    zh="单向编码器只有一侧的上下文：“一个”译成 a 还是 an 取决于后面的词，只有双向编码器同时看到前后两侧的词。",
 )
 FULL = {"seeds": 10, "steps": 1000, "max_adjectives": 6}
 CHINESE = {
@@ -274,13 +274,15 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
         f"{hidden[mirrored]} the backward LSTM ({Measured.of(left[BACKWARD])}). Encoders with both sides "
         f"{gain[better]} at what one side lacks."
     )
-    skill = {True: "不比猜测好", False: "比猜测好", None: "可能比猜测好"}
-    gain = {True: "更好", False: "并不更好", None: "更好，但在误差之内"}
+    skill = {True: "不优于猜测", False: "优于猜测", None: "可能优于猜测"}
+    gain = {True: "更好", False: "并不更好", None: "更好，但差异在误差范围内"}
     hidden = {True: "无从得知", False: "可以得知", None: "或许无从得知"}
     chinese = (
-        "a 还是 an：" + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items()) + f"，猜测 "
-        f"{guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。需要左侧的动词形式，反向 LSTM {hidden[mirrored]}"
-        f"（{Measured.of(left[BACKWARD])}）。对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
+        "判断 a 还是 an 的准确率："
+        + "，".join(f"{CHINESE[name]} {value}" for name, value in measured.items())
+        + f"，猜测 {guesses[RIGHT]:.2f}。从左到右的编码器{skill[blind]}。"
+        f"动词形式取决于左侧，反向 LSTM {hidden[mirrored]}（{Measured.of(left[BACKWARD])}）。"
+        f"对于缺少一侧就无法得知的标注，拥有两侧的编码器{gain[better]}。"
     )
     return all_of(blind, mirrored, better), Title(en=english, zh=chinese)
 

@@ -52,7 +52,7 @@ CLAIM = Title(
         "and attention uses every distance alike, because its path has length 1 instead of n/k or n."
     ),
     zh=(
-        "窗口和卷积用不到其范围以外的内容，循环网络会丢失远处的内容，而注意力对各种距离一视同仁："
+        "窗口和卷积用不到其范围以外的内容，循环网络会丢失远处的内容，而注意力在任何距离上都一样好："
         "它的路径长度是 1，而不是 n/k 或 n。"
     ),
 )
@@ -255,11 +255,13 @@ def judge(
             f"{'a loss' if gated.is_clear else 'no clear loss'}; attention {attention}, "
             f"{'alike at every distance' if even else 'not alike at every distance'}."
         )
-        loses = "差异在误差之内" if undecided else "有损失" if recurrent.is_clear else "没有损失"
+        recurrent_zh, gated_zh, attention_zh = (str(one).replace("->", "→") for one in (recurrent, gated, attention))
+        loses = "差异在误差范围内" if undecided else "有下降" if recurrent.is_clear else "没有下降"
         chinese.append(
-            f"{CHINESE[task]}：超出范围后 MLP 与 CNN 至多 {beyond:.2f}（随机水平 {chance:.2f}）。从最小距离到最大距离，"
-            f"RNN 为 {recurrent}，{loses}；LSTM 为 {gated}，{'有损失' if gated.is_clear else '没有明显损失'}；"
-            f"注意力为 {attention}，{'各种距离一视同仁' if even else '并非一视同仁'}。"
+            f"{CHINESE[task]}：超出范围后 MLP 与 CNN 的准确率至多为 {beyond:.2f}（随机水平 {chance:.2f}）。"
+            f"从最小距离到最大距离，RNN 为 {recurrent_zh}，{loses}；"
+            f"LSTM 为 {gated_zh}，{'有下降' if gated.is_clear else '没有明显下降'}；"
+            f"注意力为 {attention_zh}，{'各种距离上都一样好' if even else '并非各种距离上都一样好'}。"
         )
     # open only if no task decides
     holds = False if False in outcomes else True if True in outcomes else None

@@ -39,7 +39,7 @@ CLAIM = Title(
         "The dot product wins where a long key means importance, the cosine where only the direction counts; "
         "a dot product learns the sharpness of its weights, a cosine needs a scale."
     ),
-    zh="长的键表示重要时点积更好，只有方向有意义时余弦更好；点积能自己学到权重的尖锐程度，余弦需要一个缩放系数。",
+    zh="键的长度表示重要程度时点积更好，只有方向有意义时余弦更好；点积能自己学出权重的锐度，余弦需要一个系数。",
 )
 CHINESE = {
     "task": "任务",
@@ -54,7 +54,7 @@ CHINESE = {
     "Length is noise: the key with the right direction": "长度是噪声：方向正确的键",
     "spread of the logarithm of the lengths": "长度对数的标准差",
     "share of right answers": "正确率",
-    "chance: 1 of 4": "随机：4 选 1",
+    "chance: 1 of 4": "随机水平：4 选 1",
 }
 IMPORTANCE, NOISE = "length is importance", "length is noise"
 SCALE = 20.0
@@ -206,8 +206,8 @@ def judge(results: Results, spread: float, num_keys: int) -> tuple[bool | None, 
     chinese = (
         f"长度的对数标准差为 {digits(spread, 2)} 时：长度表示重要的任务中，点积的正确率为 {parts[0]}，余弦为 "
         f"{parts[1]}：点积{words[dot_wins]}。长度是噪声的任务中，分别为 {parts[2]} 和 {parts[3]}："
-        f"余弦{words[cosine_wins]}。系数为 1 的余弦只给答案 {unscaled} 的权重，"
-        f"在 {num_keys} 个键中最多只能给 {digits(bound, 2)}。"
+        f"余弦{words[cosine_wins]}。系数为 1 的余弦给答案的权重为 {unscaled}，"
+        f"有 {num_keys} 个键时最多也只能给 {digits(bound, 2)}。"
     )
     return all_hold([dot_wins, cosine_wins, sharp]), Title(en=english, zh=chinese)
 

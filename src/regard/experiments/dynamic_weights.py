@@ -35,13 +35,13 @@ from regard.experiments.lib.lookup import (
     without_projections,
 )
 
-TITLE = Title(en="Dynamic and fixed weights", zh="动态权重与静态权重")
+TITLE = Title(en="Dynamic and fixed weights", zh="动态权重与固定权重")
 CLAIM = Title(
     en=(
         "Weights that attention computes from the input beat fixed learned ones where the answer depends on the "
         "content; where it depends on the position alone, fixed ones are as good."
     ),
-    zh="答案取决于内容时，注意力根据输入算出的权重优于学到的静态权重；答案只取决于位置时，静态权重同样好。",
+    zh="答案取决于内容时，注意力根据输入算出的权重优于学到的固定权重；答案只取决于位置时，固定权重同样好。",
 )
 CHINESE = {
     "question": "问题",
@@ -50,9 +50,10 @@ CHINESE = {
     "content": "内容",
     "position": "位置",
     "dynamic": "动态",
+    "learned": "学到",
     "random": "随机",
     "uniform": "均匀",
-    "By content: the value of the requested key": "按内容：所需键对应的值",
+    "By content: the value of the requested key": "按内容：所查的键对应的值",
     "By position: the value at the mirrored position": "按位置：镜像位置上的值",
     "share of right answers": "正确率",
     "chance": "随机水平",
@@ -172,13 +173,13 @@ def judge(results: Results) -> tuple[bool | None, Title]:
     good = {True: "同样好", False: "明显更差", None: "不能确定同样好"}
     words = {True: "动态权重明显更好", False: "动态权重明显更差", None: "两者没有明显差别"}
     parts = [
-        f"动态 {measured[question, 'dynamic']}，静态 {measured[question, 'learned']}，"
-        f"随机 {measured[question, 'random']}，均匀 {measured[question, 'uniform']}"
+        f"动态权重 {measured[question, 'dynamic']}，学到的固定权重 {measured[question, 'learned']}，"
+        f"随机权重 {measured[question, 'random']}，均匀权重 {measured[question, 'uniform']}"
         for question in QUESTIONS
     ]
     chinese = (
         f"按内容的正确率：{parts[0]}；{words[by_content]}。"
-        f"按位置的正确率：{parts[1]}；静态权重{good[suffices]}（相差 {MARGIN:.2f} 以内）。"
+        f"按位置的正确率：{parts[1]}；固定权重{good[suffices]}（容差 {MARGIN:.2f}）。"
     )
     return all_hold([by_content, suffices]), Title(en=english, zh=chinese)
 

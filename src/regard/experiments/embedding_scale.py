@@ -24,7 +24,7 @@ from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 from regard.layers import Embedding
 
-TITLE = Title(en="Why multiply embeddings by √d", zh="为何词嵌入乘以 √d")
+TITLE = Title(en="Why multiply embeddings by √d", zh="为什么词嵌入要乘以 √d")
 CLAIM = Title(
     en=(
         "Embeddings start with norm about 1 and positions have norm about sqrt(d): multiplied by "

@@ -55,8 +55,8 @@ CHINESE = {
     "relation": "关系",
     "copy": "复制",
     "with feed-forward": "有前馈层",
-    "attention only, wider": "只有注意力，更宽",
-    "attention only, deeper": "只有注意力，更深",
+    "attention only, wider": "只有注意力（更宽）",
+    "attention only, deeper": "只有注意力（更深）",
     "Jacobian: feed-forward": "雅可比矩阵：前馈层",
     "Jacobian: self-attention": "雅可比矩阵：自注意力",
     "input position": "输入位置",
@@ -206,14 +206,15 @@ def judge(
         + ", ".join(measured["relation"].values())
         + "."
     )
-    worse = {True: "明显更差", False: "并不更差", None: "更差，但在误差之内"}
+    worse = {True: "明显更差", False: "并不更差", None: "更差，但差异在误差范围内"}
     still = {True: "仍学得一样好", False: "也学得更差", None: "可能也学得更差"}
     chinese = (
-        f"前馈层非对角块的最大值为 {digits(largest['feed-forward'])}，自注意力为 {digits(largest['self-attention'])}："
+        f"非对角块的最大范数：前馈层为 {digits(largest['feed-forward'])}，"
+        f"自注意力为 {digits(largest['self-attention'])}。"
         f"前馈层{'' if diagonal else '并不'}逐位置独立。单个位置的特征：{CHINESE[FULL_SYSTEM]} "
         f"{measured['feature'][FULL_SYSTEM]}，"
         + "，".join(f"{CHINESE[name]} {measured['feature'][name]}（{worse[lost[name]]}）" for name in lost)
-        + f"。位置间的关系{still[related]}："
+        + f"。位置间的关系{still[related]}，依次为："
         + "，".join(measured["relation"].values())
         + "。"
     )

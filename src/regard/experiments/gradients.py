@@ -38,19 +38,20 @@ CLAIM = Title(
         "In a recurrent network the gradient dies exponentially with distance, in attention it does not; in a deep "
         "stack it dies too, and residual connections keep it."
     ),
-    zh="循环网络的梯度随距离指数衰减，注意力的不会；很深的网络中梯度同样消失，残差连接则使其得以保持。",
+    zh="循环网络的梯度随距离指数衰减，注意力的不会；很深的网络中梯度同样会消失，残差连接能使它保持。",
 )
 FULL = {"seeds": 20, "size": 64, "distances": (1, 2, 4, 8, 16, 32, 64, 128)}
 CHINESE = {
     "network": "网络",
     "passes": "经过",
+    "positions": "位置",
     "layers": "层",
     "log10, half-way": "log10（中途）",
     "log10, end": "log10（末端）",
     "log10 per step": "log10（每步）",
     "plain": "无残差",
     "residual": "残差",
-    "residual, pre-norm": "残差（前置归一化）",
+    "residual, pre-norm": "残差（前置层归一化）",
     "Gradient at the input t positions back, relative to t = 1": "距离 t 处输入的梯度（相对于 t = 1）",
     "Gradient at the input of a stack, relative to one layer": "多层网络输入处的梯度（相对于一层）",
     "distance t": "距离 t",

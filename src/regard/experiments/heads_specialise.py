@@ -45,27 +45,27 @@ CLAIM = Title(
         "Heads specialise: each attends in a way of its own (to the token before, to a position, to a content), "
         "and removing the heads of one kind harms their task and not the others."
     ),
-    zh="注意力头各有分工：每个头有自己的关注方式（前一个词元、某个位置、某种内容），去掉某一类头只损害对应的任务。",
+    zh="注意力头各有分工：每个头有自己的关注方式（前一个词元、某个位置、某种内容），去掉某一类头只影响对应的任务。",
 )
 CHINESE = {
     "seed": "种子",
     "layer": "层",
     "head": "头",
-    "layer {} head {}": "第 {} 层头 {}",
+    "layer {} head {}": "第 {} 层，头 {}",
     "entropy": "熵",
     "distance": "距离",
-    "on previous": "前一个上的权重",
-    "on first": "首个上的权重",
-    "on marked": "标记处的权重",
-    "loss previous": "“前一个”的损失",
-    "loss first": "“首个”的损失",
-    "loss marked": "“标记”的损失",
+    "on previous": "“前一个”上的权重",
+    "on first": "“首个”上的权重",
+    "on marked": "“标记”上的权重",
+    "loss previous": "“前一个”的准确率降幅",
+    "loss first": "“首个”的准确率降幅",
+    "loss marked": "“标记”的准确率降幅",
     "previous": "前一个",
     "first": "首个",
     "marked": "标记",
     "Where the weights are (first seed)": "权重在哪里（第一个种子）",
-    "Accuracy lost without the head (first seed)": "去掉该头后损失的准确率（第一个种子）",
-    "Accuracy lost without all heads of a kind": "去掉某一类头后损失的准确率",
+    "Accuracy lost without the head (first seed)": "去掉该头后准确率的降幅（第一个种子）",
+    "Accuracy lost without all heads of a kind": "去掉某一类头后准确率的降幅",
     "all on {}": "关注“{}”的头",
     "attends to": "关注",
     "task": "任务",
@@ -324,11 +324,12 @@ def judge(trained: Sequence[TrainedHeads]) -> tuple[bool | None, Title]:
     words = {True: "各头有分工", False: "各头没有分工", None: "这一点不明显"}
     names = "、".join(CHINESE[task] for task in shared)
     chinese = (
-        f"去掉关注某任务所需之处的头，和去掉其他类的头（取最大值），损失的准确率："
-        f"{'，'.join(f'{CHINESE[task]} {one} 和 {two}' for task, one, two in pairs)}：{words[all_hold(outcomes)]}。"
-        f"逐个去掉时，全部损失中有 {share} 落在每个头的最差任务上（若各任务相同则为 {1 / 3:.2f}）。"
-        f"去掉后损失超过 {NEEDED:.2f} 的头有 {len(needed)} 个，其中 {agreeing} 个主要关注该任务所需之处；"
-        f"{f'不依赖单个头的任务：{names}' if shared else '每项任务都依赖某一个头'}。"
+        f"去掉关注某任务所需词元的头，与去掉其他类的头（取最大值），该任务准确率的降幅："
+        f"{'，'.join(f'{CHINESE[task]} {one} 与 {two}' for task, one, two in pairs)}：{words[all_hold(outcomes)]}。"
+        f"逐个去掉单个头时，准确率的全部降幅中有 {share} 落在各头影响最大的任务上"
+        f"（若对各任务影响相同则为 {1 / 3:.2f}）。"
+        f"去掉后降幅超过 {NEEDED:.2f} 的头有 {len(needed)} 个，其中 {agreeing} 个主要关注该任务所需的词元；"
+        f"{f'不依赖任何单个头的任务：{names}' if shared else '每项任务都依赖某个头'}。"
         f"平均熵：第 1 层 {entropies[0]} 纳特，第 2 层 {entropies[1]} 纳特。"
     )
     return all_hold(outcomes), Title(en=english, zh=chinese)

@@ -41,19 +41,19 @@ CLAIM = Title(
     zh="n-gram 模型的大小几乎随 n 指数增长；同样大小的神经网络预测得更好。",
 )
 CHINESE = {
-    "n-grams of order n": "n 阶的条目数",
-    "numbers": "存储的数",
+    "n-grams of order n": "n 阶 n-gram 的个数",
+    "numbers": "存储的数值个数",
     "{}-gram": "{}-gram",
-    "possible: V to the n": "可能的数目：V 的 n 次方",
+    "possible: V to the n": "可能的个数：V 的 n 次方",
     "a quarter": "四分之一",
     "a half": "一半",
     "the text": "全部",
     "n-gram": "n-gram",
-    "n-grams that occur, by share of the text": "出现过的 n-gram，按文本的比例",
-    "Perplexity by size (bars: spread)": "困惑度与大小（误差棒：标准差）",
+    "n-grams that occur, by share of the text": "出现过的 n-gram 数，按所用文本的比例",
+    "Perplexity by size (bars: spread)": "困惑度随大小的变化（误差棒：标准差）",
     "n": "n",
     "different n-grams": "不同的 n-gram 数",
-    "numbers stored": "存储的数",
+    "numbers stored": "存储的数值个数",
     "perplexity per word": "每词困惑度",
 }
 NETWORKS = {"mlp": 1e-2, "lstm": 1e-2, "gpt": 1e-3}
@@ -244,11 +244,12 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
     )
     words = {True: "clearly better", False: "clearly worse", None: "not clearly different"}
     english += f"{words[is_better]}."
-    words = {True: "几乎是指数增长", False: "不是指数增长，因为文本的词数有限", None: "增长不明确"}
+    words = {True: "几乎是指数增长", False: "不是指数增长，因为文本的词数有限", None: "是否指数增长尚不明确"}
     chinese = (
-        f"阶数每增加一，文本中的 n-gram 数分别乘以 {'、'.join(means)}：{words[grows]}。困惑度："
+        f"阶数每增加一，文本中的 n-gram 数依次变为原来的 {'、'.join(means)} 倍：{words[grows]}。困惑度："
         f"{equal_order}-gram {Measured.of(tables)}，{orders}-gram {Measured.of(largest)}；"
-        f"与 {equal_order}-gram 表同样大小的网络：{'，'.join(measured)}。按验证集最好的网络 {NAMES[best]} "
+        f"与 {equal_order}-gram 表同样大小的网络：{'，'.join(measured)}。在验证集上最好的网络是 {NAMES[best]}，"
+        "与同样大小的 n-gram 表相比"
     )
     words = {True: "明显更好", False: "明显更差", None: "没有明显差别"}
     return all_hold([grows, is_better]), Title(en=english, zh=f"{chinese}{words[is_better]}。")

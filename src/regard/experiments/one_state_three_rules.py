@@ -35,26 +35,26 @@ from regard.experiments.lib.training import fit
 from regard.layers import TTT, GradientLearner, LinearAttention, NormedLinear
 from regard.tasks import count_parameters, equal_size
 
-TITLE = Title(en="One state, three rules", zh="一个状态，三条规则")
+TITLE = Title(en="One state, three rules", zh="一个状态，三种规则")
 CLAIM = Title(
     en=(
         "Every sequence model has an initial state, an update and an output: a vector (RNN) forgets, weights "
         "(TTT, linear attention) of fixed size hold more, and attention's list holds everything but grows."
     ),
     zh=(
-        "序列模型都由初始状态、更新规则和输出规则组成：向量（RNN）会遗忘，大小固定的权重（TTT、线性注意力）能存得更多，"
+        "任何序列模型都由初始状态、更新规则和输出规则组成：向量（RNN）会遗忘，大小固定的权重（TTT、线性注意力）能存得更多，"
         "注意力的列表什么都不丢，但会增长。"
     ),
 )
 CHINESE = {
     "rule": "规则",
-    "numbers in the state": "状态中的数",
+    "numbers in the state": "状态中数的个数",
     "pairs": "键值对数",
-    "recall": "召回率",
+    "recall": "取回正确率",
     "linear attention": "线性注意力",
     "attention": "注意力",
-    "Recall against the number of pairs": "召回率随键值对数的变化",
-    "Recall of {} pairs against the size of the state": "{} 个键值对的召回率与状态大小",
+    "Recall against the number of pairs": "取回正确率随键值对数的变化",
+    "Recall of {} pairs against the size of the state": "{} 个键值对的取回正确率随状态大小的变化",
     "pairs of key and value": "键值对数",
     "share of right values": "正确率",
     "chance": "随机水平",
@@ -281,10 +281,10 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
         f"{CHINESE.get(rule, rule)} {Measured.of(recall[rule])}（状态有 {numbers[rule][1]} 个数）" for rule in RULES
     ]
     words = {True: "clearly more", False: "clearly less", None: "not clearly more"}
-    words_zh = {True: "明显更多", False: "明显更少", None: "没有明显更多"}
+    words_zh = {True: "明显更高", False: "明显更低", None: "没有明显更高"}
     others = (*WEIGHTS, "attention")
     compared = ", ".join(f"{rule} {words[parts[f'{rule} above RNN']]}" for rule in others)
-    compared_zh = "，".join(f"{CHINESE.get(rule, rule)}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
+    compared_zh = "，".join(f"{CHINESE.get(rule, f'{rule} ')}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
     state = numbers["attention"]
     keeps = parts["attention loses nothing"]
     return all_hold(parts.values()), Title(
@@ -295,9 +295,9 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
             f"{'forgets nothing' if keeps else 'does not clearly keep all'}."
         ),
         zh=(
-            f"参数量相等时对 {most} 个键值对的召回率：{'，'.join(chinese)}。与 RNN 相比，召回：{compared_zh}。"
+            f"参数量相等时取回 {most} 个键值对的正确率：{'，'.join(chinese)}。与 RNN 相比：{compared_zh}。"
             f"键值对从 {fewest} 个增加到 {most} 个，注意力的状态从 {state[0]} 个数增长到 {state[1]} 个，"
-            f"它{'什么都没有忘记' if keeps else '并没有明显保住全部'}。"
+            f"它{'没有遗忘' if keeps else '未能明确保住全部内容'}。"
         ),
     )
 

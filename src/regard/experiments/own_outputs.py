@@ -47,7 +47,7 @@ CLAIM = Title(
         "One wrong step, all wrong: a model that is trained on its own outputs converges later and less well than "
         "one that is given the true tokens."
     ),
-    zh="一步错，步步错：用自己的输出训练的模型，比得到真实词元（教师强制）的模型收敛更晚，也更差。",
+    zh="一步错，步步错：用自己的输出训练的模型，比以真实词元为输入（教师强制）的模型收敛更晚，效果也更差。",
 )
 FULL = {"seeds": 5, "steps": 1000, "length": 16}
 CHINESE = {
@@ -60,8 +60,8 @@ CHINESE = {
     "free running": "自由运行",
     "mean over training": "训练过程的平均",
     "at the end": "结束时",
-    "at the end, given true tokens": "结束时，给定真实词元",
-    "Text: steps that the language allows": "文本：语言所允许的步的比例",
+    "at the end, given true tokens": "结束时，以真实词元为输入",
+    "Text: steps that the language allows": "文本：合法步的比例",
     "Translation: correct words": "翻译：正确词的比例",
     "share under own outputs": "以自己的输出为输入时的比例",
 }
@@ -266,12 +266,13 @@ def judge(courses: Courses) -> tuple[bool | None, Title]:
             f"free running {Measured.of(one.mean for one in free)}: teacher forcing is {words[faster]} faster. "
             f"At the end {', '.join(str(Measured.of(values)) for values in ends.values())}: {words[better]} better."
         )
-        words = {True: "明显", False: "并不", None: "在误差之内，并不明显"}
+        words = {True: "明显更{}", False: "并不更{}", None: "更{}，但差异在误差范围内"}
         chinese.append(
             f"{CHINESE[task]}，以自己的输出为输入，训练过程的平均：教师强制 {Measured.of(one.mean for one in forced)}，"
             f"计划采样 {Measured.of(one.mean for one in scheduled)}，自由运行 {Measured.of(one.mean for one in free)}："
-            f"教师强制{words[faster]}更快。"
-            f"结束时 {'，'.join(str(Measured.of(values)) for values in ends.values())}：{words[better]}更好。"
+            f"教师强制{words[faster].format('快')}。"
+            f"结束时依次为 {'、'.join(str(Measured.of(values)) for values in ends.values())}："
+            f"教师强制{words[better].format('好')}。"
         )
     outcomes = {True: "holds for", False: "does not hold for", None: "is open for"}
     english.append("The claim " + ", ".join(f"{outcomes[fact]} {task}" for task, fact in facts.items()) + ".")

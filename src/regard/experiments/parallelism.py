@@ -47,7 +47,7 @@ CLAIM = Title(
         "A recurrent network trains position after position: at equal numbers of tokens its time per token grows with "
         "the length of the sequences, and faster than that of a convolution or attention, which work in parallel."
     ),
-    zh="循环网络只能逐位置训练：词元总数相同时，它每个词元的训练时间随序列长度增长，快于可以并行的卷积和注意力。",
+    zh="循环网络只能逐位置训练：词元总数相同时，它每个词元的训练时间随序列长度增长，而且比可以并行的卷积和注意力增长得更快。",
 )
 FULL = {"rounds": 10, "repeats": 5, "size": 128, "tokens": 16384, "lengths": (16, 64, 256, 1024, 4096, 16384)}
 CHINESE = {
@@ -170,14 +170,13 @@ def judge(times: Times, lengths: Sequence[int], *, machine: str, num_threads: in
     )
     words = {True: "增长", False: "不增长", None: "可能增长"}
     chinese = (
-        f"长度从 {lengths[0]} 到 {lengths[-1]}，每个词元时间的指数（{machine}，线程数 {num_threads}）："
+        f"长度从 {lengths[0]} 到 {lengths[-1]}，每个词元所用时间的增长指数（{machine}，线程数 {num_threads}）："
         + "，".join(f"{LABELS.get(name, name)} {Measured.of(values)}" for name, values in exponents.items())
         + "。"
         + "，".join(f"{name} 的时间{words[fact]}" for name, fact in grows.items())
         + "；"
         + (
-            "增长并非明显更快的有："
-            + "，".join(f"{serial} 与 {LABELS.get(parallel, parallel)}" for serial, parallel in against)
+            "，".join(f"{serial} 的增长不明显快于 {LABELS.get(parallel, parallel)}" for serial, parallel in against)
             if against
             else "两者的增长都快于 CNN 与注意力"
         )

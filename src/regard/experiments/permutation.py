@@ -31,7 +31,7 @@ CLAIM = Title(
         "Self-attention is permutation-equivariant: reorder the inputs and the outputs are reordered alike. "
         "Positions break that, so that order counts. Cross-attention reads its memory as a set."
     ),
-    zh="自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这一点，于是顺序有了作用。交叉注意力把记忆当作集合来读。",
+    zh="自注意力是置换等变的：打乱输入，输出以同样方式打乱；位置编码打破这种等变性，顺序才有作用。交叉注意力把记忆（它所关注的序列）当作集合。",
 )
 CHINESE = {
     "attention": "注意力",
@@ -39,6 +39,7 @@ CHINESE = {
     "cross-attention": "交叉注意力",
     "equivariant": "不受顺序影响",
     "not equivariant": "受顺序影响",
+    "{}, {}": "{}，{}",
 }
 ROUNDING = 1e-9
 MEMORIES = ("none", "sinusoidal")
@@ -171,13 +172,13 @@ def judge(deviations: Deviations, memory: Deviations, bare: str) -> tuple[bool, 
     chinese = (
         f"{'没有位置编码' if bare == 'none' else f'使用{LABELS.get(bare, bare)}位置编码'}时，输出的偏差最多为 "
         f"{max(deviations[bare]):.1e}：自注意力{'是' if equivariant else '不是'}置换等变的。"
-        f"其余 {len(others)} 种方案中有 {len(broken)} 种打破它"
+        f"其余 {len(others)} 种方案中有 {len(broken)} 种打破等变性"
         f"（偏差从 {min(map(min, others.values())):.2g} 到 {max(map(max, others.values())):.2g}）。"
     )
     if "causal mask" in deviations and min(deviations["causal mask"]) > ROUNDING:
         mask_alone = Measured.of(deviations["causal mask"]).mean
         english += f" So does a causal mask alone ({mask_alone:.2f}): positions are not the only way."
-        chinese += f"仅有因果掩码也会打破它（{mask_alone:.2f}）：位置编码不是唯一的办法。"
+        chinese += f"只用因果掩码也会打破等变性（{mask_alone:.2f}）：位置编码不是唯一的办法。"
     is_set, is_ordered = max(memory["none"]) < ROUNDING, min(memory["sinusoidal"]) > ROUNDING
     english += (
         f" With its memory reordered, the output of cross-attention deviates by at most {max(memory['none']):.1e}: it "
@@ -207,7 +208,10 @@ def draw_figure(figure: Any, *, measured: dict[tuple[str, str], Measured]) -> No
     label_point(axes, ROUNDING, -0.6, "equivariant", GREY, side="left")
     label_point(axes, ROUNDING, -0.6, "not equivariant", GREY, side="right")
     # names without a site are those of self-attention
-    names = [label(name) if site == "self-attention" else f"{label(site)}, {label(name)}" for site, name in measured]
+    names = [
+        label(name) if site == "self-attention" else label("{}, {}").format(label(site), label(name))
+        for site, name in measured
+    ]
     axes.set_yticks(range(len(measured)), names)
     axes.set_ylim(len(measured) - 0.5, -1)
     axes.set_xscale("log")

@@ -21,7 +21,7 @@ from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, line
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
 
-TITLE = Title(en="Why divide by √d", zh="为何除以 √d")
+TITLE = Title(en="Why divide by √d", zh="为什么分数要除以 √d")
 CLAIM = Title(
     en=(
         "The dot product of d unit-variance entries has variance d; softmax of it saturates and its gradient "

@@ -30,13 +30,13 @@ from regard.experiments.lib.timing import interleaved, is_slower, median_of
 TITLE = Title(en="The cost of a score", zh="评分函数的代价")
 CLAIM = Title(
     en="The dot product is cheaper than the additive score, and the cosine is slower than the dot product.",
-    zh="点积比加性评分函数便宜，余弦比点积慢。",
+    zh="点积的计算代价低于加性评分函数，余弦比点积慢。",
 )
 CHINESE = {
     "weights": "权重",
     "length": "长度",
     "formed": "显式算出",
-    "default": "默认（融合）",
+    "default": "默认方式",
     "cosine": "余弦",
     "additive": "加性",
     "dot (ms)": "点积（毫秒）",
@@ -47,7 +47,7 @@ CHINESE = {
     "All weights formed": "算出全部权重",
     "As attention runs by default": "注意力默认的运行方式",
     "queries and keys": "查询数与键数",
-    "milliseconds (bars: middle half)": "毫秒（误差棒：中间一半）",
+    "milliseconds (bars: middle half)": "毫秒（误差棒：中间一半的数据）",
 }
 FULL = {"turns": 101, "lengths": (16, 32, 64, 128, 256, 512, 1024)}
 FORMED, DEFAULT = "formed", "default"
@@ -109,7 +109,7 @@ def ratio(seconds: Mapping[str, Sequence[float]], name: str) -> float:
 def judge(times: Times) -> tuple[bool | None, Title]:
     """Additive and cosine are slower than dot at every length, formed and by default, by the sign test over turns."""
     english, chinese, outcomes = [], [], []
-    for path, path_zh in ((FORMED, "显式算出权重时"), (DEFAULT, "默认运行时")):
+    for path, path_zh in ((FORMED, "显式算出权重时"), (DEFAULT, "以默认方式运行时")):
         cells = [seconds for (kind, _), seconds in times.items() if kind == path]
         texts = []
         for name in ("additive", "cosine"):
@@ -125,7 +125,7 @@ def judge(times: Times) -> tuple[bool | None, Title]:
             f"(clearly slower at {cosine[0]} of {number}, faster at {cosine[1]})."
         )
         chinese.append(
-            f"{path_zh}，加性评分的用时是点积的 {additive[2]} 到 {additive[3]} 倍（{number} 个长度中 {additive[0]} "
+            f"{path_zh}，加性评分函数的用时是点积的 {additive[2]} 到 {additive[3]} 倍（{number} 个长度中 {additive[0]} "
             f"个明显更慢，{additive[1]} 个更快），余弦是 {cosine[2]} 到 {cosine[3]} 倍（{number} 个长度中 {cosine[0]} "
             f"个明显更慢，{cosine[1]} 个更快）。"
         )

@@ -44,18 +44,19 @@ CLAIM = Title(
 CHINESE = {
     "change by a shift": "平移引起的变化",
     "change by reordering": "打乱引起的变化",
-    "knows": "知道",
+    "knows": "知道的位置",
     "relative only": "仅相对位置",
     "absolute": "绝对位置",
-    "neither": "都不知道",
-    "CNN, filled frame": "CNN，占满整框",
-    "attention": "注意力",
-    "attention, none": "注意力，无",
-    "attention, learned": "注意力，可学习",
-    "attention, sinusoidal": "注意力，正弦",
-    "attention, relative": "注意力，相对位置",
-    "attention, rotary": "注意力，旋转（RoPE）",
-    "attention, alibi": "注意力，ALiBi",
+    "neither": "两者都不知道",
+    "CNN, filled frame": "CNN（文本占满外框）",
+    "attention, none": "注意力（无位置编码）",
+    "attention, learned": "注意力（可学习）",
+    "attention, sinusoidal": "注意力（正弦）",
+    "attention, relative": "注意力（相对位置）",
+    "attention, rotary": "注意力（旋转，RoPE）",
+    "attention, alibi": "注意力（ALiBi）",
+    "attention: {}": "注意力：{}",
+    ", ": "、",
     "Outputs after a shift, and after reordering": "平移后与打乱后的输出",
     "relative change by a shift of the block": "平移引起的相对变化",
     "relative change by reordering the block": "打乱引起的相对变化",
@@ -208,13 +209,14 @@ def judge(changes: Mapping[str, Sequence[Changes]]) -> tuple[bool, Title]:
     english += f" {len(EXPECTED) - len(wrong)} of {len(EXPECTED)} are as claimed. "
     english += f"In a filled frame the edges change the outputs of the CNN by {edges} when it moves."
     groups = [
-        f"{CHINESE[kind]}：{'；'.join(CHINESE.get(name, name) for name in by_kind[kind]) or '无'}。"
+        f"{CHINESE[kind]}：{'、'.join(CHINESE.get(name, name) for name in by_kind[kind]) or '无'}。"
         for kind in sorted(by_kind)
     ]
     chinese = (
-        f"平移使 CNN 的输出最多变化 {digits(shifted, 2)}，打乱最多变化 {reordered:.2f}。各系统所知：{''.join(groups)}"
+        f"平移使 CNN 的输出最多变化 {digits(shifted, 2)}，打乱则最多变化 {reordered:.2f}。"
+        f"各系统知道的位置如下。{''.join(groups)}"
         f"{len(EXPECTED)} 个系统中有 {len(EXPECTED) - len(wrong)} 个与说法一致。"
-        f"文本占满整框时，移动会因边缘使 CNN 的输出变化 {edges}。"
+        f"文本占满外框时，移动改变了边缘处的内容，CNN 的输出因此变化 {edges}。"
     )
     return not wrong, Title(en=english, zh=chinese)
 
@@ -247,7 +249,8 @@ def draw_figure(figure: Any, *, changes: Mapping[str, Sequence[Changes]]) -> Non
     for group in dict.fromkeys(EXPECTED.values()):
         names = [name for name in EXPECTED if name != CNN and knowledge(changes[name]) == group]
         if names:
-            text = f"{label('attention')}: {', '.join(label(name.removeprefix('attention, ')) for name in names)}"
+            listed = label(", ").join(label(name.removeprefix("attention, ")) for name in names)
+            text = label("attention: {}").format(listed)
             side = "left below" if group == "absolute" else "right below"
             label_point(axes, *middle_of([one for name in names for one in changes[name]]), text, BLUE, side=side)
     for x, y, text in (

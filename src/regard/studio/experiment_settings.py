@@ -30,7 +30,7 @@ LABELS = {
     "epochs": ("epochs", "训练轮数"),
     "size": ("size of the vectors", "向量维度"),
     "hidden_size": ("hidden size", "隐藏维度"),
-    "head_size": ("head size", "每头维度"),
+    "head_size": ("head size", "每个头的维度"),
     "num_heads": ("heads", "头数"),
     "num_layers": ("layers", "层数"),
     "vocab_size": ("vocabulary size", "词表大小"),
@@ -54,10 +54,10 @@ LABELS = {
     "tokens": ("tokens per measurement", "每次测量的词元数"),
     "examples": ("test examples", "测试样例数"),
     "orders": ("longest n-gram", "n-gram 的最大长度"),
-    "equal_order": ("n of the comparison at equal size", "等规模比较中的 n"),
-    "frame": ("length of the frame", "画面长度"),
-    "block": ("length of the shifted pattern", "被平移图案的长度"),
-    "max_adjectives": ("most adjectives before a noun", "名词前形容词的最大个数"),
+    "equal_order": ("n of the comparison at equal size", "同等大小比较中的 n"),
+    "frame": ("length of the frame", "外框长度"),
+    "block": ("length of the shifted pattern", "平移片段的长度"),
+    "max_adjectives": ("most adjectives before a noun", "名词前最多几个形容词"),
 }
 """Arguments in words, English and Chinese; an experiment may have others in its `chinese`, by their names."""
 

@@ -75,7 +75,7 @@ HISTORY = {
         explanation=LocalizedText(
             en="The source is folded to its n-grams and unfolded to one column for each target position, so every step "
             "has its own vector.",
-            zh="把源句折叠成 n 元片段，再展开成每个目标位置一列，因此每一步都有自己的向量。",
+            zh="把源句折叠成 n-gram，再展开成每个目标位置一列，因此每一步都有自己的向量。",
         ),
         formula="h_t = sigmoid(I y_{t-1} + R h_{t-1} + S unfold(fold(x))_t)",
         paper="https://aclanthology.org/D13-1176",
@@ -90,8 +90,8 @@ HISTORY = {
             en="How RNNsearch came about, by Bahdanau's own account: first two cursors over source and target with "
             "dynamic programming, which was hard to realise; then a fixed diagonal, which worked but was clumsy; then "
             "a softmax by which the decoder itself learns where to search.",
-            zh="Bahdanau 自述 RNNsearch 的来历：先是用动态规划在源句与目标句上移动两个光标，难以实现；"
-            "再是固定的对角线，能用但笨拙；最后用 softmax 让解码器自己学习该在哪里找。",
+            zh="Bahdanau 自述 RNNsearch 的来历：先是在源句与目标句上各移动一个光标，用动态规划对所有路径求和，"
+            "难以实现；随后是固定的对角线，能用但笨拙；最后用 softmax 让解码器自己学习该在哪里找。",
         ),
         formula="cursors: sum over monotonic paths; diagonal: p_t = t S/T; soft search: softmax(e_t)",
         paper="https://arxiv.org/abs/1409.0473",
@@ -125,11 +125,11 @@ HISTORY = {
     "location_aware": HistoryEntry(
         family=OTHER,
         year=2015,
-        title=LocalizedText(en="Location-aware attention for speech", zh="语音的位置感知注意力"),
+        title=LocalizedText(en="Location-aware attention for speech", zh="用于语音的位置感知注意力"),
         explanation=LocalizedText(
             en="The score also gets the previous weights, through a convolution, so attention to a long or repetitive "
             "sound moves on instead of losing its place.",
-            zh="评分函数还以卷积读入上一步的权重，使注意力在很长或有重复的声音中能够继续前移，而不会找错位置。",
+            zh="评分函数还通过卷积读入上一步的权重，因此在很长或有重复的语音中，注意力会继续前移，不会错位。",
         ),
         formula="e_ij = w . tanh(W s_{i-1} + V h_j + U f_ij + b), f_i = F * alpha_{i-1}",
         paper="https://arxiv.org/abs/1506.07503",
@@ -141,7 +141,7 @@ HISTORY = {
         explanation=LocalizedText(
             en="Speech to letters: a pyramid of LSTMs shortens the sound eightfold, and the decoder attends to it at "
             "every letter.",
-            zh="语音转文字：金字塔形的 LSTM 把声音缩短到八分之一，解码器在每个字母处关注它。",
+            zh="语音转文字：金字塔形的 LSTM 把语音序列缩短到八分之一，解码器生成每个字母时都关注它。",
         ),
         formula="h_i^n = BLSTM(h_{i-1}^n, [h_{2i}^{n-1}; h_{2i+1}^{n-1}]), c_i = attend(s_i, h)",
         paper="https://arxiv.org/abs/1508.01211",
@@ -153,7 +153,8 @@ HISTORY = {
         explanation=LocalizedText(
             en="A layer adds to its input instead of replacing it, so the gradient has a direct path at any "
             "depth. Every layer of a Transformer has two.",
-            zh="每一层把结果加到输入上，而不是替换它，因此无论多深，梯度都有一条直达的通路。Transformer 每层有两条。",
+            zh="每一层把结果加到输入上，而不是替换它，因此无论多深，梯度都有一条直达的通路。"
+            "Transformer 每层有两个残差连接。",
         ),
         formula="y = x + f(x)",
         paper="https://arxiv.org/abs/1512.03385",
@@ -180,7 +181,8 @@ HISTORY = {
         explanation=LocalizedText(
             en="Keys and values of the past are stored, so that a new token needs one query instead of a whole pass; "
             "the paper shows that loading them is the cost of generation.",
-            zh="保存过去的键和值，生成新词元时只需计算一个查询，不必重算全文；论文指出，读取它们正是生成的主要开销。",
+            zh="保存过去的键和值，生成新词元时只需计算一个查询，不必重新计算全文；"
+            "论文指出，读取它们正是生成的主要开销。",
         ),
         formula="K_t = [K_{t-1}; k_t], V_t = [V_{t-1}; v_t]",
         paper="https://arxiv.org/abs/1911.02150",
@@ -194,7 +196,7 @@ HISTORY = {
         explanation=LocalizedText(
             en="A product of features replaces the exponential, so the past fits into one matrix: constant memory, and "
             "cost linear in the length.",
-            zh="用特征的乘积代替指数，过去的内容可以放进一个矩阵：内存固定，代价与长度成线性关系。",
+            zh="用特征的乘积代替指数，过去的内容可以放进一个矩阵：内存固定，代价随长度线性增长。",
         ),
         formula="phi(q_t) S_t / (phi(q_t) . z_t), S_t = S_{t-1} + phi(k_t) v_t",
         paper="https://arxiv.org/abs/2006.16236",

@@ -64,7 +64,7 @@ class InventedLanguage:
         """Sentences of both languages."""
         return Description(
             reads=Title(en="sentences in an invented language", zh="一种虚构语言的句子"),
-            writes=Title(en="the same sentences in another invented language", zh="另一种虚构语言的同一句子"),
+            writes=Title(en="the same sentences in another invented language", zh="另一种虚构语言的对应句子"),
         )
 
     def pairs(self, count: int, *, split: str = "train", seed: int = 0) -> list[Pair]:

@@ -91,7 +91,7 @@ LABELS = {
     "entropy floor": "熵下界",
     "chance": "随机水平",
     "Training loss": "训练损失",
-    "step": "步",
+    "step": "训练步数",
     "loss (nats per symbol)": "损失（纳特/符号）",
     "Generation: steps that follow the rule": "生成：符合规则的步",
     "position in the sequence": "序列中的位置",

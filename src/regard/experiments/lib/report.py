@@ -9,11 +9,13 @@ from regard.experiments.lib.chinese import chinese_labels, label
 from regard.experiments.lib.finding import OUTCOMES, Experiment, Finding, format_cell
 
 Language = Literal["en", "zh"]
-HEADING = Title(en="Claims about attention, tested", zh="关于注意力的论断及其检验")
+HEADING = Title(en="Claims about attention, tested", zh="检验关于注意力的说法")
 COUNTS = Title(
     en="{holds} claims hold, {fails} do not, {open} cannot be decided by these measurements.",
-    zh="{holds} 条论断成立，{fails} 条不成立，{open} 条无法由这些测量判定。",
+    zh="{holds} 个说法成立，{fails} 个不成立，{open} 个无法由这些测量结果判定。",
 )
+
+SECONDS = Title(en=", {:.0f} s", zh="，用时 {:.0f} 秒")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ def section(one: ReportedFinding, language: Language) -> str:
             f"**{outcome}** {text['verdict']}",
             markdown_table(one, language),
             f"![{text['claim']}]({finding.name}.png)",
-            f"<{experiment.paper}>, {one.seconds:.0f} s",
+            f"<{experiment.paper}>{getattr(SECONDS, language).format(one.seconds)}",
         ]
     )
 

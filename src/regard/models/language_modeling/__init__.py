@@ -114,8 +114,8 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         parts=Title(
             en="Feature model: the last outputs of an LSTM; query model: its current output; attention model: "
             "additive score and softmax; output model: a tanh layer on context and output.",
-            zh="特征模型：LSTM 最近的若干输出；查询模型：当前输出；注意力模型：加性评分函数与 softmax；输出模型：对上"
-            "下文与输出的 tanh 层。",
+            zh="特征模型：LSTM 最近的若干输出；查询模型：当前输出；注意力模型：加性评分函数与 softmax；输出模型：作"
+            "用于上下文与输出的 tanh 层。",
         ),
     ),
     "key_value": ModelEntry(
@@ -136,7 +136,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
             "the current output; attention model: additive score and softmax; output model: a tanh layer on context "
             "and value half.",
             zh="特征模型：LSTM 最近的输出，一半作键、一半作值；查询模型：当前输出的键部分；注意力模型：加性评分函数与"
-            " softmax；输出模型：对上下文与值部分的 tanh 层。",
+            " softmax；输出模型：作用于上下文与值部分的 tanh 层。",
         ),
     ),
     "key_value_predict": ModelEntry(
@@ -157,7 +157,7 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
             "key part of the current output; attention model: additive score and softmax; output model: a tanh layer "
             "on context and prediction part.",
             zh="特征模型：LSTM 最近的输出，分成键、值与预测三部分；查询模型：当前输出的键部分；注意力模型：加性评分函"
-            "数与 softmax；输出模型：对上下文与预测部分的 tanh 层。",
+            "数与 softmax；输出模型：作用于上下文与预测部分的 tanh 层。",
         ),
     ),
     "ngram_rnn": ModelEntry(
@@ -176,8 +176,8 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         parts=Title(
             en="Feature model: parts of the last outputs of an LSTM; query and attention model: none, each offset "
             "has fixed weights; output model: a tanh layer on their concatenation.",
-            zh="特征模型：LSTM 最近几个输出的各一部分；查询模型与注意力模型：没有，每个位移的权重是固定的；输出模型："
-            "对拼接结果的 tanh 层。",
+            zh="特征模型：LSTM 最近几个输出的各一部分；查询模型与注意力模型：没有，每个偏移的权重是固定的；输出模型："
+            "作用于拼接结果的 tanh 层。",
         ),
     ),
     "gpt": ModelEntry(
@@ -193,13 +193,14 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
         summary=Title(
             en="The decoder of the Transformer alone, with the norm first in each layer, as in GPT-2 (last in GPT, "
             "2018); keys and values of the past are cached.",
-            zh="只用 Transformer 的解码器，归一化在每层开头，与 GPT-2 相同（GPT 在末尾）；过去的键和值有缓存。",
+            zh="只用 Transformer 的解码器，层归一化在每层开头，与 GPT-2 相同（2018 年的 GPT 在末尾）；"
+            "缓存过去的键和值。",
         ),
         parts=Title(
             en="Feature model: word and position embeddings and the layers below; query model: the current position "
             "of each layer; attention model: scaled dot score and softmax over the past, in several heads; output "
             "model: feed-forward layers and the tied embedding.",
-            zh="特征模型：词与位置的嵌入，以及下面各层；查询模型：每层的当前位置；注意力模型：多头的缩放点积评分函数"
+            zh="特征模型：词与位置的嵌入，以及下方各层；查询模型：每层的当前位置；注意力模型：多头的缩放点积评分函数"
             "与 softmax，只看过去；输出模型：前馈层与共享的嵌入表。",
         ),
     ),
@@ -221,8 +222,8 @@ LANGUAGE_MODELS: dict[str, ModelEntry] = {
             en="Feature model: keys and values of every word; query model: a projection of the current word; "
             "attention model: none, a small model that is trained on the pairs answers instead; output model: "
             "feed-forward layers and a linear layer.",
-            zh="特征模型：每个词的键与值；查询模型：当前词的投影；注意力模型：没有，由一个用这些键值对训练的小模型作"
-            "答；输出模型：前馈层与线性层。",
+            zh="特征模型：每个词的键与值；查询模型：当前词的投影；注意力模型：没有，改由一个用这些键值对训练的小模型"
+            "给出结果；输出模型：前馈层与线性层。",
         ),
     ),
 }

@@ -68,7 +68,7 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
             "summary; attention model: additive score and softmax; output model: a classifier on the mean of the "
             "states.",
             zh="特征模型：保存在状态带上的 LSTM 过去状态；查询模型：当前词与上一个汇总状态；注意力模型：加性评分函数"
-            "与 softmax；输出模型：对状态平均的分类层。",
+            "与 softmax；输出模型：作用于状态平均的分类层。",
         ),
     ),
     "structured_self_attention": ModelEntry(
@@ -88,7 +88,7 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
             en="Feature model: a bidirectional LSTM; query model: r learned vectors, the same for every sentence; "
             "attention model: additive score and softmax; output model: a classifier on the r contexts.",
             zh="特征模型：双向 LSTM；查询模型：r 个学到的向量，对所有句子相同；注意力模型：加性评分函数与 softmax；输"
-            "出模型：对 r 个上下文的分类层。",
+            "出模型：作用于 r 个上下文的分类层。",
         ),
     ),
     "transformer_encoder": ModelEntry(
@@ -109,8 +109,8 @@ TEXT_CLASSIFICATION_MODELS: dict[str, ModelEntry] = {
             en="Feature model: word and position embeddings and the layers below; query model: every position of "
             "each layer; attention model: scaled dot score and softmax in several heads; output model: a classifier "
             "on the mean of the words.",
-            zh="特征模型：词与位置的嵌入，以及下面各层；查询模型：每层的每个位置；注意力模型：多头的缩放点积评分函数"
-            "与 softmax；输出模型：对各词平均的分类层。",
+            zh="特征模型：词与位置的嵌入，以及下方各层；查询模型：每层的每个位置；注意力模型：多头的缩放点积评分函数"
+            "与 softmax；输出模型：作用于各词平均的分类层。",
         ),
     ),
 }

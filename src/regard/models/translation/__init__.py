@@ -121,8 +121,8 @@ TRANSLATION_MODELS = {
         parts=Title(
             en="Feature model: a stacked LSTM; query model: the decoder's current state; attention model: dot, "
             "general, concat or location score, global or local; output model: a tanh layer on context and state.",
-            zh="特征模型：多层 LSTM；查询模型：解码器的当前状态；注意力模型：dot、general、concat 或 location 评分函"
-            "数，全局或局部；输出模型：对上下文与状态的 tanh 层。",
+            zh="特征模型：多层 LSTM；查询模型：解码器的当前状态；注意力模型：点积、general、拼接或 location 评分函数，"
+            "全局或局部；输出模型：作用于上下文与状态的 tanh 层。",
         ),
     ),
     "lstmn": ModelEntry(
@@ -142,8 +142,8 @@ TRANSLATION_MODELS = {
         parts=Title(
             en="Feature model: an LSTMN whose tape has the source states; query model: the current word and the last "
             "summary; attention model: additive score over both tapes; output model: the LSTMN decoder.",
-            zh="特征模型：LSTMN，其状态带保存源句状态；查询模型：当前词与上一个汇总状态；注意力模型：对两条状态带的加"
-            "性评分函数；输出模型：LSTMN 解码器。",
+            zh="特征模型：LSTMN，其状态带保存源句状态；查询模型：当前词与上一个汇总状态；注意力模型：作用于两条状态带的"
+            "加性评分函数；输出模型：LSTMN 解码器。",
         ),
     ),
     "conv_seq2seq": ModelEntry(

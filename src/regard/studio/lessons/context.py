@@ -94,16 +94,14 @@ EATING = WordInContext(
 MAX_SHARE = 3.0
 
 CONTROLS = (
-    control(
-        "share", both("Share r of the context", "上下文所占的系数 r"), low=0.0, high=MAX_SHARE, step=0.25, value=1.0
-    ),
+    control("share", both("Share r of the context", "上下文的系数 r"), low=0.0, high=MAX_SHARE, step=0.25, value=1.0),
 )
 
 INTRODUCTION = text(
     "The same word means different things: it depends on the words around it. Here every word has two numbers: how "
     "strongly it suggests either of two meanings. These vectors are set by hand; in a trained model they are learned, "
     "and the weights are less tidy.",
-    "同一个词可以有不同的意思，要看它周围的词。这里每个词有两个数，表示它在多大程度上提示两种意思中的每一种。"
+    "同一个词可以有不同的意思，要看它周围的词。这里每个词有两个数，分别表示它对两种意思的提示有多强。"
     "这些向量是手工设定的；真实模型里它们是学出来的，权重也没有这么整齐。",
 )
 FORMULA = formula(r"c = \sum_j \mathrm{softmax}_j(q \cdot k_j)\, v_j, \qquad P = \mathrm{softmax}(x + r\, c)")
@@ -138,10 +136,14 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
 
 def sentences_of(*examples: WordInContext) -> LessonBlock:
     """The sentences as a paragraph."""
-    numbered = " ".join(f"({position}) {one.sentence}" for position, one in enumerate(examples, start=1))
-    sentences = numbered if len(examples) > 1 else examples[0].sentence
     word = examples[-1].word
-    return text(f"{sentences} What does `{word}` mean?", f"{sentences} 这里的 `{word}` 是什么意思？")
+    if len(examples) == 1:
+        english = chinese = f"{examples[0].sentence} "
+    else:
+        numbered = list(enumerate(examples, start=1))
+        english = "".join(f"({position}) {one.sentence} " for position, one in numbered)
+        chinese = "".join(f"（{position}）{one.sentence} " for position, one in numbered)
+    return text(f"{english}What does `{word}` mean?", f"{chinese}这里的 `{word}` 是什么意思？")
 
 
 def weights_of(example: WordInContext) -> LessonBlock:
@@ -163,7 +165,7 @@ def matters_most(example: WordInContext) -> LessonBlock:
     return question(
         both(
             f"Which word has the most weight for {example.word} in sentence (2)?",
-            f"第 (2) 句里，{example.word} 对哪个词的权重最大？",
+            f"第（2）句里，{example.word} 对哪个词的权重最大？",
         ),
         list(map(same, example.words)),
         best,
@@ -179,7 +181,7 @@ def meanings(
 ) -> LessonBlock:
     """The probabilities of both meanings without and with the context."""
     rows = [
-        both(f"{one.word} .. {one.words[-1]}, r = {factor:g}", f"{one.word} … {one.words[-1]}，r = {factor:g}")
+        both(f"{one.word} .. {one.words[-1]}, r = {factor:g}", f"{one.word} …… {one.words[-1]}，r = {factor:g}")
         for one in examples
         for factor in (0.0, share)
     ]
@@ -197,15 +199,15 @@ def refers_to(example: WordInContext, share: float) -> LessonBlock:
     return question(
         both(
             f"In sentence (2), with r = {share:g}: which noun is more probable for `it`?",
-            f"第 (2) 句，r = {share:g} 时：`it` 更可能指哪个名词？",
+            f"第（2）句，r = {share:g} 时：`it` 更可能指哪个名词？",
         ),
         list(names),
         best,
         both(
             f"Milk has probability {number(before[1])} without the context and {number(after[1])} with it. The query "
             "of `it` is set here by the last word, hungry or sweet; in a model an earlier layer carries it there.",
-            f"没有上下文时“牛奶”的概率是 {number(before[1])}，加上后是 {number(after[1])}。这里 `it` 的查询由句末的词"
-            "（hungry 或 sweet）设定；在真实模型里，由前面的层把它传过来。",
+            f"没有上下文时“牛奶”的概率是 {number(before[1])}，加上上下文后是 {number(after[1])}。"
+            "这里 `it` 的查询由句末的词（hungry 或 sweet）设定；在真实模型里，由前面的层把它传过来。",
         ),
     )
 
@@ -225,7 +227,7 @@ def needs_context(share: float) -> LessonBlock:
         both(
             f"From {number(before, 3)} to {number(after, 3)}: the word alone is clear, so it can be translated before "
             "the sentence ends.",
-            f"从 {number(before, 3)} 到 {number(after, 3)}：这个词本身就很清楚，不必读完整句就能翻译。",
+            f"从 {number(before, 3)} 到 {number(after, 3)}：这个词本身就很明确，不必等句子结束就能翻译。",
         ),
     )
 
@@ -234,8 +236,8 @@ def curves() -> ChartBlock:
     """The probability of the first meaning by the share of the context."""
     shares = torch.linspace(0, MAX_SHARE, 25)
     lines = (
-        (both("transformers: electrical (1)", "transformers 是变压器 (1)"), FALLEN),
-        (both("Transformer: electrical (2)", "Transformer 是变压器 (2)"), WIDELY_USED),
+        (both("transformers: electrical (1)", "transformers 指变压器（1）"), FALLEN),
+        (both("Transformer: electrical (2)", "Transformer 指变压器（2）"), WIDELY_USED),
         (both("it: cat (hungry)", "it 指猫（hungry）"), HUNGRY),
         (both("it: cat (sweet)", "it 指猫（sweet）"), SWEET),
     )

@@ -26,7 +26,7 @@ from regard.studio.lessons.blocks import (
 )
 from regard.studio.schema.pages import ChartBlock, LessonBlock
 
-FRUITS = (both("lime", "青柠"), both("apple", "苹果"), both("melon", "西瓜"))
+FRUITS = (both("lime", "青柠"), both("apple", "苹果"), both("melon", "甜瓜"))
 KEYS = torch.tensor([[0.5], [2.0], [4.5]])
 """Weight in units of 100 g; the keys of the dictionary."""
 VALUES = torch.tensor([[0.4], [0.6], [3.0]])
@@ -53,8 +53,8 @@ CLOSING = text(
     "So attention is a lookup with three changes: keys and queries are vectors, a match is a matter of degree, and the "
     "values are merged. The changes make it differentiable: the gradient gives the direction in "
     "which a query or a key should move, whereas an exact match has none.",
-    "所以注意力就是做了三处改动的查字典：键和查询是向量，匹配有程度之分，值要合并。"
-    "这三处改动使它可导：梯度指出查询和键该往哪里调整，而精确匹配没有梯度。",
+    "所以注意力相当于查字典，只是有三处不同：键和查询是向量，匹配有程度之分，值要合并。"
+    "这三处不同使它可导：梯度指出查询和键该往哪里调整，而精确匹配没有梯度。",
 )
 
 
@@ -84,7 +84,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         text(
             f"At T = {temperature:g} the result is {here}. At T = 0 it is {exact}, the value of the nearest key; as T "
             f"grows it approaches {mean}, the mean of all.",
-            f"T = {temperature:g} 时结果是 {here}。T = 0 时是 {exact}，即最近的键的值；T 越大越接近 {mean}，即全部的"
+            f"T = {temperature:g} 时结果是 {here}。T = 0 时是 {exact}，即最近的键的值；T 越大越接近 {mean}，即所有值的"
             "平均。",
         ),
         prices(),
@@ -109,7 +109,7 @@ def exact_question(query: float) -> LessonBlock:
     choices = VALUES[:, 0].tolist()
     return question(
         both(f"An exact lookup of {query:g}: what does it return?", f"精确查找 {query:g}，会得到什么？"),
-        [*(same(number(choice)) for choice in choices), both("nothing: an error", "什么也没有：出错")],
+        [*(same(number(choice)) for choice in choices), both("nothing: an error", "查不到：出错")],
         len(choices) if price is None else choices.index(price),
         both(
             f"No key is equal to {query:g}." if price is None else f"One key is equal to {query:g}.",

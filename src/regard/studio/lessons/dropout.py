@@ -36,8 +36,8 @@ INTRODUCTION = text(
     "In training, dropout sets attention weights to 0 at random, each with probability p, so that the model does "
     "not depend on single words. The weights that are left are multiplied by a factor that keeps their sum at 1 on "
     "average. The weights here are those of journey in: Your journey starts with one step.",
-    "训练时，dropout 以概率 p 随机地把注意力权重变成 0，使模型不依赖个别的词。留下的权重要乘以一个系数，"
-    "使总和平均仍为 1，好比有人离场，剩下的人声音就要大一些。"
+    "训练时，dropout 把每个注意力权重以概率 p 随机置零，使模型不依赖个别的词。留下的权重要乘以一个系数，"
+    "使权重之和平均仍为 1。"
     "这里用的是 Your journey starts with one step 一句中 journey 的权重。",
 )
 FORMULA = formula(
@@ -46,7 +46,7 @@ FORMULA = formula(
 CLOSING = text(
     "In one step the weights need not sum to 1; on average over steps they do. In evaluation nothing is dropped and "
     "nothing rescaled, so both modes agree on average.",
-    "单独一步里，权重之和不一定是 1；多步平均起来才是。评估时既不丢弃，也不缩放，因此两种模式在平均意义上一致。",
+    "单独一步里，权重之和不一定是 1；多步平均才是 1。评估时既不丢弃，也不缩放，因此两种模式在平均意义上一致。",
 )
 
 
@@ -74,7 +74,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
             f"The sum of this draw is {number(rescaled[0].sum())}; the mean of {DRAWS} draws is "
             f"{number(rescaled.sum(dim=1).mean())}, without the factor {number(dropped.sum(dim=1).mean())}.",
             f"这一次的和是 {number(rescaled[0].sum())}；{DRAWS} 次的平均是 {number(rescaled.sum(dim=1).mean())}，"
-            f"不乘系数则是 {number(dropped.sum(dim=1).mean())}。",
+            f"不乘系数时是 {number(dropped.sum(dim=1).mean())}。",
         ),
         CLOSING,
     ]
@@ -105,14 +105,14 @@ def sum_question(rate: float, dropped: Float[Tensor, "N K"], rescaled: Float[Ten
     return question(
         both(
             f"Without the factor: how does the mean of the sum over {DRAWS} draws change?",
-            f"如果不乘这个系数，{DRAWS} 次抽取的和平均会怎样？",
+            f"如果不乘这个系数，{DRAWS} 次抽取的权重之和平均会怎样？",
         ),
         [both("it is smaller", "变小"), both("it stays 1", "仍为 1"), both("it is larger", "变大")],
         # with a tolerance: the mean of random draws
         1 if abs(float(without) - 1) < 0.02 else 0 if without < 1 else 2,
         both(
             f"{number(without)} without, {number(with_factor)} with it: about 1-p = {1 - rate:g} against 1.",
-            f"不乘是 {number(without)}，乘是 {number(with_factor)}：大约是 1-p = {1 - rate:g} 与 1。",
+            f"不乘时是 {number(without)}，乘了是 {number(with_factor)}：分别约为 1-p = {1 - rate:g} 和 1。",
         ),
     )
 
@@ -121,9 +121,9 @@ def sums(dropped: Float[Tensor, "N K"], rescaled: Float[Tensor, "N K"]) -> Chart
     """The running mean of the sum of the weights."""
     draws = torch.arange(1, DRAWS + 1)
     return chart(
-        both("Mean of the sum of the weights, by number of draws", "权重之和的平均，随抽取次数"),
+        both("Mean of the sum of the weights, by number of draws", "权重之和的平均值随抽取次数的变化"),
         both("draws", "抽取次数"),
-        both("mean sum", "和的平均"),
+        both("mean sum", "和的平均值"),
         *(
             series(label, draws, weights.sum(dim=1).cumsum(dim=0) / draws, points=False)
             for label, weights in (

@@ -54,7 +54,7 @@ CLOSING = text(
     "The factor applies to the input alone: where the same table is the output layer (tied weights), it is used "
     "unscaled. Learned positions start with the norm of words, so for them the argument does not hold.",
     "这个系数只用于输入：同一张表兼作输出层（权重共享）时不缩放。"
-    "学习得到的位置向量，初始范数与词向量相同，因此上面的理由对它们不成立。",
+    "可学习的位置向量，初始范数与词向量相同，因此上面的理由对它们不成立。",
 )
 
 
@@ -80,7 +80,8 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         text(
             f"The cosine of the sum and the word alone is {number(left[0])} without the factor and {number(left[1])} "
             "with it: unscaled, the position dominates the sum.",
-            f"和向量与词向量的余弦，不乘系数时是 {number(left[0])}，乘了是 {number(left[1])}：不缩放，词就被位置淹没。",
+            f"相加所得的向量与词向量的余弦，不乘系数时是 {number(left[0])}，乘了是 {number(left[1])}："
+            "不缩放时，相加的结果以位置为主。",
         ),
         CLOSING,
     ]
@@ -127,7 +128,7 @@ def norm_question(size: int, norm: float) -> LessonBlock:
         nearest_choice([math.log(value) for value in choices.values()], math.log(norm)),
         both(
             f"Measured: {number(norm)}. The $d$ squares have mean $1/d$ each, whatever $d$ is.",
-            f"实测 {number(norm)}。$d$ 个平方，平均各为 $1/d$，与 $d$ 无关。",
+            f"实测 {number(norm)}。$d$ 个分量的平方平均各为 $1/d$，与 $d$ 的大小无关。",
         ),
     )
 
@@ -152,13 +153,13 @@ def sum_question(left: Float[Tensor, " 2"]) -> LessonBlock:
     return question(
         both(
             "Word plus position: in which sum is the word easier to recognise (a larger cosine with the word)?",
-            "词加位置：哪一个和里更容易认出词（与词的余弦更大）？",
+            "词加位置：从哪一个相加的结果里更容易认出词（与词的余弦更大）？",
         ),
         [both("the unscaled word", "不缩放的词"), both("the word times √d", "乘以 √d 的词")],
         int(left.argmax()),
         both(
             f"Cosine {number(left[0])} against {number(left[1])}.",
-            f"余弦 {number(left[0])} 对 {number(left[1])}。",
+            f"余弦分别为 {number(left[0])} 与 {number(left[1])}。",
         ),
     )
 
@@ -177,7 +178,7 @@ def chart_of_norms() -> ChartBlock:
 
 
 LESSON = LessonEntry(
-    title=both("Why embeddings are multiplied by √d", "为什么嵌入要乘以 √d"),
+    title=both("Why embeddings are multiplied by √d", "为什么词嵌入要乘以 √d"),
     summary=both(
         "Norms of words and of sinusoidal positions, measured, and what is left of the word in their sum.",
         "实测词向量与正弦位置向量的范数，以及两者相加后词还剩多少。",

@@ -167,12 +167,12 @@ def best_question(weights: Float[Tensor, "T S"]) -> LessonBlock:
 def no_counterpart(weights: Float[Tensor, "T S"]) -> LessonBlock:
     """The question particle has no source word."""
     lone = GREETING.aligned.index(None)
-    shares = ", ".join(map(number, weights[lone]))
+    shares = list(map(number, weights[lone]))
     return text(
-        f"吗 marks a question; how are you has no word for it. Its query is 0, so its weights are {shares} at any β. "
-        "Not every word has a counterpart; softmax still distributes a total of 1.",
-        f"“吗”表示疑问，how are you 里没有与它对应的词。它的查询是 0，所以无论 β 取何值，权重都是 {shares}。"
-        "并非每个词都有对应的词，而 softmax 总要分完总和 1。",
+        "吗 marks a question; how are you has no word for it. Its query is 0, so its weights are "
+        f"{', '.join(shares)} at any β. Not every word has a counterpart; softmax still distributes a total of 1.",
+        f"“吗”表示疑问，how are you 里没有与它对应的词。它的查询是 0，所以无论 β 取何值，权重都是 {'、'.join(shares)}。"
+        "并非每个词都有对应的词，但 softmax 的权重之和仍然是 1。",
     )
 
 

@@ -49,8 +49,8 @@ INTRODUCTION = text(
     "several: it is the subject of `was`, it refers to `cat`, and the mood of the sentence is in `hungry`. Three "
     "heads, each with its own projections, take one relation each. The projections are set by hand; trained heads "
     "specialise less cleanly.",
-    "单头注意力对每个查询只有一个分布，一次只能表示一种关系。而 `it` 有好几种：它是 was 的主语，它指代 cat，"
-    "而句子的情感在 hungry 上。三个头各有自己的投影，各管一种关系。"
+    "单头注意力对每个查询只有一个分布，一次只能表示一种关系。而 `it` 有好几种关系：它是 `was` 的主语，指代 `cat`，"
+    "句子的情感则在 `hungry` 上。三个头各有自己的投影，各负责一种关系。"
     "这里的投影是手工设定的；训练出来的头分工没有这么清楚。",
 )
 FORMULA = formula(
@@ -130,7 +130,7 @@ def reference_question(weights: Float[Tensor, " 9"]) -> LessonBlock:
     return question(
         both(
             "The second head relates `it` to its noun. On which word is its largest weight?",
-            "第二个头问的是 `it` 指代什么。它在哪个词上的权重最大？",
+            "第二个头把 `it` 与它指代的名词联系起来。它在哪个词上的权重最大？",
         ),
         [same(WORDS[choice]) for choice in choices],
         choices.index(best),
@@ -145,7 +145,7 @@ def single_question(experts: Float[Tensor, "3 9"], single: Float[Tensor, " 9"]) 
     """How large is the largest weight of the single head, beside those of the three?"""
     each, largest = experts.amax(dim=1), single.max()
     outcomes = (largest > each.max(), each.min() <= largest <= each.max(), largest < each.min())
-    shares = ", ".join(map(number, each))
+    shares = list(map(number, each))
     return question(
         both(
             "A single head with the same projections: how large is its largest weight, beside those of the three?",
@@ -154,8 +154,9 @@ def single_question(experts: Float[Tensor, "3 9"], single: Float[Tensor, " 9"]) 
         [both("larger", "更大"), both("about as large", "差不多"), both("smaller than each of them", "比每一个都小")],
         [bool(outcome) for outcome in outcomes].index(True),
         both(
-            f"{number(largest)} against {shares}: was, cat and hungry have the same score and share one distribution.",
-            f"{number(largest)}，而三个头是 {shares}：was、cat 与 hungry 分数相同，共享一个分布。",
+            f"{number(largest)} against {', '.join(shares)}: was, cat and hungry have the same score and share one "
+            "distribution.",
+            f"{number(largest)}，而三个头分别是 {'、'.join(shares)}：was、cat 与 hungry 分数相同，共享一个分布。",
         ),
     )
 
@@ -181,10 +182,10 @@ def curves() -> ChartBlock:
 
 
 LESSON = LessonEntry(
-    title=both("Heads as experts", "多个头，多个专家"),
+    title=both("Heads as experts", "各有专长的注意力头"),
     summary=both(
         "Grammar, reference and mood: three heads on one word, and what a single head makes of it.",
-        "语法、指代、情感：三个头看同一个词，单头又会怎样。",
+        "语法、指代、情感：三个头处理同一个词，单头又会怎样。",
     ),
     controls=CONTROLS,
     build=build,

@@ -30,7 +30,7 @@ PROMPT, WRONG = ("You", "should"), "eat"
 LIMIT, SAMPLES = 6, 4
 
 CONTROLS = (
-    control("order", both("Words of an n-gram, n", "n 元语法的 n"), low=2.0, high=4.0, step=1.0, value=3.0),
+    control("order", both("Words of an n-gram, n", "n-gram 的 n"), low=2.0, high=4.0, step=1.0, value=3.0),
     control("temperature", both("Temperature of the samples", "采样温度"), low=0.25, high=2.0, step=0.25, value=1.0),
 )
 
@@ -39,7 +39,7 @@ INTRODUCTION = text(
     f"An n-gram model is counted here on {len(LINES)} lines: {'; '.join(DISTINCT)} (the first one "
     f"{LINES.count(LINES[0])} times). "
     'It is a real language model, only a small one. Its input is "You should".',
-    f"这里用 {len(LINES)} 行文字统计出一个 n 元语法模型：{'；'.join(DISTINCT)}（第一句出现 "
+    f"这里用 {len(LINES)} 行文字统计出一个 n-gram 模型：{'；'.join(DISTINCT)}（第一句出现 "
     f"{LINES.count(LINES[0])} 次）。它是真正的语言模型，只是很小。输入是“You should”。",
 )
 FORMULA = formula(r"P(x_1, \dots, x_T) = \prod_{t=1}^{T} P(x_t \mid x_1, \dots, x_{t-1})")
@@ -143,7 +143,7 @@ def wrong_word(right: Sequence[str], wrong: Sequence[str]) -> LessonBlock:
             f'Suppose the first round gives "{WRONG}" by mistake. How many of the later words ({", ".join(before)}) '
             "are "
             "still generated?",
-            f"假如第一轮误得“{WRONG}”，原来后面的词（{'、'.join(before)}）还会生成几个？",
+            f"假如第一轮误选了“{WRONG}”，原先后面的词（{'、'.join(before)}）还会生成几个？",
         ),
         [same(str(count)) for count in range(len(before) + 1)],
         still,

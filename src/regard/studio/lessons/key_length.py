@@ -27,7 +27,7 @@ from regard.studio.schema.pages import ChartBlock, LessonBlock
 
 ANGLES = (0.0, 40.0, 100.0)
 """Degrees between the query and each key."""
-KEYS = (both("nearest direction", "方向最近"), both("long", "长键"), both("other direction", "方向不同"))
+KEYS = (both("nearest direction", "方向最接近"), both("long", "长键"), both("other direction", "方向不同"))
 LONG = 1
 """The key whose length the reader sets; the others have length 1."""
 SHORTEST, LONGEST, SHARPNESS = 0.5, 5.0, 2.0
@@ -40,8 +40,8 @@ CONTROLS = (
 INTRODUCTION = text(
     f"Three keys at {ANGLES[0]:g}, {ANGLES[1]:g} and {ANGLES[2]:g} degrees from the query. The one at {ANGLES[LONG]:g} "
     "degrees has a length of its own.",
-    f"三个键与查询的夹角是 {ANGLES[0]:g}、{ANGLES[1]:g} 和 {ANGLES[2]:g} 度，其中 {ANGLES[LONG]:g} 度的那个键有自己的"
-    "长度。",
+    f"三个键与查询的夹角是 {ANGLES[0]:g}、{ANGLES[1]:g} 和 {ANGLES[2]:g} 度，其中 {ANGLES[LONG]:g} 度的那个键长度"
+    "可以调节。",
 )
 FORMULA = formula(r"q \cdot k = |q|\,|k| \cos\theta \qquad\qquad \cos\theta = \frac{q \cdot k}{|q|\,|k|}")
 CLOSING = text(
@@ -49,7 +49,7 @@ CLOSING = text(
     "key. It also saves the norm of every key. The cosine suits comparison and classification, where only the "
     "direction should count; its scores lie between -1 and 1, so it needs a factor before the softmax, here "
     f"{SHARPNESS:g}.",
-    "用点积时，模型把键变长，就能让一个词对所有方向相近的查询都更重要；而且省去了计算每个键的范数。"
+    "用点积时，模型只要把键变长，就能让一个词对所有方向相近的查询都更重要；而且省去了计算每个键的范数。"
     f"余弦适合只看方向的比较与分类；它的分数在 -1 与 1 之间，softmax 之前需要乘一个系数，这里是 {SHARPNESS:g}。",
 )
 
@@ -134,7 +134,7 @@ def curves() -> ChartBlock:
 
 
 LESSON = LessonEntry(
-    title=both("A long key means importance: dot product and cosine", "长键更重要：点积与余弦"),
+    title=both("A long key means importance: dot product and cosine", "键越长越重要：点积与余弦"),
     summary=both(
         "The dot product counts the length of a key, the cosine only its direction.",
         "点积计入键的长度，余弦只看方向。",

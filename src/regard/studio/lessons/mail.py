@@ -44,10 +44,10 @@ STORY = text(
     "diagonal, target position $t$ of $T$ attends around source position $t\\,S/T$. It worked fairly well, but it "
     "was clumsy. Third: let the decoder learn where to search. He knew it from translating in English lessons: the "
     "eyes go back and forth between the two texts. The search is a softmax over the states of a bidirectional RNN.",
-    "Dzmitry Bahdanau 在一封邮件里讲过这个想法的来历，邮件由 Andrej Karpathy 公开。瓶颈在于只有一个向量。"
+    "Andrej Karpathy 公开过 Dzmitry Bahdanau 的一封邮件，信中讲了这个想法的来历。瓶颈在于只有一个向量。"
     "最初的想法是“两个光标”：一个在源句，一个在目标句，由模型决定何时前移，并用动态规划对所有路径求和，但很难实现。"
-    "然后是固定的对角线：共 $T$ 个目标词时，第 $t$ 个词关注源句位置 $t\\,S/T$ 附近，结果尚可，但比较笨拙。"
-    "最后是让解码器自己学习该在哪里找：他学英语做翻译练习时，目光就在两段文字之间来回移动。"
+    "然后是固定的对角线：共 $T$ 个目标词时，第 $t$ 个词关注源句位置 $t\\,S/T$ 附近，效果尚可，但做法笨拙。"
+    "最后是让解码器自己学习该在哪里找：这来自他在英语课上做翻译的经验，目光总在两段文字之间来回移动。"
     "这种搜索是对双向 RNN 各状态的 softmax。",
 )
 FORMULAS = (
@@ -63,7 +63,8 @@ CLOSING = text(
     "learns them with the translation.",
     "三个公式依次对应光标（$p$ 是光标停在某个词上的概率）、对角线（宽度为 $\\sigma$）与软搜索。"
     "对角线不需要参数，也不看源词，因此是词对齐的基线。光标只能前移，越过的词再也回不去："
-    "一行里缺少的部分，就是光标已经越过最后一个词的概率。本页的分数是手工设定的；RNNsearch 在学习翻译的同时学出分数。",
+    "一行里缺少的部分，就是光标已经越过最后一个词的概率。本页的分数是手工设定的；"
+    "RNNsearch 则在学习翻译的同时学会评分。",
 )
 
 
@@ -148,12 +149,17 @@ def which_is_better(diagonal: Float[Tensor, " 2"], soft: Float[Tensor, " 2"]) ->
     # (pairs,): True where soft search puts more on the right word
     wins = (soft > diagonal).tolist()
     choices = {
-        (True, True): both("on both", "两句都更好"),
-        (False, True): both("on the reversed one only", "只在语序相反时"),
-        (True, False): both("on the one of the same order only", "只在语序相同时"),
-        (False, False): both("on neither", "两句都不"),
+        (True, True): both("on both", "两句都是"),
+        (False, True): both("on the reversed one only", "只有语序相反的那句"),
+        (True, False): both("on the one of the same order only", "只有语序相同的那句"),
+        (False, False): both("on neither", "两句都不是"),
     }
-    cells = " / ".join(f"{number(fixed)}, {number(searched)}" for fixed, searched in zip(diagonal, soft, strict=True))
+    pairs = [(number(fixed), number(searched)) for fixed, searched in zip(diagonal, soft, strict=True)]
+    cells = " / ".join(map(", ".join, pairs))
+    compared = "；".join(
+        f"{title.zh}时，对角线 {fixed}，软搜索 {searched}"
+        for title, (fixed, searched) in zip(TITLES.values(), pairs, strict=True)
+    )
     return question(
         both(
             "On which sentence does soft search put more weight on the right words than the diagonal?",
@@ -164,7 +170,7 @@ def which_is_better(diagonal: Float[Tensor, " 2"], soft: Float[Tensor, " 2"]) ->
         both(
             f"Diagonal, soft search: {cells} (same order / reversed). A narrow diagonal can be better where the order "
             "agrees; only soft search follows the words.",
-            f"对角线、软搜索：{cells}（语序相同 / 语序相反）。语序一致时，窄的对角线可能更好；只有软搜索依据词本身。",
+            f"{compared}。语序一致时，窄的对角线可能更好；只有软搜索依据词本身。",
         ),
     )
 

@@ -44,7 +44,7 @@ INTRODUCTION = text(
     "the state before and one character. Here every character has a unit of its own, and all weights are set by hand, "
     "so that the numbers show how much of each character is left.",
     "用 RNN 逐字编码“北国的特产”：每个状态由上一个状态和一个字算出。这里每个字各占一个单元，权重都是手工设定的，"
-    "因此这些数就表示每个字还剩下多少。",
+    "因此从这些数就能看出每个字还剩多少。",
 )
 RECURRENCE = formula(r"h_0 = 0, \qquad h_t = \tanh(w\, h_{t-1} + x_t)")
 PARTS = text(
@@ -52,7 +52,7 @@ PARTS = text(
     "model: 特 becomes a query $q$; it searches for the origin of the speciality. Attention model: scores, weights, "
     "context. Output model: the context becomes an answer, here the probability of north.",
     "任务模型有四个部分。特征模型：把输入变成特征，这里是 $h_1 \\dots h_5$。查询模型：把“特”变成查询 $q$，"
-    "问的是“哪里的特产”。注意力模型：分数、权重、上下文。输出模型：由上下文得出答案，这里是“北”的概率。",
+    "用来查找特产的产地。注意力模型：分数、权重、上下文。输出模型：由上下文得出答案，这里是“北”的概率。",
 )
 FORMULA = formula(
     r"F = \mathrm{feature}(X), \quad q = \mathrm{query}(Z), \quad c = \mathrm{attention}(q, F), \quad "
@@ -62,7 +62,7 @@ CLOSING = text(
     "Any of the four parts may be exchanged: a CNN or an embedding as feature model, another decoder state as query, "
     "another score, another output layer. The studio describes every system with these four words.",
     "四个部分都可以单独替换：特征模型可以换成 CNN 或嵌入层，查询可以换成解码器的状态，评分函数和输出层也都可以换。"
-    "本工作台介绍每个系统时都用这四个词。",
+    "工作台介绍每个系统时，都按这四个部分来讲。",
 )
 
 
@@ -123,7 +123,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         text(
             f"In $h_5$, {left} is left of 北. With only this state, the output model gives north the probability "
             f"{number(alone)}; 0.5 is a guess.",
-            f"$h_5$ 里“北”只剩 {left}。只用这一个状态，输出模型给“北”的概率是 {number(alone)}；0.5 相当于猜测。",
+            f"$h_5$ 里“北”还剩 {left}。只用这一个状态时，输出模型给“北”的概率是 {number(alone)}；0.5 相当于猜测。",
         ),
         PARTS,
         FORMULA,
@@ -173,7 +173,7 @@ def most_important(weights: Float[Tensor, " L"]) -> LessonBlock:
         best,
         both(
             f"$h_{best + 1}$, with weight {number(weights[best])}: attention takes it directly, whatever follows it.",
-            f"$h_{best + 1}$，权重 {number(weights[best])}：注意力直接取用它，与后面有多少字无关。",
+            f"$h_{best + 1}$，权重 {number(weights[best])}：注意力直接取用它，与它后面有多少字无关。",
         ),
     )
 

@@ -37,7 +37,7 @@ CONTROLS = (
 
 INTRODUCTION = text(
     "A model can relate two words only through a path of computations from one to the other. How long is it?",
-    "模型要把两个词联系起来，只能经过从一个词到另一个词的一串计算。这条路有多长？",
+    "模型要把两个词联系起来，只能经过从一个词到另一个词的一串计算。这条路径有多长？",
 )
 FORMULA = formula(
     r"\mathrm{RNN}: n \qquad \mathrm{CNN}: \left\lceil \frac{n}{k - 1} \right\rceil \qquad \mathrm{attention}: 1"
@@ -124,7 +124,7 @@ def convolution_question(distance: int, kernel: int) -> LessonBlock:
         both(
             f"Two words are {distance} apart. How many layers of convolution, k = {kernel}, until one unit depends on "
             "both?",
-            f"两个词相距 {distance}。卷积核 k = {kernel}，要几层才有一个单元同时依赖两者？",
+            f"两个词相距 {distance}。卷积核大小 k = {kernel} 时，要几层才有一个单元同时依赖两者？",
         ),
         [same(str(choice)) for choice in choices],
         choices.index(needed),
@@ -139,7 +139,7 @@ def attention_question(steps: int) -> LessonBlock:
     """How many layers of attention?"""
     choices = [1, 2, 10]
     return question(
-        both("And how many layers of attention?", "注意力要几层？"),
+        both("And how many layers of attention?", "注意力需要几层？"),
         [same(str(choice)) for choice in choices],
         nearest_choice([float(choice) for choice in choices], steps),
         both(

@@ -60,7 +60,7 @@ CLOSING = text(
     "All words at once are one matrix product each: $S = X X^\\top$, $Z = W X$. That is why graphics cards suit "
     "attention. With parameters, three matrices make queries, keys and values of the same vectors (see the lesson on "
     "projection matrices).",
-    "所有词一起算，就是一次次矩阵乘法：$S = X X^\\top$，$Z = W X$，所以显卡适合计算注意力。"
+    "所有词一起算时，每一步都是一次矩阵乘法：$S = X X^\\top$，$Z = W X$，所以显卡适合计算注意力。"
     "加上参数之后，由三个矩阵从同样的向量得到查询、键和值（见“投影矩阵”一课）。",
 )
 
@@ -119,7 +119,7 @@ def largest_score(index: int, scores: Float[Tensor, " 6"], allowed: Tensor) -> L
             f"{WORDS[best]}: {number(scores[best], 4)}"
             + (". A word is often most similar to itself." if own else ": a long vector can beat the word itself."),
             f"{WORDS[best]}：{number(scores[best], 4)}"
-            + ("。一个词往往与自己最相似。" if own else "：较长的向量可以超过这个词自己。"),
+            + ("。一个词往往与自己最相似。" if own else "，较长的向量可以超过这个词自己。"),
         ),
     )
 

@@ -49,7 +49,7 @@ INTRODUCTION = text(
     "Every model of sequences keeps a state: it has an initial value, an update rule for each token and an output "
     "rule. Three of them store pairs of a key and a value, and then recall every value by its key. Each is the "
     f"smallest form of its kind, without training: keys have size {SIZE} and norm 1, values are -1 or 1.",
-    "每种序列模型都有一个状态：有初始值，有处理每个词元的更新规则，还有输出规则。"
+    "任何序列模型都有一个状态：它有初始值，每读入一个词元按更新规则改变，再由输出规则得出结果。"
     "下面三种都先存入若干键值对，再用每个键取回它的值。每一种都是最小的形式，没有经过训练："
     f"键是 {SIZE} 维单位向量，值是 -1 或 1。",
 )
@@ -65,8 +65,8 @@ CLOSING = text(
     "The RNN compresses everything into one vector, and this form does not use the key. TTT compresses it into the "
     "weights of a small model, whose size is fixed as well but larger. Attention keeps a list, the key-value cache: "
     "nothing is lost, and memory and time grow with the length.",
-    "RNN 把一切压缩进一个向量，这种最小形式不使用键。TTT 把它压缩进一个小模型的权重，大小也固定，但大得多。"
-    "注意力保存一个列表，即 KV 缓存：什么都不丢，但内存和时间随长度增长。",
+    "RNN 把一切压缩进一个向量，这种最小形式不使用键。TTT 把一切压缩进一个小模型的权重，大小也固定，但比向量大。"
+    "注意力保存一个列表，即键值缓存：什么都不丢，但内存和时间随长度增长。",
 )
 
 
@@ -87,7 +87,7 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         ),
         recall_question(errors),
         matrix(
-            both("Squared error of every recalled value", "取回每个值的平方误差"),
+            both("Squared error of every recalled value", "取回的每个值的平方误差"),
             NAMES,
             [both(f"pair {index + 1}", f"第 {index + 1} 对") for index in range(pairs)],
             errors,
@@ -97,9 +97,9 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
             f"With {pairs} pairs the mean errors are {number(errors[0].mean())} (RNN), {number(errors[1].mean())} "
             f"(TTT) and {number(errors[2].mean())} (attention). The matrix of TTT holds {SIZE} orthogonal keys "
             "exactly; a key that is stored later changes what it overlaps with.",
-            f"存 {pairs} 对时，平均误差为 RNN {number(errors[0].mean())}、TTT {number(errors[1].mean())}、"
+            f"存入 {pairs} 对时，平均误差为 RNN {number(errors[0].mean())}、TTT {number(errors[1].mean())}、"
             f"注意力 {number(errors[2].mean())}。TTT 的矩阵能精确存下 {SIZE} 个正交的键；"
-            "之后存入的键会改动与它重叠的部分。",
+            "之后存入的键会改变与它重叠的部分。",
         ),
         CLOSING,
     ]
@@ -188,12 +188,12 @@ def recall_question(errors: Float[Tensor, "3 N"]) -> LessonBlock:
     is_tie = abs(float(first[1] - first[2])) < 0.005 and float(first[0]) > float(first[1])
     best = len(NAMES) if is_tie else int(first.argmin())
     return question(
-        both("Which of them recalls the first pair best?", "哪一种最能取回第一对？"),
+        both("Which of them recalls the first pair best?", "哪一种取回第一对最准确？"),
         [*NAMES, both("TTT and attention alike", "TTT 与注意力一样好")],
         best,
         both(
             f"Squared errors: {', '.join(map(number, first))}. A value of 0 for every number would have error 1.",
-            f"平方误差：{'、'.join(map(number, first))}。全部猜 0 的误差是 1。",
+            f"平方误差：{'、'.join(map(number, first))}。每个数都猜 0，误差就是 1。",
         ),
     )
 

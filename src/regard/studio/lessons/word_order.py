@@ -20,6 +20,7 @@ from regard.studio.lessons.blocks import (
     question,
     text,
 )
+from regard.studio.schema.base import LocalizedText
 from regard.studio.schema.pages import LessonBlock
 
 NAMES = ("X1", "X2", "X3")
@@ -29,14 +30,14 @@ ORDERS = [order for order in permutations(range(len(NAMES))) if order != tuple(r
 ROUNDING = 1e-5
 
 CONTROLS = (
-    control("order", both("Order number", "第几种次序"), low=1.0, high=float(len(ORDERS)), step=1.0, value=4.0),
+    control("order", both("Order number", "第几种顺序"), low=1.0, high=float(len(ORDERS)), step=1.0, value=4.0),
     control("seed", both("Seed of the vectors", "向量的随机种子"), low=0.0, high=99.0, step=1.0, value=0.0),
 )
 
 INTRODUCTION = text(
     "Three inputs X1, X2, X3 in an order of your choice. Self-attention gives one output for each. What does the order "
     "change?",
-    "三个输入 X1、X2、X3，次序由你选择。自注意力为每个输入给出一个输出。次序会改变什么？",
+    "三个输入 X1、X2、X3，顺序由你选择。自注意力为每个输入给出一个输出。顺序会改变什么？",
 )
 FORMULA = formula(r"f(PX) = P\,f(X) \quad (\mathrm{self}), \qquad f(q, PX) = f(q, X) \quad (\mathrm{cross})")
 CLOSING = text(
@@ -44,7 +45,7 @@ CLOSING = text(
     "sound. Where the order matters it has to be put into the vectors, as position encodings do, or the order must "
     "be broken by a mask.",
     "$P$ 是置换。所以交叉注意力读入的是一个集合：句子里的词、图像里的格子、声音里的帧都可以。"
-    "如果次序重要，就要像位置编码那样把它写进向量，或者用掩码打破对称。",
+    "如果顺序重要，就要像位置编码那样把它写进向量，或者用掩码打破对称。",
 )
 
 
@@ -67,16 +68,16 @@ def build(settings: Mapping[str, float]) -> list[LessonBlock]:
         ]
     )
     columns = [str(dimension + 1) for dimension in range(SIZE)]
-    title = ", ".join(names)
+    title = both(", ".join(names), "、".join(names))
     return [
         INTRODUCTION,
         self_question(outputs, permuted, order, title),
-        matrix(both("Outputs for X1, X2, X3", "X1, X2, X3 的输出"), NAMES, columns, outputs),
-        matrix(both(f"Outputs for {title}", f"{title} 的输出"), names, columns, permuted),
+        matrix(both("Outputs for X1, X2, X3", "X1、X2、X3 的输出"), NAMES, columns, outputs),
+        matrix(both(f"Outputs for {title.en}", f"{title.zh} 的输出"), names, columns, permuted),
         cross_question(memory),
         matrix(
             both("Cross-attention: the context of one query", "交叉注意力：一个查询的上下文"),
-            ("X1, X2, X3", title),
+            (both(", ".join(NAMES), "、".join(NAMES)), title),
             columns,
             memory,
         ),
@@ -114,18 +115,18 @@ def deviation(one: Float[Tensor, "*K size"], other: Float[Tensor, "*K size"]) ->
 
 
 def self_question(
-    outputs: Float[Tensor, "K size"], permuted: Float[Tensor, "K size"], order: Tensor, title: str
+    outputs: Float[Tensor, "K size"], permuted: Float[Tensor, "K size"], order: Tensor, title: LocalizedText
 ) -> LessonBlock:
     """What happens to the outputs of self-attention?"""
     outcomes = (deviation(outputs[order], permuted), deviation(outputs, permuted))
     same_rows, unchanged = (value < ROUNDING for value in outcomes)
     return question(
         both(
-            f"The inputs come in the order {title}. What happens to the outputs of self-attention?",
-            f"输入的次序换成 {title}，自注意力的输出会怎样？",
+            f"The inputs come in the order {title.en}. What happens to the outputs of self-attention?",
+            f"输入的顺序换成 {title.zh}，自注意力的输出会怎样？",
         ),
         [
-            both("the same rows, permuted alike", "还是那些行，次序跟着变"),
+            both("the same rows, permuted alike", "还是那些行，顺序跟着变"),
             both("nothing changes", "什么都不变"),
             both("all numbers change", "所有数都变"),
         ],
@@ -143,13 +144,13 @@ def cross_question(memory: Float[Tensor, "2 size"]) -> LessonBlock:
     return question(
         both(
             "One query of a decoder attends to the inputs. Does its context depend on their order?",
-            "解码器的一个查询关注这些输入。它的上下文与输入的次序有关吗？",
+            "解码器的一个查询关注这些输入。它的上下文与输入的顺序有关吗？",
         ),
         [both("yes", "有关"), both("no", "无关")],
         int(difference < ROUNDING),
         both(
             f"The difference is {difference:.0e}. A weighted sum has no order: cross-attention is invariant.",
-            f"相差 {difference:.0e}。加权和没有次序：交叉注意力是置换不变的。",
+            f"相差 {difference:.0e}。加权和与顺序无关：交叉注意力是置换不变的。",
         ),
     )
 
@@ -171,10 +172,10 @@ def positions_question(difference: float) -> LessonBlock:
 
 
 LESSON = LessonEntry(
-    title=both("The order of a set: X1, X2, X3", "集合没有次序：X1、X2、X3"),
+    title=both("The order of a set: X1, X2, X3", "集合没有顺序：X1、X2、X3"),
     summary=both(
         "What changes if the inputs are permuted: in self-attention, in cross-attention, and with positions.",
-        "输入换了次序会怎样：自注意力、交叉注意力，以及加上位置编码。",
+        "输入换了顺序会怎样：自注意力、交叉注意力，以及加上位置编码。",
     ),
     controls=CONTROLS,
     build=build,

@@ -29,10 +29,10 @@ const CHINESE: [RegExp, string][] = [
   [/^a worked example has no output/, "例题没有输出。"],
   [/^(.*?) cannot be loaded: /, "无法加载 $1。"],
   [/^(\w+) is (.*?), which is out of range\. Choose a number from (.*?) to (.*?)\.$/, "$1 为 $2，超出范围。请选择 $3 到 $4 之间的数。"],
-  [/^(\w+) is (.*?), but it is a count\. Choose a whole number from (.*?) to (.*?)\.$/, "$1 为 $2，但它是个数。请选择 $3 到 $4 之间的整数。"],
+  [/^(\w+) is (.*?), but it is a count\. Choose a whole number from (.*?) to (.*?)\.$/, "$1 为 $2，但这里需要整数。请选择 $3 到 $4 之间的整数。"],
   [/^there is no control '(.*?)'/, "没有名为“$1”的参数。"],
   [/^hidden_size (\d+) is not divisible by num_heads (\d+)/, "隐藏维度 $1 不能被头数 $2 整除。"],
-  [/^no run of '(.*?)' with these settings waits or computes/, "实验“$1”没有以这些参数等待或运行的任务。"],
+  [/^no run of '(.*?)' with these settings waits or computes/, "没有使用这些参数、正在等待或运行的实验“$1”。"],
   [/^(\d+) experiments already wait or run/, "已有 $1 个实验在等待或运行。请取消一个，或稍后再试。"],
   [/^The server cannot be reached\.$/, "无法连接服务器。"],
 ];
