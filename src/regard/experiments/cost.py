@@ -28,7 +28,7 @@ from regard.attention import FixedCache, MultiHeadAttention
 from regard.attention.masks import causal, window
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import (
     BLACK,
     BLUE,
@@ -274,7 +274,7 @@ def judge(costs: Mapping[str, Cost]) -> tuple[bool | None, Title]:
     english.append(f"{number} of {len(outcomes)} exponents are clearly on the side of the claim")
     english[-1] += f"; on the other side: {'; '.join(wrong)}." if wrong else "."
     chinese.append(f"{len(outcomes)} 个指数中有 {number} 个明显符合这个说法，{len(wrong)} 个明显不符合。")
-    return all_hold(outcomes.values()), Title(en=" ".join(english), zh="".join(chinese))
+    return all_of(*outcomes.values()), Title(en=" ".join(english), zh="".join(chinese))
 
 
 def draw_figure(figure: Any, *, costs: Mapping[str, Cost]) -> None:

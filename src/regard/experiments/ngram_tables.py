@@ -25,7 +25,7 @@ from regard.contracts import Title
 from regard.data.corpora import TextCorpus, TopicsCorpus
 from regard.data.text import Stream
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.language import SEGMENT, fit_stream, set_frequencies, word_streams
@@ -230,7 +230,7 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
     largest = [run.ngrams[-1].perplexity for run in runs]
     means = [digits(Measured.of(values).mean) for values in factors]
     measured = [f"{NAMES[name]} {Measured.of(values)}" for name, values in networks.items()]
-    orders, grows = len(runs[0].ngrams), all_hold(doubles)
+    orders, grows = len(runs[0].ngrams), all_of(*doubles)
     words = {
         True: "almost exponential growth",
         False: "no exponential growth, since the words of a text are limited",
@@ -251,7 +251,7 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
         f"与 {equal_order}-gram 表同样大小的网络：{'，'.join(measured)}。按验证集最好的网络 {NAMES[best]} "
     )
     words = {True: "明显更好", False: "明显更差", None: "没有明显差别"}
-    return all_hold([grows, is_better]), Title(en=english, zh=f"{chinese}{words[is_better]}。")
+    return all_of(grows, is_better), Title(en=english, zh=f"{chinese}{words[is_better]}。")
 
 
 def draw_figure(figure: Any, *, runs: Sequence[TableRun], vocab_size: int) -> None:

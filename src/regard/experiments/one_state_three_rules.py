@@ -27,7 +27,7 @@ from regard.attention import GrowingCache, MultiHeadAttention
 from regard.attention.masks import causal
 from regard.contracts import Title, leaves
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
@@ -287,7 +287,7 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
     compared_zh = "，".join(f"{CHINESE.get(rule, rule)}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
     state = numbers["attention"]
     keeps = parts["attention loses nothing"]
-    return all_hold(parts.values()), Title(
+    return all_of(*parts.values()), Title(
         en=(
             f"Recall of {most} pairs at equal parameters: {', '.join(english)}. Compared with the RNN, recall is with "
             f"{compared}. From {fewest} "
