@@ -30,6 +30,7 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.layers import TTT, GradientLearner, LinearAttention, NormedLinear
@@ -199,10 +200,6 @@ class RecallTask:
     def build(self, rule: str, size: int) -> RecallModel:
         return RecallModel(rule, size, num_symbols=self.num_symbols, num_values=self.num_values)
 
-    def parameters_of(self, rule: str, size: int) -> int:
-        with torch.device("meta"):
-            return count_parameters(self.build(rule, size))
-
     def train_and_test(self, seed: int, rule: str, size: int, *, steps: int) -> Recalled:
         """Train on all numbers of pairs, then measure each."""
         with seeded(seed):
@@ -238,9 +235,9 @@ def run(
     task = RecallTask(pairs=tuple(pairs), num_symbols=num_symbols, num_values=num_values)
     results = {}
     for size in sizes:
-        goal = task.parameters_of("attention", size)
+        goal = num_parameters(task.build, "attention", size)
         for rule in RULES:
-            equal = equal_size(goal, partial(task.parameters_of, rule), max_size=4 * size)
+            equal = equal_size(goal, partial(num_parameters, task.build, rule), max_size=4 * size)
             seeds = range(1000 * seed, 1000 * seed + repeats)
             results[rule, size] = [task.train_and_test(one, rule, equal, steps=steps) for one in seeds]
     rows: list[Row] = [
