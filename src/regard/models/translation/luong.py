@@ -20,9 +20,10 @@ Shapes: B batch, T target positions, H hidden units.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard._utils import find_variant
@@ -30,7 +31,7 @@ from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make
 from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
 from regard.attention.scores import Concat, Dot, General, Location
 from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
-from regard.layers import BidirectionalLSTMStack, Readout, reverse_rows, run_lstm, unroll_features
+from regard.layers import BidirectionalLSTMStack, LSTMRun, Readout, reverse_rows, run_lstm, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +96,27 @@ ALL_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
 }
 
 
-def one_way(input_size: int, hidden_size: int, num_layers: int, dropout: float) -> nn.LSTM:
-    """The paper's encoder, which reads the source backwards."""
-    return nn.LSTM(input_size, hidden_size, num_layers, batch_first=True, dropout=dropout)
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """How a source is read: the layers, the order of its words for them and of their states, and a run over words."""
+
+    build: Callable[[int, int, int, float], nn.Module]
+    order: Callable[[Shaped[Tensor, "B S *size"], Int[Tensor, " B"]], Shaped[Tensor, "B S *size"]]
+    run: Callable[[Any, Float[Tensor, "B S word"], Int[Tensor, " B"]], LSTMRun]
 
 
-ENCODERS: dict[str, Callable[[int, int, int, float], nn.Module]] = {
-    "backward": one_way,
-    "bidirectional": BidirectionalLSTMStack,
+ENCODERS = {
+    # the paper's: only the real words are reversed, and the last states are those after each source's own length
+    "backward": Encoding(
+        build=lambda word, size, layers, dropout: nn.LSTM(word, size, layers, batch_first=True, dropout=dropout),
+        order=reverse_rows,
+        run=lambda encoder, words, lengths: run_lstm(encoder, words, lengths=lengths),
+    ),
+    "bidirectional": Encoding(
+        build=BidirectionalLSTMStack,
+        order=lambda rows, lengths: rows,
+        run=lambda encoder, words, lengths: encoder(words, lengths),
+    ),
 }
 
 
@@ -138,8 +152,8 @@ class Luong(nn.Module):
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
         # with one layer nn.LSTM has no place for this dropout and warns
         between = config.dropout if layers > 1 else 0.0
-        make_encoder = find_variant(config.encoder, ENCODERS, "encoder")
-        self.encoder = make_encoder(config.embedding_size, size, layers, between)
+        encoding = find_variant(config.encoder, ENCODERS, "encoder")
+        self.encoder = encoding.build(config.embedding_size, size, layers, between)
         # the word's share of the first layer, for all positions at once; the rest is computed step by step
         self.word_gates = nn.Linear(config.embedding_size, 4 * size)
         first = size + (size if config.input_feeding else 0)
@@ -158,17 +172,11 @@ class Luong(nn.Module):
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the source backwards, or both ways; its states are at the positions of their words."""
-        if isinstance(self.encoder, nn.LSTM):
-            # only the real tokens are reversed, padding stays behind them
-            words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
-            # the last states are those after each source's own length, not those at the end of its padding
-            run = run_lstm(self.encoder, words, lengths=source.lengths)
-            states = reverse_rows(run.outputs, source.lengths)
-        else:
-            run = self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
-            states = run.outputs
+        encoding = ENCODERS[self.config.encoder]
+        words = self.dropout(self.source_embedding(encoding.order(source.ids, source.lengths)))
+        run = encoding.run(self.encoder, words, source.lengths)
         return Encoded(
-            memory=self.attention.prepare_memory(states, mask=source.mask),
+            memory=self.attention.prepare_memory(encoding.order(run.outputs, source.lengths), mask=source.mask),
             lengths=source.lengths,
             # (B, layers, H) -> one (B, H) per layer, as the decoder updates them one by one
             hidden=run.state.hidden.unbind(1),
