@@ -19,7 +19,6 @@ Shapes: B batch, T target positions, H hidden units.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -27,10 +26,8 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make_score, needs_previous_weights
-from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
-from regard.attention.scores import Concat, Dot, General, Location
-from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
+from regard.attention import Attention, make_alignment, make_score, needs_previous_weights
+from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import BidirectionalLSTMStack, LSTMRun, Readout, reverse_rows, run_lstm, unroll_features
 
 
@@ -52,48 +49,11 @@ class LuongConfig:
     dropout: float = 0.2
 
 
-def concat(config: LuongConfig) -> Score:
-    """The concat score, its hidden layer as wide as the states."""
-    return Concat(query_size=config.hidden_size, key_size=config.hidden_size, hidden_size=config.hidden_size)
-
-
-LUONG_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
-    "dot": lambda config: Dot(),
-    "general": lambda config: General(query_size=config.hidden_size, key_size=config.hidden_size),
-    "concat": concat,
-    "location": lambda config: Location(query_size=config.hidden_size, max_length=config.max_length),
-}
-
-LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
-    "global": lambda config: Softmax(),
-    "local_monotonic": lambda config: LocalMonotonic(window=config.window),
-    "local_predictive": lambda config: LocalPredictive(
-        query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window
-    ),
-}
-
-
-def named_score(name: str, config: LuongConfig) -> Score:
-    """A score that the paper does not use."""
-    size = config.hidden_size
-    return make_score(name, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length)
-
-
-def named_alignment(name: str, config: LuongConfig) -> Alignment:
-    """An alignment that the paper does not use."""
-    size = config.hidden_size
-    return make_alignment(name, query_size=size, hidden_size=size, window=config.window, carries_weights=True)
-
-
-# the paper's own come last: its names stand for its sizes
-ALL_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
-    **{name: partial(named_score, name) for name in SCORES},
-    **LUONG_SCORES,
-}
-ALL_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
-    **{name: partial(named_alignment, name) for name in ALIGNMENTS},
-    **LUONG_ALIGNMENTS,
-}
+LUONG_SCORES = ("dot", "general", "concat", "location")
+LUONG_ALIGNMENTS = ("global", "local_monotonic", "local_predictive")
+"""The paper's own."""
+TABLE_NAMES = {"global": "softmax"}
+"""The names in the table of alignments, where they differ from the paper's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +120,14 @@ class Luong(nn.Module):
         # inputs of a layer: its own last state, and either h~ (first layer, with input feeding) or the state below
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
-            find_variant(config.score, ALL_SCORES, "score")(config),
-            find_variant(config.alignment, ALL_ALIGNMENTS, "alignment")(config),
+            make_score(config.score, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length),
+            make_alignment(
+                TABLE_NAMES.get(config.alignment, config.alignment),
+                query_size=size,
+                hidden_size=size,
+                window=config.window,
+                carries_weights=True,
+            ),
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
