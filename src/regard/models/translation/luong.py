@@ -134,7 +134,9 @@ class Luong(nn.Module):
         self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
         # biases and the score's parameters too, so this comes after every module
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -0.1, 0.1)
+            # single numbers, which only scores of other papers have, keep their start: the Gaussian's width is 1
+            if parameter.ndim:
+                nn.init.uniform_(parameter, -0.1, 0.1)
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the source backwards, or both ways; its states are at the positions of their words."""
