@@ -56,7 +56,7 @@ ALIGNERS: dict[str, Callable[[list[Words]], Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attended:
+class ForcedWeights:
     """The weights of one attention for one sentence pair, one row per token that is generated."""
 
     weights: torch.Tensor
@@ -71,7 +71,7 @@ class Attended:
         return best_links(merge_words(weights, source_words=self.source_words, target_words=self.target_words))
 
 
-def attended_of(translator: Translator, gold: AlignedGold, number: int) -> dict[str, Attended]:
+def attended_of(translator: Translator, gold: AlignedGold, number: int) -> dict[str, ForcedWeights]:
     """The weights that the model reports for a gold pair, and the mean of the heads of each attention to the source."""
     source, target = gold.texts[number]
     inspection = translator.inspect(source.text, target.text)
@@ -86,7 +86,7 @@ def attended_of(translator: Translator, gold: AlignedGold, number: int) -> dict[
     source_words = source.words_of(translator.tokenizers.source.spans(source.text))
     target_words = target.words_of(translator.tokenizers.target.spans(target.text))
     return {
-        name: Attended(weights=rows, source_words=source_words, target_words=target_words)
+        name: ForcedWeights(weights=rows, source_words=source_words, target_words=target_words)
         for name, rows in weights.items()
     }
 

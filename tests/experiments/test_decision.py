@@ -2,7 +2,14 @@
 
 import pytest
 
-from regard.experiments.lib.decision import all_of, is_above, mean_gap, negated
+from regard.experiments.lib.decision import all_of, exceeds, is_above, mean_gap, negated
+
+
+def test_a_gap_is_clear_reversed_or_open():
+    assert is_above([1.0, 1.1, 1.2], [0.5, 0.6, 0.6]) is True
+    assert is_above([0.5, 0.6, 0.6], [1.0, 1.1, 1.2]) is False
+    assert is_above([1.0, 0.4, 1.2], [0.9, 0.9, 0.9]) is None
+    assert is_above([1.0, 1.0], [1.0, 1.0]) is None
 
 
 @pytest.mark.parametrize(
@@ -17,7 +24,7 @@ from regard.experiments.lib.decision import all_of, is_above, mean_gap, negated
     ],
 )
 def test_above_by_a_margin_and_clearly(higher, lower, expected):
-    assert is_above(higher, lower, margin=0.05) is expected
+    assert exceeds(higher, lower, margin=0.05) is expected
 
 
 def test_one_failure_refutes_and_one_open_part_leaves_open():

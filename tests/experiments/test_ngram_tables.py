@@ -5,6 +5,7 @@ import torch
 
 from regard.data.corpora import TopicsCorpus
 from regard.experiments.lib.language import word_streams
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.ngram_tables import (
     NETWORKS,
     SHARES,
@@ -14,7 +15,6 @@ from regard.experiments.ngram_tables import (
     count_ngrams,
     judge,
     numbers_in,
-    parameters_of,
     train_network,
 )
 from regard.tasks import count_parameters
@@ -88,4 +88,4 @@ def test_a_network_has_the_size_asked_for_and_learns(name):
     )
     assert after.numbers == pytest.approx(5000, rel=0.05)
     assert after.perplexity == after.validation < 0.97 * before.perplexity
-    assert parameters_of(name, vocab_size, 8) == count_parameters(build_network(name, 8, vocab_size))
+    assert num_parameters(build_network, name, vocab_size, 8) == count_parameters(build_network(name, vocab_size, 8))

@@ -48,6 +48,12 @@ def test_a_checkpoint_of_0_1_loads_with_equal_outputs(folder):
 def test_a_run_of_0_1_is_resumed(tmp_path):
     folder = shutil.copytree(ROOT / "translation" / "bahdanau", tmp_path / "run")
     run = override(load(folder, device="cpu").run, "training.steps=4")
+    # its readout began with zeros, which the record keeps
+    assert run.training.readout_bias == "model"
     trained = fit(run, folder, resume=True, console=Console(quiet=True))
     assert trained.result.steps == 4
-    assert load(folder, device="cpu").run.training.steps == 4
+    resumed = load(folder, device="cpu").run.training
+    assert (resumed.steps, resumed.readout_bias) == (4, "model")
+    # a run of a recipe has the default of today, and the initial weights no longer matter
+    longer = override(run, "training.steps=5", "training.readout_bias=frequencies")
+    assert fit(longer, folder, resume=True, console=Console(quiet=True)).result.steps == 5

@@ -29,7 +29,7 @@ def make_alignment(
     if needs_previous_weights(alignment) and not carries_weights:
         raise ValueError(
             f"alignment is {name!r}, which depends on the weights of the step before, and the state of this model has "
-            f"none. Choose another alignment, or a bahdanau or luong."
+            f"none. Choose another alignment, or the model bahdanau or luong."
         )
     return alignment
 

@@ -28,8 +28,9 @@ from regard.data.corpora import InventedLanguage
 from regard.data.text import Pair, Tokenizers, TokenizerSettings
 from regard.decoding import forced_alignment
 from regard.experiments.lib.chinese import label
+from regard.experiments.lib.decision import all_of, exceeds, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, style_axes
-from regard.experiments.lib.finding import Finding, Measured, Row, clearly_above
+from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.metrics import (
@@ -57,6 +58,14 @@ ATTENTION, UNTRAINED, DIAGONAL, IBM, FAST_ALIGN = (
     "fast_align model",
 )
 BEST = "one link per word, at best"
+ERRORS = {False: "is wrong too often", None: "may be wrong too often"}
+REASONS = {
+    "has learned to align": "学会了对齐",
+    "is not clearly better": "并不明显更好",
+    "is wrong too often": "错误过多",
+    "may be wrong too often": "可能错误过多",
+}
+"""The judgement in Chinese, by that in English."""
 CHINESE = {
     ATTENTION: "注意力",
     UNTRAINED: "未训练的注意力",
@@ -255,24 +264,23 @@ def run(
 
 
 def judge(rates: dict[str, list[float]], accuracies: list[float]) -> tuple[bool | None, Title]:
-    """True if attention is clearly below both references and mostly right; None if its mean is, but not clearly."""
+    """True if attention is clearly below both references and mostly right; None if it is below, but not clearly."""
     ours = Measured.of(rates[ATTENTION])
-    references = [rates[UNTRAINED], rates[DIAGONAL]]
-    is_clear = all(clearly_above(reference, rates[ATTENTION]) for reference in references)
-    is_lower = all(Measured.of(reference).mean > ours.mean for reference in references)
-    holds = None if is_lower and not is_clear else is_clear and ours.mean < 0.5
+    is_clear = all_of(*(exceeds(rates[name], rates[ATTENTION], margin=0.0) for name in (UNTRAINED, DIAGONAL)))
+    is_right = is_above([0.5] * len(rates[ATTENTION]), rates[ATTENTION])
+    holds = all_of(is_clear, is_right)
+    # the first part that does not hold
+    reason = "has learned to align" if holds else "is not clearly better" if not is_clear else ERRORS[is_right]
     english = (
         f"The alignment error rate of the attention is {ours}, of the same model before training "
         f"{Measured.of(rates[UNTRAINED])}, of the fixed diagonal {Measured.of(rates[DIAGONAL])}: attention "
-        f"{'has learned to align' if holds else 'is not clearly better' if not is_clear else 'is wrong too often'}. "
-        f"One link per target word cannot be below "
-        f"{Measured.of(rates[BEST])}. The translator predicts "
-        f"{Measured.of(accuracies)} of the test's words. "
+        f"{reason}. One link per target word cannot be below {Measured.of(rates[BEST])}. "
+        f"The translator predicts {Measured.of(accuracies)} of the test's words. "
     )
     chinese = (
         f"注意力的对齐错误率为 {ours}，同一模型在训练前为 {Measured.of(rates[UNTRAINED])}，"
         f"固定对角线为 {Measured.of(rates[DIAGONAL])}："
-        f"注意力{'学会了对齐' if holds else '并不明显更好' if not is_clear else '错误过多'}。"
+        f"注意力{REASONS[reason]}。"
         f"每个目标词恰有一条链接时，错误率不会低于 {Measured.of(rates[BEST])}。"
         f"翻译模型正确预测的词占测试集的比例为 {Measured.of(accuracies)}。"
     )
@@ -288,11 +296,11 @@ def judge(rates: dict[str, list[float]], accuracies: list[float]) -> tuple[bool 
 
 def compare(ours: list[float], others: list[float]) -> Title:
     """How an error rate relates to another, text by text; the Chinese has a place for the other's name."""
-    if clearly_above(others, ours):
-        return Title(en="better than", zh="优于 {}")
-    if clearly_above(ours, others):
-        return Title(en="worse than", zh="不如 {}")
-    return Title(en="not clearly different from", zh="与 {}没有明显差别")
+    return {
+        True: Title(en="better than", zh="优于 {}"),
+        False: Title(en="worse than", zh="不如 {}"),
+        None: Title(en="not clearly different from", zh="与 {}没有明显差别"),
+    }[is_above(others, ours)]
 
 
 def draw_figure(figure: Any, *, rates: dict[str, list[float]], example: Repetition) -> None:

@@ -14,8 +14,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import torch
-
 from regard.contracts import Title
 from regard.data.corpora import TextCorpus, TopicsCorpus
 from regard.data.text import Stream
@@ -23,6 +21,7 @@ from regard.experiments.lib.chinese import label
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Cell, Finding, Measured, Row, clearly_above
 from regard.experiments.lib.language import fit_stream, set_frequencies, word_streams
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.lib.small_transformer import seeded
 from regard.metrics import SPANS
 from regard.models.language_modeling import LANGUAGE_MODELS
@@ -105,17 +104,11 @@ class SpanTraining:
             )
         )
 
-    def parameters_of(self, name: str, hidden_size: int) -> int:
-        """The number of parameters of a system of this size."""
-        # on "meta" no memory is allocated and no random number is drawn: only shapes are needed
-        with torch.device("meta"):
-            return count_parameters(self.build(name, hidden_size))
-
     def equal_size(self, name: str) -> int:
         """The hidden size at which a system has about the parameters of the reference system."""
         # at one hidden size the other systems have fewer parameters than the reference, so they get a larger one
-        goal = self.parameters_of(ATTENDING[-1], self.hidden_size)
-        return equal_size(goal, partial(self.parameters_of, name), max_size=4 * self.hidden_size)
+        goal = num_parameters(self.build, ATTENDING[-1], self.hidden_size)
+        return equal_size(goal, partial(num_parameters, self.build, name), max_size=4 * self.hidden_size)
 
     def set_frequencies(self, model: Any) -> None:
         """Initialise the readout with the frequencies of the words."""

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.decision import all_of, is_above, negated
+from regard.experiments.lib.decision import all_of, exceeds, negated
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.sentence_pairs import FIRST, copied, mean_loss, word_accuracy
@@ -166,10 +166,10 @@ def judge(accuracies: Accuracies, lengths: Sequence[int], *, longest: int) -> tu
     last = max(index for index, length in enumerate(lengths) if length <= longest)
     # by system, at the shortest length, the longest trained one, and the longest one
     ends = {name: [[shares[i] for shares in by_seed] for i in (0, last, -1)] for name, by_seed in accuracies.items()}
-    falls = {name: is_above(short, long, margin=MARGIN) for name, (short, long, _) in ends.items()}
+    falls = {name: exceeds(short, long, margin=MARGIN) for name, (short, long, _) in ends.items()}
     forgets = all_of(*(fall for name, fall in falls.items() if name != ATTENTION))
     stays = negated(falls[ATTENTION])
-    helps = is_above(ends[EVERY][1], ends[START][1], margin=0.0)
+    helps = exceeds(ends[EVERY][1], ends[START][1], margin=0.0)
     beyond = {name: statistics.fmean(values[2]) for name, values in ends.items()}
     best = max((name for name in beyond if name != ATTENTION), key=lambda name: beyond[name])
     facts = (

@@ -28,7 +28,7 @@ from regard.attention import FixedCache, MultiHeadAttention
 from regard.attention.masks import causal, window
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import (
     BLACK,
     BLUE,
@@ -278,7 +278,7 @@ def judge(costs: Mapping[str, Cost]) -> tuple[bool | None, Title]:
     pairs = [one.rsplit(", ", 1) for one in wrong]
     names_zh = "、".join(f"{CHINESE.get(name, name)}（{kinds[kind]}）" for name, kind in pairs)
     chinese[-1] += f"；不符合的有：{names_zh}。" if wrong else "。"
-    return all_hold(outcomes.values()), Title(en=" ".join(english), zh="".join(chinese))
+    return all_of(*outcomes.values()), Title(en=" ".join(english), zh="".join(chinese))
 
 
 def draw_figure(figure: Any, *, costs: Mapping[str, Cost]) -> None:

@@ -26,7 +26,7 @@ from regard.attention.masks import ComposableMask, causal
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.decision import all_of, is_above, negated
+from regard.experiments.lib.decision import all_of, exceeds, negated
 from regard.experiments.lib.drawing import BLUE, GREY, ORANGE, label_point, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.sizes import equal_sizes
@@ -251,14 +251,14 @@ def judge(accuracies: Accuracies, guesses: Mapping[str, float]) -> tuple[bool | 
     right, left = accuracies[RIGHT], accuracies[LEFT]
 
     def sees(values: Sequence[float], key: str) -> bool | None:
-        return is_above(values, [guesses[key]] * len(values), margin=MARGIN)
+        return exceeds(values, [guesses[key]] * len(values), margin=MARGIN)
 
     blind = all_of(negated(sees(right[FORWARD], RIGHT)), negated(sees(right[CAUSAL], RIGHT)))
     mirrored = negated(sees(left[BACKWARD], LEFT))
     better = all_of(
-        is_above(right[BOTH], right[FORWARD], margin=MARGIN),
-        is_above(left[BOTH], left[BACKWARD], margin=MARGIN),
-        is_above(right[FULL_ATTENTION], right[CAUSAL], margin=MARGIN),
+        exceeds(right[BOTH], right[FORWARD], margin=MARGIN),
+        exceeds(left[BOTH], left[BACKWARD], margin=MARGIN),
+        exceeds(right[FULL_ATTENTION], right[CAUSAL], margin=MARGIN),
     )
     measured = {name: f"{Measured.of(right[name])}" for name in ENCODERS}
     skill = {

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
+from regard.experiments.lib.decision import all_of, exceeds
 from regard.experiments.lib.drawing import (
     BLUE,
     GREEN,
@@ -38,7 +39,7 @@ from regard.experiments.lib.drawing import (
     panels,
     style_axes,
 )
-from regard.experiments.lib.finding import Finding, Measured, Row, clearly_above
+from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.sequence_layers import LAYERS, SequenceModel, path_length
 from regard.experiments.lib.sizes import equal_sizes
 from regard.experiments.lib.small_transformer import seeded
@@ -199,30 +200,6 @@ def rows_of(
     return rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fall:
-    """How accuracy at the smallest distance compares with that at the largest, over seeds."""
-
-    near: Sequence[float]
-    far: Sequence[float]
-
-    @classmethod
-    def of(cls, by_seed: Sequence[Sequence[float]]) -> "Fall":
-        return cls(near=[shares[0] for shares in by_seed], far=[shares[-1] for shares in by_seed])
-
-    @property
-    def is_clear(self) -> bool:
-        """Significant, and large enough to matter."""
-        return clearly_above(self.near, self.far) and self.size > MARGIN
-
-    @property
-    def size(self) -> float:
-        return statistics.fmean(self.near) - statistics.fmean(self.far)
-
-    def __str__(self) -> str:
-        return f"{Measured.of(self.near)} -> {Measured.of(self.far)}"
-
-
 def judge(
     results: Mapping[str, Accuracies],
     reaches: Mapping[str, Sequence[bool]],
@@ -232,7 +209,8 @@ def judge(
     """Beyond the reach: chance. RNN: a clear fall. Attention: no fall. Open if no task decides."""
     english, chinese, outcomes = [], [], []
     for task, accuracies in results.items():
-        falls = {name: Fall.of(by_seed) for name, by_seed in accuracies.items()}
+        ends = {name: [[shares[end] for shares in by_seed] for end in (0, -1)] for name, by_seed in accuracies.items()}
+        falls = {name: exceeds(near, far, margin=MARGIN) for name, (near, far) in ends.items()}
         beyond = max(
             (
                 mean_at(accuracies[name], index)
@@ -243,24 +221,25 @@ def judge(
             default=chance,
         )
         blind = beyond < chance + MARGIN
-        recurrent, gated, attention = (falls[name] for name in ("RNN", "LSTM", "Attention"))
         # an attention that has learned nothing has no fall either
-        even = attention.size < MARGIN and statistics.fmean(attention.far) > (1 + chance) / 2
-        undecided = recurrent.size > MARGIN and not recurrent.is_clear
-        outcomes.append(None if undecided and blind and even else blind and even and recurrent.is_clear)
-        loses = "within the spread" if undecided else "a loss" if recurrent.is_clear else "no loss"
+        even = falls["Attention"] is False and statistics.fmean(ends["Attention"][1]) > (1 + chance) / 2
+        outcomes.append(all_of(blind, even, falls["RNN"]))
+        recurrent, gated, attention = (
+            " -> ".join(str(Measured.of(values)) for values in ends[name]) for name in ("RNN", "LSTM", "Attention")
+        )
+        loses = {True: "a loss", False: "no loss", None: "within the spread"}[falls["RNN"]]
         english.append(
             f"{task.capitalize()}: beyond their reach MLP and CNN have at most {beyond:.2f} (chance {chance:.2f}). "
             f"From the smallest distance to the largest the RNN goes {recurrent}, {loses}; the LSTM {gated}, "
-            f"{'a loss' if gated.is_clear else 'no clear loss'}; attention {attention}, "
+            f"{'a loss' if falls['LSTM'] else 'no clear loss'}; attention {attention}, "
             f"{'alike at every distance' if even else 'not alike at every distance'}."
         )
         recurrent_zh, gated_zh, attention_zh = (str(one).replace("->", "→") for one in (recurrent, gated, attention))
-        loses = "差异在误差范围内" if undecided else "有下降" if recurrent.is_clear else "没有下降"
+        loses = {True: "有下降", False: "没有下降", None: "差异在误差范围内"}[falls["RNN"]]
         chinese.append(
             f"{CHINESE[task]}：超出范围后 MLP 与 CNN 的准确率至多为 {beyond:.2f}（随机水平 {chance:.2f}）。"
             f"从最小距离到最大距离，RNN 为 {recurrent_zh}，{loses}；"
-            f"LSTM 为 {gated_zh}，{'有下降' if gated.is_clear else '没有明显下降'}；"
+            f"LSTM 为 {gated_zh}，{'有下降' if falls['LSTM'] else '没有明显下降'}；"
             f"注意力为 {attention_zh}，{'各种距离上都一样好' if even else '并非各种距离上都一样好'}。"
         )
     # open only if no task decides

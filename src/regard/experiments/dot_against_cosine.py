@@ -27,7 +27,7 @@ from regard.attention import Attention
 from regard.attention.scores import Cosine, ScaledDot
 from regard.contracts import Score, Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
@@ -209,7 +209,7 @@ def judge(results: Results, spread: float, num_keys: int) -> tuple[bool | None, 
         f"余弦{words[cosine_wins]}。系数为 1 的余弦给答案的权重为 {unscaled}，"
         f"有 {num_keys} 个键时最多也只能给 {digits(bound, 2)}。"
     )
-    return all_hold([dot_wins, cosine_wins, sharp]), Title(en=english, zh=chinese)
+    return all_of(dot_wins, cosine_wins, sharp), Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, results: Results, spreads: Sequence[float]) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.lookup import (
@@ -181,7 +181,7 @@ def judge(results: Results) -> tuple[bool | None, Title]:
         f"按内容的正确率：{parts[0]}；{words[by_content]}。"
         f"按位置的正确率：{parts[1]}；固定权重{good[suffices]}（容差 {MARGIN:.2f}）。"
     )
-    return all_hold([by_content, suffices]), Title(en=english, zh=chinese)
+    return all_of(by_content, suffices), Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, results: Results, chance: float) -> None:

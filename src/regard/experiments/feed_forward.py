@@ -32,7 +32,7 @@ from regard.attention.masks import ComposableMask, causal
 from regard.attention.positions import Sinusoidal
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.decision import all_of, is_above, negated
+from regard.experiments.lib.decision import all_of, exceeds, negated
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.sizes import equal_sizes
@@ -187,9 +187,9 @@ def judge(
     }
     feature, relation = by_function["feature"], by_function["relation"]
     diagonal = largest["feed-forward"] == 0.0 < largest["self-attention"]
-    lost = {name: is_above(feature[FULL_SYSTEM], feature[name], margin=MARGIN) for name in (WIDER, DEEPER)}
+    lost = {name: exceeds(feature[FULL_SYSTEM], feature[name], margin=MARGIN) for name in (WIDER, DEEPER)}
     related = all_of(
-        *(negated(is_above(relation[FULL_SYSTEM], relation[name], margin=MARGIN)) for name in (WIDER, DEEPER))
+        *(negated(exceeds(relation[FULL_SYSTEM], relation[name], margin=MARGIN)) for name in (WIDER, DEEPER))
     )
     measured = {
         function: {name: str(Measured.of(values)) for name, values in by_name.items()}

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from regard.contracts import Title
 from regard.experiments.lib.chinese import LABELS
-from regard.experiments.lib.decision import all_of, is_above
+from regard.experiments.lib.decision import all_of, exceeds
 from regard.experiments.lib.drawing import BLUE, GREEN, ORANGE, PURPLE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.sequence_layers import LAYERS
@@ -173,8 +173,8 @@ def judge(
 ) -> tuple[bool | None, Title]:
     """The RNN and the plain stack end below a thousandth, along a straight line; the others above a tenth."""
     ends = {name: [values[-1] for values in by_seed] for name, by_seed in (*positions.items(), *layers.items())}
-    dead = {name: is_above([DEAD] * len(values), values, margin=0.0) for name, values in ends.items()}
-    stays = {name: is_above(values, [KEPT] * len(values), margin=0.0) for name, values in ends.items()}
+    dead = {name: exceeds([DEAD] * len(values), values, margin=0.0) for name, values in ends.items()}
+    stays = {name: exceeds(values, [KEPT] * len(values), margin=0.0) for name, values in ends.items()}
     means = [statistics.fmean(column) for column in zip(*positions["RNN"], strict=True)]
     # the logarithm of an exponential is a straight line; a constant has no correlation
     exponential = len(set(means)) > 1 and statistics.correlation(distances, means) < STRAIGHT

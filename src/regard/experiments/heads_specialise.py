@@ -32,7 +32,7 @@ from regard.analysis import entropy, mean_distance
 from regard.attention import intervene, trace
 from regard.contracts import AttentionMap, Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
@@ -315,7 +315,7 @@ def judge(trained: Sequence[TrainedHeads]) -> tuple[bool | None, Title]:
     words = {True: "the heads specialise", False: "the heads do not specialise", None: "this is not clear"}
     english = (
         f"Accuracy lost without the heads that attend to what a task needs, and at most without another kind: "
-        f"{', '.join(f'{task} {one} and {two}' for task, one, two in pairs)}: {words[all_hold(outcomes)]}. Of all "
+        f"{', '.join(f'{task} {one} and {two}' for task, one, two in pairs)}: {words[all_of(*outcomes)]}. Of all "
         f"losses by the removal of single heads {share} fall on the worst task of each head (with all tasks alike "
         f"{1 / 3:.2f}). Of {len(needed)} heads whose removal costs more than {NEEDED:.2f}, {agreeing} attend most to "
         f"what this task needs; {without}. "
@@ -325,14 +325,14 @@ def judge(trained: Sequence[TrainedHeads]) -> tuple[bool | None, Title]:
     names = "、".join(CHINESE[task] for task in shared)
     chinese = (
         f"去掉关注某任务所需词元的头，与去掉其他类的头（取最大值），该任务准确率的降幅："
-        f"{'，'.join(f'{CHINESE[task]} {one} 与 {two}' for task, one, two in pairs)}：{words[all_hold(outcomes)]}。"
+        f"{'，'.join(f'{CHINESE[task]} {one} 与 {two}' for task, one, two in pairs)}：{words[all_of(*outcomes)]}。"
         f"逐个去掉单个头时，准确率的全部降幅中有 {share} 落在各头影响最大的任务上"
         f"（若对各任务影响相同则为 {1 / 3:.2f}）。"
         f"去掉后降幅超过 {NEEDED:.2f} 的头有 {len(needed)} 个，其中 {agreeing} 个主要关注该任务所需的词元；"
         f"{f'不依赖任何单个头的任务：{names}' if shared else '每项任务都依赖某个头'}。"
         f"平均熵：第 1 层 {entropies[0]} 纳特，第 2 层 {entropies[1]} 纳特。"
     )
-    return all_hold(outcomes), Title(en=english, zh=chinese)
+    return all_of(*outcomes), Title(en=english, zh=chinese)
 
 
 def draw_figure(figure: Any, *, trained: Sequence[TrainedHeads]) -> None:

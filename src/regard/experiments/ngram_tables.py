@@ -25,10 +25,11 @@ from regard.contracts import Title
 from regard.data.corpora import TextCorpus, TopicsCorpus
 from regard.data.text import Stream
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.language import SEGMENT, fit_stream, set_frequencies, word_streams
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.lib.small_transformer import seeded
 from regard.models.language_modeling import LANGUAGE_MODELS, NGram, NGramConfig
 from regard.tasks import count_parameters, equal_size
@@ -108,7 +109,7 @@ def numbers_in(model: NGram) -> int:
     return sum(table.numel() for table in model.buffers())
 
 
-def build_network(name: str, size: int, vocab_size: int) -> Any:
+def build_network(name: str, vocab_size: int, size: int) -> Any:
     """A network of one layer; embeddings and hidden units have the same size."""
     entry = LANGUAGE_MODELS[name]
     own: dict[str, Any] = {"embedding_size": size, "order": 5} if name == "mlp" else {"num_layers": 1}
@@ -117,13 +118,6 @@ def build_network(name: str, size: int, vocab_size: int) -> Any:
     elif name == "gpt":
         own |= {"num_heads": 1, "feed_forward_size": 4 * size, "context": SEGMENT}
     return entry.build(entry.config(vocab_size=vocab_size, hidden_size=size, dropout=0.2, **own))
-
-
-def parameters_of(name: str, vocab_size: int, size: int) -> int:
-    """The number of parameters of a network of this size."""
-    # on "meta" no memory is allocated and no random number is drawn: only shapes are needed
-    with torch.device("meta"):
-        return count_parameters(build_network(name, size, vocab_size))
 
 
 def measure(
@@ -160,9 +154,9 @@ def train_network(
     seed: int, name: str, goal: int, training: Stream, others: Sequence[Stream], *, vocab_size: int, epochs: int
 ) -> Predicted:
     """A network with about as many parameters as the goal."""
-    size = equal_size(goal, partial(parameters_of, name, vocab_size), max_size=512)
+    size = equal_size(goal, partial(num_parameters, build_network, name, vocab_size), max_size=512)
     with seeded(seed):
-        model = build_network(name, size, vocab_size)
+        model = build_network(name, vocab_size, size)
         set_frequencies(model, training, vocab_size)
         # the cache of a GPT grows, so its segments begin without a state
         objective = CropObjective if name == "gpt" else StreamObjective
@@ -230,7 +224,7 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
     largest = [run.ngrams[-1].perplexity for run in runs]
     means = [digits(Measured.of(values).mean) for values in factors]
     measured = [f"{NAMES[name]} {Measured.of(values)}" for name, values in networks.items()]
-    orders, grows = len(runs[0].ngrams), all_hold(doubles)
+    orders, grows = len(runs[0].ngrams), all_of(*doubles)
     words = {
         True: "almost exponential growth",
         False: "no exponential growth, since the words of a text are limited",
@@ -252,7 +246,7 @@ def judge(runs: Sequence[TableRun], equal_order: int) -> tuple[bool | None, Titl
         "与同样大小的 n-gram 表相比"
     )
     words = {True: "明显更好", False: "明显更差", None: "没有明显差别"}
-    return all_hold([grows, is_better]), Title(en=english, zh=f"{chinese}{words[is_better]}。")
+    return all_of(grows, is_better), Title(en=english, zh=f"{chinese}{words[is_better]}。")
 
 
 def draw_figure(figure: Any, *, runs: Sequence[TableRun], vocab_size: int) -> None:

@@ -27,9 +27,10 @@ from regard.attention import GrowingCache, MultiHeadAttention
 from regard.attention.masks import causal
 from regard.contracts import Title, leaves
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.layers import TTT, GradientLearner, LinearAttention, NormedLinear
@@ -199,10 +200,6 @@ class RecallTask:
     def build(self, rule: str, size: int) -> RecallModel:
         return RecallModel(rule, size, num_symbols=self.num_symbols, num_values=self.num_values)
 
-    def parameters_of(self, rule: str, size: int) -> int:
-        with torch.device("meta"):
-            return count_parameters(self.build(rule, size))
-
     def train_and_test(self, seed: int, rule: str, size: int, *, steps: int) -> Recalled:
         """Train on all numbers of pairs, then measure each."""
         with seeded(seed):
@@ -238,9 +235,9 @@ def run(
     task = RecallTask(pairs=tuple(pairs), num_symbols=num_symbols, num_values=num_values)
     results = {}
     for size in sizes:
-        goal = task.parameters_of("attention", size)
+        goal = num_parameters(task.build, "attention", size)
         for rule in RULES:
-            equal = equal_size(goal, partial(task.parameters_of, rule), max_size=4 * size)
+            equal = equal_size(goal, partial(num_parameters, task.build, rule), max_size=4 * size)
             seeds = range(1000 * seed, 1000 * seed + repeats)
             results[rule, size] = [task.train_and_test(one, rule, equal, steps=steps) for one in seeds]
     rows: list[Row] = [
@@ -287,7 +284,7 @@ def judge(results: Results, size: int, pairs: Sequence[int]) -> tuple[bool | Non
     compared_zh = "，".join(f"{CHINESE.get(rule, f'{rule} ')}{words_zh[parts[f'{rule} above RNN']]}" for rule in others)
     state = numbers["attention"]
     keeps = parts["attention loses nothing"]
-    return all_hold(parts.values()), Title(
+    return all_of(*parts.values()), Title(
         en=(
             f"Recall of {most} pairs at equal parameters: {', '.join(english)}. Compared with the RNN, recall is with "
             f"{compared}. From {fewest} "

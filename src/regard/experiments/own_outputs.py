@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.decision import all_of, is_above
+from regard.experiments.lib.decision import all_of, exceeds
 from regard.experiments.lib.drawing import BLUE, ORANGE, PURPLE, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.sentence_pairs import FIRST, SentencePairs, logits_of, mean_loss, summed, word_accuracy
@@ -254,9 +254,9 @@ def judge(courses: Courses) -> tuple[bool | None, Title]:
     english, chinese = [], []
     for task, by_training in courses.items():
         forced, scheduled, free = (by_training[name] for name in (FORCED, SCHEDULED, FREE))
-        faster = is_above([one.mean for one in forced], [one.mean for one in free], margin=MARGIN)
+        faster = exceeds([one.mean for one in forced], [one.mean for one in free], margin=MARGIN)
         ends = {name: [one.curve[-1] for one in runs] for name, runs in by_training.items()}
-        better = is_above(ends[FORCED], ends[FREE], margin=MARGIN)
+        better = exceeds(ends[FORCED], ends[FREE], margin=MARGIN)
         facts[task] = all_of(faster, better)
         words = {True: "clearly", False: "not", None: "not clearly, within the spread,"}
         english.append(

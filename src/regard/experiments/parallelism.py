@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.contracts import Title
 from regard.experiments.lib.chinese import LABELS
-from regard.experiments.lib.decision import all_of, is_above
+from regard.experiments.lib.decision import all_of, exceeds
 from regard.experiments.lib.drawing import (
     BLUE,
     GREEN,
@@ -146,9 +146,9 @@ def rows_of(times: Times, lengths: Sequence[int], parameters: Mapping[str, int])
 def judge(times: Times, lengths: Sequence[int], *, machine: str, num_threads: int) -> tuple[bool | None, Title]:
     """Both recurrent networks grow, and each faster than each parallel system."""
     exponents = exponents_of(times, lengths)
-    grows = {name: is_above(exponents[name], [0.0] * len(exponents[name]), margin=MARGIN) for name in SERIAL}
+    grows = {name: exceeds(exponents[name], [0.0] * len(exponents[name]), margin=MARGIN) for name in SERIAL}
     faster = {
-        (serial, parallel): is_above(exponents[serial], exponents[parallel], margin=MARGIN)
+        (serial, parallel): exceeds(exponents[serial], exponents[parallel], margin=MARGIN)
         for serial in SERIAL
         for parallel in PARALLEL
     }

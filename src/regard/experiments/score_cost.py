@@ -21,7 +21,7 @@ import torch
 from regard.attention import attend
 from regard.attention.scores import Additive, Cosine, Dot
 from regard.contracts import Score, Title
-from regard.experiments.lib.compare import all_hold
+from regard.experiments.lib.decision import all_of
 from regard.experiments.lib.drawing import BLUE, GREEN, ORANGE, label_point, line, logarithmic, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row, digits
 from regard.experiments.lib.small_transformer import seeded
@@ -129,7 +129,7 @@ def judge(times: Times) -> tuple[bool | None, Title]:
             f"个明显更慢，{additive[1]} 个更快），余弦是 {cosine[2]} 到 {cosine[3]} 倍（{number} 个长度中 {cosine[0]} "
             f"个明显更慢，{cosine[1]} 个更快）。"
         )
-    return all_hold(outcomes), Title(en=" ".join(english), zh="".join(chinese))
+    return all_of(*outcomes), Title(en=" ".join(english), zh="".join(chinese))
 
 
 def draw_figure(figure: Any, *, times: Times) -> None:

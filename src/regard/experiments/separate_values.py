@@ -19,7 +19,7 @@ from typing import Any
 from regard.attention import MultiHeadAttention
 from regard.contracts import Title
 from regard.experiments.lib.chinese import label
-from regard.experiments.lib.compare import all_hold, is_above
+from regard.experiments.lib.decision import all_of, is_above
 from regard.experiments.lib.drawing import BLUE, GREEN, GREY, ORANGE, label_point, line, panels, style_axes
 from regard.experiments.lib.finding import Finding, Measured, Row
 from regard.experiments.lib.lookup import LookupResult, LookupSystem, LookupTask, MakeAttention, without_projections
@@ -134,7 +134,7 @@ def judge(results: Results) -> tuple[bool | None, Title]:
             f"{num_heads} 个头时，K = V = X 为 {measured[0]}，共用一个投影为 {measured[1]}，"
             f"分开为 {measured[2]}：{words_zh[outcome]}"
         )
-    return all_hold(outcomes), Title(
+    return all_of(*outcomes), Title(
         en=f"Right answers at equal parameters: {'; '.join(english)}.",
         zh=f"参数量相等时的正确率：{'；'.join(chinese)}。",
     )

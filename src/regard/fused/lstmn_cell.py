@@ -53,6 +53,7 @@ class CellLoop:
             num_cells = num_steps + cell.zero_cell
             self.memory = MemoryBuffer(energy, batch_size=batch_size, num_cells=num_cells, cell_size=2 * self.size)
             if cell.zero_cell:
+                # attended to, and not among `self.cells`
                 zeros = energy.new_zeros(batch_size, 2 * self.size)
                 self.memory.append(zeros[:, : self.size], zeros)
             self.query_share: Tensor | None = None
@@ -83,7 +84,7 @@ class CellLoop:
 
 
 def run_cell(cell: LSTMNCell, inputs: Float[Tensor, "B L input"]) -> LSTMNMemory:
-    """As `LSTMNCell.run` from an empty memory."""
+    """As `LSTMNCell.run` from the memory before the first word, with the cells of the words alone."""
     batch_size, num_steps, _ = inputs.shape
     loop = CellLoop(cell, num_steps=num_steps, batch_size=batch_size)
     # positions first, so that the memory of one step is contiguous
@@ -94,7 +95,7 @@ def run_cell(cell: LSTMNCell, inputs: Float[Tensor, "B L input"]) -> LSTMNMemory
 
 
 def run_stack(stack: LSTMNStack, inputs: Float[Tensor, "B L input"]) -> tuple[LSTMNMemory, ...]:
-    """As `LSTMNStack.run`."""
+    """As `LSTMNStack.run`, with the cells of the words alone."""
     memories: list[LSTMNMemory] = []
     for cell in stack.cells:
         memories.append(run_cell(cell, stack.dropout(memories[-1].hidden) if memories else inputs))

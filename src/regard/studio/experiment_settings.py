@@ -1,7 +1,7 @@
 """What a reader may change of an experiment: the numbers among the arguments of its `run`, each within a range.
 
-The range follows from the default, so that a new experiment needs no edit here: about a quarter to twice of it. An
-experiment for which that does not fit says so in `bounds`.
+The range follows from the default, so that a new experiment needs no edit here: about a quarter to twice of it. Where
+that does not fit, the experiment has `bounds`.
 """
 
 import inspect

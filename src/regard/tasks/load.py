@@ -78,9 +78,9 @@ def from_config(config: Mapping[str, Any], where: str) -> Any:
         if name not in settings:
             raise ValueError(f"{where} has no {name}, and needs one.")
     # a file that was written before a field existed has the meaning of that time
-    for name in ("data", "model"):
+    for name, hint in hints.items():
         if isinstance(settings[name], dict):
-            settings[name] = {**getattr(hints[name], "FORMER_VALUES", {}), **settings[name]}
+            settings[name] = {**getattr(hint, "FORMER_VALUES", {}), **settings[name]}
     try:
         values = {name: from_plain(hint, settings[name], f"{where}: {name}") for name, hint in hints.items()}
         return task.run_type(**values)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 
@@ -22,6 +22,8 @@ MAY_CHANGE_ON_RESUME = (
     "training.readout_bias",
     "training.every.",
     "training.compute.",
+    # of the initial weights, which a resumed run does not use
+    "training.readout_bias",
     "training.selection.patience",
     "training.selection.average_last",
     "validation.",
@@ -181,6 +183,9 @@ class TrainingSettings:
     "model" leaves the initialisation of the model's class. `own_output_ratio`, for translation, is the share of target
     inputs that are the model's own predictions (scheduled sampling); such steps are computed one after the other.
     """
+
+    FORMER_VALUES: ClassVar[Mapping[str, str]] = {"readout_bias": "model"}
+    """Values of settings that are absent in the config of an older run."""
 
     steps: int | None = None
     epochs: int | None = None

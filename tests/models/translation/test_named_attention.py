@@ -61,6 +61,20 @@ def test_a_score_by_name_is_used(name, score):
     assert score.replace("_", "") in names
 
 
+def test_named_parts_begin_where_they_can_learn():
+    """The initialisation of the paper is for its own parameters."""
+    config = {"source_vocab_size": 11, "target_vocab_size": 13}
+    entry = TRANSLATION_MODELS["luong"]
+    luong = entry.build(entry.config(**config, **SIZES["luong"], score="gaussian"))
+    assert luong.attention.score.width.item() == 1.0
+    assert luong.combine.weight.abs().max() <= 0.1
+    entry = TRANSLATION_MODELS["bahdanau"]
+    bahdanau = entry.build(entry.config(**config, **SIZES["bahdanau"], alignment="local_predictive"))
+    # with v = 0 the matrix of the predicted position would have no gradient
+    assert (bahdanau.attention.align.place != 0).all()
+    assert 0 < bahdanau.attention.score.energy.abs().max() < 0.1
+
+
 @pytest.mark.parametrize("setting", ["score", "alignment"])
 @pytest.mark.parametrize("name", SIZES)
 def test_an_unknown_name_is_refused_with_the_nearest(name, setting):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
 from regard.attention.positions import Learned
+from regard.experiments.lib.sizes import num_parameters
 from regard.experiments.lib.small_transformer import seeded
 from regard.experiments.lib.training import fit
 from regard.layers import FeedForward, PreNorm
@@ -106,9 +107,7 @@ class LookupSystem:
     @property
     def parameters(self) -> int:
         """The number of parameters."""
-        # on "meta" no memory is allocated and no random number is drawn: only shapes are needed
-        with torch.device("meta"):
-            return count_parameters(self.build())
+        return num_parameters(self.build)
 
     def of_equal_size(self, make: MakeAttention) -> "LookupSystem":
         """Another kind of attention, with the head size at which it has about as many parameters."""

@@ -97,12 +97,12 @@ class Bahdanau(nn.Module):
 
     def reset_parameters(self) -> None:
         """Section B.1: recurrent matrices orthogonal, the attention near 0, biases 0."""
-        # the order of the cases matters: the energy is one-dimensional too, but is not a bias
+        # the order of the cases matters: v is one-dimensional too, in scores and in local alignments, but is not a bias
         for name, parameter in self.named_parameters():
-            if name.endswith("energy"):
+            if name.endswith(("energy", "place")):
                 # the paper's zeros would leave W and U without a gradient at first
                 nn.init.normal_(parameter, std=0.01)
-            elif parameter.ndim == 1:
+            elif parameter.ndim < 2:
                 nn.init.zeros_(parameter)
             elif "embedding" in name:
                 nn.init.normal_(parameter, std=0.1)

@@ -6,14 +6,15 @@
 Gehring et al. 2017. https://arxiv.org/abs/1705.03122
 h is a decoder block before its residual, g the target word's embedding, z the encoder's output, e the source word's
 embedding, m the source length. Embeddings are word plus learned position. Training computes all positions in parallel;
-decoding keeps the last inputs of every convolution. Gradients into the encoder's output are scaled by 1 / (2 x decoder
-layers), those into its embeddings are not (section 3.4). Step weights are the mean over the decoder layers.
+decoding keeps the last inputs of every convolution. Gradients into the encoder's output are divided by the number of
+attentions, those into its embeddings are not (section 3.4). Step weights are the mean over the decoder layers.
 
-Departs from the paper: the context is projected to the hidden size before it is added, and attention precedes the
-residual, both as in the authors' code. `scaling` says which sums of two terms are multiplied by sqrt(1/2): "paper", the
-residuals alone; "authors", also the three others of their code, d_i = (W h_i + b + g_i) sqrt(1/2), the values
-(z_j + e_j) sqrt(1/2) and (h_i + c_i) sqrt(1/2); "context", only the last of these, as in regard 0.1. `score` and
-`alignment` select others. The output layer is not weight-normalised. Positions past `max_length` share its last vector.
+Departs from the paper: as in the authors' code, the context is projected to the hidden size before it is added,
+attention precedes the residual, and the gradients into the encoder's output are also halved. `scaling` says which sums
+of two terms are multiplied by sqrt(1/2): "paper", the residuals alone; "authors", also the three others of their code,
+d_i = (W h_i + b + g_i) sqrt(1/2), the values (z_j + e_j) sqrt(1/2) and (h_i + c_i) sqrt(1/2); "context", only the last
+of these, as in regard 0.1. `score` and `alignment` select others. The output layer is not weight-normalised. Positions
+past `max_length` share its last vector.
 """
 
 from collections.abc import Mapping, Sequence

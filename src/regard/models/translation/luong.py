@@ -19,18 +19,16 @@ Shapes: B batch, T target positions, H hidden units.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import ALIGNMENTS, SCORES, Attention, make_alignment, make_score, needs_previous_weights
-from regard.attention.alignments import LocalMonotonic, LocalPredictive, Softmax
-from regard.attention.scores import Concat, Dot, General, Location
-from regard.contracts import Alignment, Memory, ModelOutput, PaddedTokens, PositionInfo, Score, Step
-from regard.layers import BidirectionalLSTMStack, Readout, reverse_rows, run_lstm, unroll_features
+from regard.attention import Attention, make_alignment, make_score, needs_previous_weights
+from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
+from regard.layers import BidirectionalLSTMStack, LSTMRun, Readout, reverse_rows, run_lstm, unroll_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,58 +49,34 @@ class LuongConfig:
     dropout: float = 0.2
 
 
-def concat(config: LuongConfig) -> Score:
-    """The concat score, its hidden layer as wide as the states."""
-    return Concat(query_size=config.hidden_size, key_size=config.hidden_size, hidden_size=config.hidden_size)
+LUONG_SCORES = ("dot", "general", "concat", "location")
+LUONG_ALIGNMENTS = ("global", "local_monotonic", "local_predictive")
+"""The paper's own."""
+TABLE_NAMES = {"global": "softmax"}
+"""The names in the table of alignments, where they differ from the paper's."""
 
 
-LUONG_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
-    "dot": lambda config: Dot(),
-    "general": lambda config: General(query_size=config.hidden_size, key_size=config.hidden_size),
-    "concat": concat,
-    "location": lambda config: Location(query_size=config.hidden_size, max_length=config.max_length),
-}
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """How a source is read: the layers, the order of its words for them and of their states, and a run over words."""
 
-LUONG_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
-    "global": lambda config: Softmax(),
-    "local_monotonic": lambda config: LocalMonotonic(window=config.window),
-    "local_predictive": lambda config: LocalPredictive(
-        query_size=config.hidden_size, hidden_size=config.hidden_size, window=config.window
+    build: Callable[[int, int, int, float], nn.Module]
+    order: Callable[[Shaped[Tensor, "B S *size"], Int[Tensor, " B"]], Shaped[Tensor, "B S *size"]]
+    run: Callable[[Any, Float[Tensor, "B S word"], Int[Tensor, " B"]], LSTMRun]
+
+
+ENCODERS = {
+    # the paper's: only the real words are reversed, and the last states are those after each source's own length
+    "backward": Encoding(
+        build=lambda word, size, layers, dropout: nn.LSTM(word, size, layers, batch_first=True, dropout=dropout),
+        order=reverse_rows,
+        run=lambda encoder, words, lengths: run_lstm(encoder, words, lengths=lengths),
     ),
-}
-
-
-def named_score(name: str, config: LuongConfig) -> Score:
-    """A score that the paper does not use."""
-    size = config.hidden_size
-    return make_score(name, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length)
-
-
-def named_alignment(name: str, config: LuongConfig) -> Alignment:
-    """An alignment that the paper does not use."""
-    size = config.hidden_size
-    return make_alignment(name, query_size=size, hidden_size=size, window=config.window, carries_weights=True)
-
-
-# the paper's own come last: its names stand for its sizes
-ALL_SCORES: dict[str, Callable[[LuongConfig], Score]] = {
-    **{name: partial(named_score, name) for name in SCORES},
-    **LUONG_SCORES,
-}
-ALL_ALIGNMENTS: dict[str, Callable[[LuongConfig], Alignment]] = {
-    **{name: partial(named_alignment, name) for name in ALIGNMENTS},
-    **LUONG_ALIGNMENTS,
-}
-
-
-def one_way(input_size: int, hidden_size: int, num_layers: int, dropout: float) -> nn.LSTM:
-    """The paper's encoder, which reads the source backwards."""
-    return nn.LSTM(input_size, hidden_size, num_layers, batch_first=True, dropout=dropout)
-
-
-ENCODERS: dict[str, Callable[[int, int, int, float], nn.Module]] = {
-    "backward": one_way,
-    "bidirectional": BidirectionalLSTMStack,
+    "bidirectional": Encoding(
+        build=BidirectionalLSTMStack,
+        order=lambda rows, lengths: rows,
+        run=lambda encoder, words, lengths: encoder(words, lengths),
+    ),
 }
 
 
@@ -138,37 +112,39 @@ class Luong(nn.Module):
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.embedding_size)
         # with one layer nn.LSTM has no place for this dropout and warns
         between = config.dropout if layers > 1 else 0.0
-        make_encoder = find_variant(config.encoder, ENCODERS, "encoder")
-        self.encoder = make_encoder(config.embedding_size, size, layers, between)
+        encoding = find_variant(config.encoder, ENCODERS, "encoder")
+        self.encoder = encoding.build(config.embedding_size, size, layers, between)
         # the word's share of the first layer, for all positions at once; the rest is computed step by step
         self.word_gates = nn.Linear(config.embedding_size, 4 * size)
         first = size + (size if config.input_feeding else 0)
         # inputs of a layer: its own last state, and either h~ (first layer, with input feeding) or the state below
         self.gates = nn.ModuleList(nn.Linear(first if layer == 0 else 2 * size, 4 * size) for layer in range(layers))
         self.attention = Attention(
-            find_variant(config.score, ALL_SCORES, "score")(config),
-            find_variant(config.alignment, ALL_ALIGNMENTS, "alignment")(config),
+            make_score(config.score, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length),
+            make_alignment(
+                TABLE_NAMES.get(config.alignment, config.alignment),
+                query_size=size,
+                hidden_size=size,
+                window=config.window,
+                carries_weights=True,
+            ),
         )
         self.combine = nn.Linear(2 * size, size, bias=False)
         self.dropout = nn.Dropout(config.dropout)
         self.readout = Readout(hidden_size=size, vocab_size=config.target_vocab_size)
         # biases and the score's parameters too, so this comes after every module
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -0.1, 0.1)
+            # single numbers, which only scores of other papers have, keep their start: the Gaussian's width is 1
+            if parameter.ndim:
+                nn.init.uniform_(parameter, -0.1, 0.1)
 
     def encode(self, source: PaddedTokens) -> Encoded:
         """Encode the source backwards, or both ways; its states are at the positions of their words."""
-        if isinstance(self.encoder, nn.LSTM):
-            # only the real tokens are reversed, padding stays behind them
-            words = self.dropout(self.source_embedding(reverse_rows(source.ids, source.lengths)))
-            # the last states are those after each source's own length, not those at the end of its padding
-            run = run_lstm(self.encoder, words, lengths=source.lengths)
-            states = reverse_rows(run.outputs, source.lengths)
-        else:
-            run = self.encoder(self.dropout(self.source_embedding(source.ids)), source.lengths)
-            states = run.outputs
+        encoding = ENCODERS[self.config.encoder]
+        words = self.dropout(self.source_embedding(encoding.order(source.ids, source.lengths)))
+        run = encoding.run(self.encoder, words, source.lengths)
         return Encoded(
-            memory=self.attention.prepare_memory(states, mask=source.mask),
+            memory=self.attention.prepare_memory(encoding.order(run.outputs, source.lengths), mask=source.mask),
             lengths=source.lengths,
             # (B, layers, H) -> one (B, H) per layer, as the decoder updates them one by one
             hidden=run.state.hidden.unbind(1),

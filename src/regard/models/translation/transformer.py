@@ -123,8 +123,8 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Int[Tensor, " B"], state: State, encoded: Encoded) -> Step:
         """Consume one target token and predict the next, with the weights of the last layer, averaged over heads."""
-        # one token per batch element, all at the same position
-        position = torch.tensor([state.length], device=tokens.device)
+        # one token per batch element, all at the same position; filled on the device, without a copy from the host
+        position = torch.full((1,), state.length, device=tokens.device)
         states = self.dropout(self.positions(self.target_embedding(tokens[:, None]), position))
         caches, weights = [], None
         layers = cast(Iterable[DecoderLayer], self.decoder)

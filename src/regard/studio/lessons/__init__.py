@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import torch
 
 from regard._utils import check_name
-from regard.experiments import EXPERIMENTS
 from regard.studio.code_paths import path_of
 from regard.studio.lessons import (
     apple,
@@ -77,8 +76,7 @@ def lesson(name: str, settings: Mapping[str, float]) -> LessonPage:
         blocks=blocks,
         # the lesson's own file comes last; a set would lose the order
         code=list(dict.fromkeys(map(path_of, (*entry.code, entry.build)))),
-        # named before it exists: the link appears with the experiment
-        experiment=entry.experiment if entry.experiment in EXPERIMENTS else None,
+        experiment=entry.experiment,
     )
 
 

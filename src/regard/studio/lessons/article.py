@@ -167,4 +167,5 @@ LESSON = LessonEntry(
     controls=CONTROLS,
     build=build,
     code=(Softmax,),
+    experiment="directions",
 )

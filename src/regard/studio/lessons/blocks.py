@@ -30,7 +30,7 @@ class LessonEntry:
     """A lesson: `build(settings)` computes its blocks from a value for every control.
 
     code: what computes the numbers; the page shows the paths of their files. experiment: the name of the experiment
-    that tests the lesson's claim; the page links it if there is one of that name.
+    that tests the lesson's claim, if there is one; the page links it.
     """
 
     title: LocalizedText

@@ -172,5 +172,5 @@ LESSON = LessonEntry(
     controls=CONTROLS,
     build=build,
     code=(generate, NGram),
-    experiment="generation_errors",
+    experiment="own_outputs",
 )

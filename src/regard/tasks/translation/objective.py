@@ -9,16 +9,16 @@ A ratio of 0 is teacher forcing, which the other objective computes for all posi
 from collections.abc import Callable
 from typing import Any, cast
 
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.contracts import PAD, Batch, Model
+from regard.kernels.cross_entropy import cross_entropy_of_logits
 from regard.layers import unroll
-from regard.training import Objective
+from regard.training import ModelObjective
 
 
-class OwnOutputObjective(Objective):
+class OwnOutputObjective(ModelObjective):
     """A batch of pairs to the summed loss in nats, step by step."""
 
     def __init__(
@@ -39,11 +39,4 @@ class OwnOutputObjective(Objective):
             encoded=encoded,
             own_output_ratio=self.own_output_ratio,
         )
-        return F.cross_entropy(
-            # the log-softmax of half precision would lose digits
-            logits.flatten(0, 1).float(),
-            batch.labels.flatten(),
-            ignore_index=PAD,
-            label_smoothing=self.label_smoothing,
-            reduction="sum",
-        )
+        return cross_entropy_of_logits(logits, batch.labels, ignored=PAD, label_smoothing=self.label_smoothing)
