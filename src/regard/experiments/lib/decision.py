@@ -1,4 +1,4 @@
-"""Decisions from repeated measurements: yes, no, or not decidable. Runs are paired: entry i of both lists has one seed."""
+"""Decisions from repeated measurements: yes, no, or not decidable. Entry i of both lists has the same seed."""
 
 import statistics
 from collections.abc import Sequence
