@@ -1,7 +1,7 @@
 """Settings of a training run: frozen dataclasses that convert to JSON."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -239,6 +239,20 @@ def rename_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, An
         new_name = RENAMED_SETTINGS.get(path, path).rsplit(".", maxsplit=1)[-1]
         renamed[new_name] = rename_settings(value, f"{path}.") if isinstance(value, Mapping) else value
     return renamed
+
+
+def fill_absent(saved: Mapping[str, Any], settings: Any) -> dict[str, Any]:
+    """Saved settings, with the former values or the defaults of those that did not exist when they were saved."""
+    former, filled = getattr(settings, "FORMER_VALUES", {}), dict(saved)
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if isinstance(saved.get(setting.name), Mapping) and is_dataclass(value):
+            filled[setting.name] = fill_absent(saved[setting.name], value)
+        elif setting.name not in saved:
+            default = setting.default if setting.default_factory is MISSING else setting.default_factory()
+            default = asdict(default) if is_dataclass(default) and not isinstance(default, type) else default
+            filled[setting.name] = former.get(setting.name, default)
+    return filled
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
