@@ -29,7 +29,7 @@ from regard.checkpoint import (
 from regard.training.engine import EngineState
 from regard.training.loader import Position
 from regard.training.selection import BestTracker, average_tensors
-from regard.training.settings import TrainingSettings, differences, rename_settings
+from regard.training.settings import TrainingSettings, differences, fill_absent, rename_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,8 @@ class CheckpointManager:
 
     def _check_settings(self, before: Mapping[str, Any]) -> None:
         # the prefix gives the paths of RENAMED_SETTINGS and MAY_CHANGE_ON_RESUME
-        changes = differences(rename_settings({"training": before}), {"training": asdict(self.settings)})
+        saved = fill_absent(rename_settings({"training": before})["training"], self.settings)
+        changes = differences({"training": saved}, {"training": asdict(self.settings)})
         if changes:
             raise ValueError(
                 f"{self.folder} was trained with other settings: {'; '.join(changes)}. Resume with the same settings, "

@@ -1,7 +1,7 @@
 """Settings of a training run: frozen dataclasses that convert to JSON."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -30,9 +30,6 @@ MAY_CHANGE_ON_RESUME = (
 )
 """Settings that may differ when a run is resumed, because they do not change what is learned: its label, its length,
 the device and the logging. All others must be equal."""
-
-FORMER_SETTINGS = {"training.own_output_ratio": 0.0}
-"""Settings that checkpoints of 0.1 do not name, with the values that they had."""
 
 RENAMED_SETTINGS = {
     "training.compute.ahead": "training.compute.prefetch",
@@ -246,11 +243,23 @@ def rename_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, An
     return renamed
 
 
+def fill_absent(saved: Mapping[str, Any], settings: Any) -> dict[str, Any]:
+    """Saved settings, with the former values or the defaults of those that did not exist when they were saved."""
+    former, filled = getattr(settings, "FORMER_VALUES", {}), dict(saved)
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if isinstance(saved.get(setting.name), Mapping) and is_dataclass(value):
+            filled[setting.name] = fill_absent(saved[setting.name], value)
+        elif setting.name not in saved:
+            default = setting.default if setting.default_factory is MISSING else setting.default_factory()
+            default = asdict(default) if is_dataclass(default) and not isinstance(default, type) else default
+            filled[setting.name] = former.get(setting.name, default)
+    return filled
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Differences between two runs as `path: old -> new`, without the settings that may change on resume."""
-    new = dict(_flat(after))
-    former = {path: value for path, value in FORMER_SETTINGS.items() if path in new}
-    old = {**former, **dict(_flat(before))}
+    old, new = dict(_flat(before)), dict(_flat(after))
     return [
         f"{path}: {old.get(path, 'nothing')} -> {new.get(path, 'nothing')}"
         for path in {**old, **new}

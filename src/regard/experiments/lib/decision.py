@@ -1,4 +1,7 @@
-"""Decisions from repeated measurements: yes, no, or not decidable. Entry i of both lists has the same seed."""
+"""Decisions from repeated measurements: yes, no, or not decidable.
+
+Runs are paired: both lists have the same seeds in the same order.
+"""
 
 import statistics
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard._utils import find_variant
-from regard.attention import Attention, make_alignment, make_score, needs_previous_weights
+from regard.attention import ALIGNMENTS, Attention, make_alignment, make_score, needs_previous_weights
 from regard.contracts import Memory, ModelOutput, PaddedTokens, PositionInfo, Step
 from regard.layers import BidirectionalLSTMStack, LSTMRun, Readout, reverse_rows, run_lstm, unroll_features
 
@@ -52,8 +52,8 @@ class LuongConfig:
 LUONG_SCORES = ("dot", "general", "concat", "location")
 LUONG_ALIGNMENTS = ("global", "local_monotonic", "local_predictive")
 """The paper's own."""
-TABLE_NAMES = {"global": "softmax"}
-"""The names in the table of alignments, where they differ from the paper's."""
+TABLE_NAMES = {"global": "softmax", **{name: name for name in ALIGNMENTS}}
+"""The names in the table of alignments; the paper's global alignment is its softmax."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class Luong(nn.Module):
         self.attention = Attention(
             make_score(config.score, query_size=size, key_size=size, hidden_size=size, max_length=config.max_length),
             make_alignment(
-                TABLE_NAMES.get(config.alignment, config.alignment),
+                find_variant(config.alignment, TABLE_NAMES, "alignment"),
                 query_size=size,
                 hidden_size=size,
                 window=config.window,
