@@ -57,7 +57,7 @@ Limits of these figures:
 - Several seeds are given as mean ± standard deviation. Rows with one seed say nothing about the variance between seeds.
 - Several trainings shared one GPU: their seconds and tokens/s show the cost and are not comparable with each other.
 - Systems differ in size, as the tables show. Parameters are equal only where a table says so.
-- CPU timings from before 2026-11-19 include parallel decoding and the oneDNN linear layer, which were deleted then;
+- CPU timings from before 2026-11-19 include parallel decoding and weights laid out for oneDNN, which were deleted then;
   [kernels.md](kernels.md#parallel-implementations) has their effects.
 """
 

@@ -18,8 +18,6 @@ MAY_CHANGE_ON_RESUME = (
     "data.class_names",
     "training.steps",
     "training.epochs",
-    # it acts on the first weights only
-    "training.readout_bias",
     "training.every.",
     "training.compute.",
     # of the initial weights, which a resumed run does not use
