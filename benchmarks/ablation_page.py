@@ -132,9 +132,9 @@ DECISIONS = (
         cases=r"oneDNN product",
         candidates=r"oneDNN.*",
         decision="kept on AMD",
-        reason="slower than `F.linear` in most cases on this Intel Xeon, and weights in oneDNN's own layout are copies, "
-        "which edits miss. On an AMD EPYC it is 1.3 to 3 times as fast on weights as they lie, so fused decoding uses it "
-        "on x86 processors that are not Intel's (kernels/product.py, results/product.json)",
+        reason="slower than `F.linear` in most cases on this Intel Xeon; weights in oneDNN's own layout are copies, "
+        "which edits miss. On an AMD EPYC it is 1.1 to 2.8 times as fast on weights as they lie from a million "
+        "multiplications on, so fused decoding uses it on x86 processors that are not Intel's (results/product.json)",
     ),
     Decision(
         implementation="Gaussian backward kernels",

@@ -3,8 +3,8 @@
     product(x, W, b) = x W^T + b
 
 Torch multiplies float32 on an x86 CPU by MKL, which is slow on processors that are not Intel's; oneDNN is there as well
-and takes weights as they lie. On 2 cores of an AMD EPYC it is 1.3 to 3 times as fast for products of a million
-multiplications and more, on an Intel Xeon 0.5 to 1.1 times (benchmarks/results/product.json, ablation.json), so there,
+and takes weights as they lie. On 2 cores of an AMD EPYC it is 1.1 to 2.8 times as fast for products of a million
+multiplications and more (benchmarks/results/product.json), on an Intel Xeon 0.3 to 1.1 times (ablation.json), so there,
 and for small products, torch's own choice stays.
 """
 
