@@ -1,13 +1,17 @@
 """The product of fused decoding: the numbers of F.linear, by either library; with gradients, torch's own."""
 
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from regard.contracts import torch_private
 from regard.kernels import product
-from regard.kernels import product as product_function
 from regard.kernels.product import FEWEST, prefers_onednn, processor
+
+# the package has a function of the same name as the module
+MODULE = sys.modules["regard.kernels.product"]
 
 
 @pytest.fixture
@@ -20,7 +24,7 @@ def calls(monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(torch_private, "onednn_linear", record)
-    monkeypatch.setitem(product_function.__globals__, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(MODULE, "prefers_onednn", lambda: True)
     return seen
 
 
@@ -80,14 +84,10 @@ def test_without_onednn_torchs_own_library_is_used(monkeypatch):
 
 
 def test_the_processor_decides(monkeypatch):
+    monkeypatch.setattr(MODULE.platform, "machine", lambda: "x86_64")
     for name, expected in (("vendor_id : AuthenticAMD", True), ("vendor_id : GenuineIntel", False)):
         prefers_onednn.cache_clear()
-        monkeypatch.setitem(prefers_onednn.__wrapped__.__globals__, "processor", lambda name=name: name)
-        monkeypatch.setitem(
-            prefers_onednn.__wrapped__.__globals__,
-            "platform",
-            type("P", (), {"machine": staticmethod(lambda: "x86_64")}),
-        )
+        monkeypatch.setattr(MODULE, "processor", lambda name=name: name)
         assert prefers_onednn() is (expected and torch_private.has_onednn_linear())
     prefers_onednn.cache_clear()
     assert processor()
