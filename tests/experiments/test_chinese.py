@@ -12,46 +12,16 @@ from regard.experiments.attention_span import judge as judge_span
 from regard.experiments.attention_span import make_finding
 from regard.experiments.causal_mask import Language, Trained
 from regard.experiments.causal_mask import judge as judge_mask
-from regard.experiments.cost import LENGTHS as COST_LENGTHS
 from regard.experiments.lib import chinese_labels, format_cell, label
 from tests.experiments.test_attention_span import EVEN, results_of
+from tests.experiments.test_finding import SMALL
 
 NAMES = (
     "softmax|tanh|log|an|Var|RoPE|ALiBi|CPU|MLP|CNN|GPT|TTT|LSTM|RNN|gram|Seq2Seq|Seq|Bahdanau|"
     "Key-Value-Predict|Key-Value|Attention|IBM Model|fast_align"
 )
-SIZES = {
-    "pooling": {"repeats": 2, "points": 8, "steps": 2, "sizes": (8, 16)},
-    "scaling": {"sizes": (4, 16), "repeats": 2, "num_queries": 4, "num_keys": 4},
-    "embedding_scale": {"sizes": (8, 16), "vocab_size": 4, "num_positions": 4},
-    "permutation": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "length": 4},
-    "cost": {"turns": 2, "size": 8, "num_heads": 2, "lengths": dict.fromkeys(COST_LENGTHS, (4, 8, 16))},
-    "heads_specialise": {"repeats": 2, "steps": 2, "size": 8, "num_heads": 1, "length": 8, "num_symbols": 4},
-    "one_state_three_rules": {"repeats": 2, "steps": 2, "sizes": (4,), "pairs": (2, 4), "num_symbols": 8},
-    "causal_mask": {"repeats": 2, "steps": 10, "size": 8, "num_symbols": 4, "length": 6},
-    "dot_against_cosine": {"repeats": 2, "steps": 2, "spreads": (0.5, 1.0)},
-    "dynamic_weights": {"repeats": 2, "steps": 2, "head_size": 4, "num_heads": 2, "length": 4},
-    "ngram_tables": {"repeats": 2, "orders": 2, "equal_order": 1, "vocab_size": 40, "epochs": 1, "characters": 3000},
-    "separate_values": {"repeats": 2, "steps": 2, "hidden_size": 8, "heads": (1, 2), "length": 4},
-    "score_cost": {"turns": 3, "lengths": (4, 8)},
-    "shift": {"repeats": 2, "hidden_size": 8, "num_heads": 2, "frame": 12, "block": 4},
-    "bottleneck": {"seeds": 2, "steps": 2, "size": 4, "num_words": 3, "trained": (1, 2), "lengths": (1, 2, 3)},
-    "distance": {"seeds": 2, "steps": 2, "size": 4, "num_symbols": 3, "distances": (1, 4)},
-    "gradients": {"seeds": 2, "size": 4, "distances": (1, 2, 4), "depths": (1, 2)},
-    "parallelism": {"rounds": 2, "repeats": 1, "size": 4, "tokens": 16, "lengths": (4, 8, 16)},
-    "own_outputs": {
-        "seeds": 2,
-        "steps": 2,
-        "size": 4,
-        "num_symbols": 4,
-        "num_words": 3,
-        "length": 3,
-        "examples": 4,
-    },
-    "alignment": {"repeats": 2, "num_pairs": 20, "num_test": 4, "steps": 2, "hidden_size": 8},
-    "directions": {"seeds": 2, "steps": 2, "size": 4},
-    "feed_forward": {"seeds": 2, "steps": 2, "size": 8, "length": 4},
-}
+SIZES = {name: sizes for name, sizes in SMALL.items() if name != "attention_span"}
+"""The sizes of every experiment but one, whose runs are given below."""
 
 
 INVENTED = {
